@@ -5,6 +5,7 @@ use core::ffi::c_int;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::abi::constants::event;
@@ -16,14 +17,14 @@ use crate::channel::ChannelEvents;
 use crate::control::Token;
 use crate::cq::CqObject;
 use crate::device::context::OpenContext;
-use crate::errno::{self, fail};
 use crate::events::{EventSink, Happened, QpEvent};
 use crate::panics::catch_panics;
 use crate::qp::QpObject;
 use crate::units::Units;
+use crate::wait;
 
-/// Events that wait for a program; more are dropped, the newest first.
-const WAITING: usize = 256;
+/// Events that wait for a program: a few for each object of a device.
+const WAITING: usize = 1 << 14;
 
 /// An event that concerns the device or its port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +76,8 @@ unsafe impl<T> Sync for ProgramPointer<T> {}
 pub(crate) struct CqTarget {
     pub(crate) cq: ProgramPointer<Cq>,
     pub(crate) channel: Option<Arc<ChannelEvents>>,
+    /// Events that wait in the channel.
+    pub(crate) waiting: AtomicU32,
     /// Events taken from the channel.
     pub(crate) completions: Acknowledged,
     /// Asynchronous ones.
@@ -106,7 +109,7 @@ enum Waiting {
 /// Events of a context.
 #[derive(Debug)]
 pub(crate) struct ContextEvents {
-    waiting: Units<Waiting>,
+    waiting: Arc<Units<Waiting>>,
     objects: Mutex<HashMap<Token, Target>>,
     channels: Mutex<Channels>,
 }
@@ -120,13 +123,14 @@ struct Channels {
 }
 
 impl ContextEvents {
-    /// Without objects and events.
+    /// Without objects and events, of the device of a name.
     ///
     /// # Errors
     /// No descriptor is left.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(device: &str) -> io::Result<Self> {
+        let what = format!("{device}: asynchronous events");
         Ok(Self {
-            waiting: Units::new(WAITING)?,
+            waiting: Arc::new(Units::new(WAITING, what)?),
             objects: Mutex::default(),
             channels: Mutex::default(),
         })
@@ -155,8 +159,14 @@ impl ContextEvents {
         }
     }
 
-    /// No event comes any more: all who wait for one are told, also of a channel.
+    /// The program closes the context.
     pub(crate) fn close(&self) {
+        self.end();
+        self.waiting.tell_lost(true);
+    }
+
+    /// No event comes any more: all who wait for one are told, also of a channel.
+    fn end(&self) {
         self.waiting.close();
         let mut channels = self.channels();
         channels.are_closed = true;
@@ -178,36 +188,36 @@ impl ContextEvents {
             Waiting::CqError(of, _) | Waiting::Qp(of, ..) => *of != token,
         });
     }
-
-    fn target(&self, token: Token) -> Option<Target> {
-        self.objects().get(&token).cloned()
-    }
 }
 
 impl EventSink for ContextEvents {
     fn tell(&self, happened: Happened) {
+        // Held until it is told: whoever takes an object away finds all of its events behind that.
+        let objects = self.objects();
         match happened {
-            Happened::Device(event) => {
-                self.waiting.put(Waiting::Device(event));
-                if event == DeviceEvent::DeviceFatal {
-                    self.close();
-                }
+            Happened::Device(DeviceEvent::DeviceFatal) => {
+                drop(objects);
+                // The last one.
+                let fatal = Waiting::Device(DeviceEvent::DeviceFatal);
+                self.waiting.put_past_the_most(fatal);
+                self.end();
             }
+            Happened::Device(event) => drop(self.waiting.put(Waiting::Device(event))),
             Happened::Completion(token) => {
-                if let Some(Target::Cq(cq)) = self.target(token)
+                if let Some(Target::Cq(cq)) = objects.get(&token)
                     && let Some(channel) = &cq.channel
                 {
-                    channel.put(token, &cq);
+                    channel.put(token, cq);
                 }
             }
             Happened::CqError(token) => {
-                if let Some(Target::Cq(cq)) = self.target(token) {
-                    self.waiting.put(Waiting::CqError(token, cq));
+                if let Some(Target::Cq(cq)) = objects.get(&token) {
+                    self.waiting.put(Waiting::CqError(token, cq.clone()));
                 }
             }
             Happened::Qp(token, event) => {
-                if let Some(Target::Qp(qp)) = self.target(token) {
-                    self.waiting.put(Waiting::Qp(token, qp, event));
+                if let Some(Target::Qp(qp)) = objects.get(&token) {
+                    self.waiting.put(Waiting::Qp(token, qp.clone(), event));
                 }
             }
         }
@@ -242,24 +252,20 @@ impl Waiting {
 }
 
 /// `ibv_get_async_event`: 0, or -1 and errno; EIO after DEVICE_FATAL, or when the context is closed
-/// meanwhile.
+/// meanwhile. A thread that waits can be cancelled.
 ///
 /// # Safety
 /// `context` is open and `event` can be written.
-pub unsafe extern "C" fn get_async_event(context: *mut Context, event: *mut AsyncEvent) -> c_int {
-    catch_panics(fail(libc::EIO), || {
-        // SAFETY: the caller's.
-        let open = unsafe { OpenContext::of(context) };
-        // A copy: who waits is not left without it when the context is closed.
-        let events = open.events().clone();
-        match events.waiting.take(Waiting::given) {
-            Ok(taken) => {
-                // SAFETY: the caller's.
-                unsafe { event.write(taken) };
-                0
-            }
-            Err(error) => errno::fail_io(&error),
-        }
+pub unsafe extern "C-unwind" fn get_async_event(
+    context: *mut Context,
+    event: *mut AsyncEvent,
+) -> c_int {
+    // A copy: who waits is not left without it when the context is closed.
+    // SAFETY: the caller's.
+    let queue = || unsafe { OpenContext::of(context) }.events().waiting.clone();
+    // SAFETY: the caller's.
+    wait::take(queue, |waiting: &Waiting| unsafe {
+        event.write(waiting.given());
     })
 }
 
@@ -276,17 +282,114 @@ pub unsafe extern "C" fn ack_async_event(event: *mut AsyncEvent) {
             event::CQ_ERR => {
                 // SAFETY: the kind says which it is, and it is not destroyed before this.
                 let cq = unsafe { CqObject::of(event.element.cq) };
-                // A copy: with the last one the queue may go.
-                let target = cq.target().clone();
-                target.errors.acknowledge(1);
+                // A child of fork has no events.
+                // SAFETY: a context outlives its objects.
+                if unsafe { cq.open() }.is_here() {
+                    // A copy: with the last one the queue may go.
+                    let target = cq.target().clone();
+                    target.errors.acknowledge(1);
+                }
             }
             event::QP_FATAL | event::QP_REQ_ERR | event::QP_ACCESS_ERR | event::SQ_DRAINED => {
                 // SAFETY: as above.
                 let qp = unsafe { QpObject::of(event.element.qp) };
-                let target = qp.target().clone();
-                target.events.acknowledge(1);
+                // A child of fork has no events.
+                // SAFETY: a context outlives its objects.
+                if unsafe { qp.open() }.is_here() {
+                    let target = qp.target().clone();
+                    target.events.acknowledge(1);
+                }
             }
             _ => {}
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+    use crate::units::Taken;
+
+    fn events() -> ContextEvents {
+        ContextEvents::new("test").unwrap()
+    }
+
+    fn queue_pair() -> Target {
+        Target::Qp(Arc::new(QpTarget {
+            qp: ProgramPointer(ptr::null_mut()),
+            events: Acknowledged::default(),
+        }))
+    }
+
+    fn cq(channel: &Arc<ChannelEvents>) -> Target {
+        Target::Cq(Arc::new(CqTarget {
+            cq: ProgramPointer(ptr::null_mut()),
+            channel: Some(channel.clone()),
+            waiting: AtomicU32::new(0),
+            completions: Acknowledged::default(),
+            errors: Acknowledged::default(),
+        }))
+    }
+
+    /// The kinds of events that wait.
+    fn taken(events: &ContextEvents) -> Vec<c_int> {
+        let next = || match events.waiting.take(|waiting| waiting.given().event_type) {
+            Taken::Event(kind) => Some(kind),
+            _ => None,
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn the_oldest_events_stay_and_the_last_one_is_told() {
+        let events = events();
+        let [one, other] = [(), ()].map(|()| Token::next());
+        events.enter(one, queue_pair());
+        events.enter(other, queue_pair());
+        events.tell(Happened::Device(DeviceEvent::PortError));
+        for _ in 0..WAITING {
+            events.tell(Happened::Qp(one, QpEvent::AccessError));
+        }
+        events.tell(Happened::Qp(other, QpEvent::Fatal));
+        events.tell(Happened::Device(DeviceEvent::DeviceFatal));
+        events.tell(Happened::Device(DeviceEvent::PortActive));
+        events.leave(one);
+        assert_eq!(taken(&events), [event::PORT_ERR, event::DEVICE_FATAL]);
+    }
+
+    /// One object comes and goes while another thread tells of it: nothing is left of it then.
+    #[test]
+    fn nothing_is_told_of_an_object_that_has_gone() {
+        let events = events();
+        let channel = Arc::new(ChannelEvents::new("test").unwrap());
+        let tokens = [(), ()].map(|()| Token::next());
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    events.tell(Happened::Completion(tokens[0]));
+                    events.tell(Happened::Qp(tokens[1], QpEvent::Fatal));
+                }
+            });
+            let left = (0..4_000).find(|turn| {
+                events.enter(tokens[0], cq(&channel));
+                events.enter(tokens[1], queue_pair());
+                channel.enter();
+                if turn % 16 == 0 {
+                    thread::yield_now();
+                }
+                events.leave(tokens[0]);
+                events.leave(tokens[1]);
+                channel.leave(tokens[0]);
+                thread::yield_now();
+                !taken(&events).is_empty() || !channel.is_empty()
+            });
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(left, None, "the first turn after which an event was left");
+        });
+    }
 }

@@ -13,32 +13,55 @@ use crate::async_events::CqTarget;
 use crate::control::Token;
 use crate::cq::CqObject;
 use crate::device::context::{Object, OpenContext};
-use crate::errno::{self, fail, no_object};
+use crate::errno::{self, no_object};
+use crate::memory;
 use crate::panics::catch_panics;
+#[cfg(test)]
+use crate::units::Taken;
 use crate::units::Units;
+use crate::wait;
 
 /// Events that wait in a channel. A completion queue raises one for each request, so there are
-/// about as many as queues.
+/// about as many as queues, unless a program requests again and again and takes none.
 const WAITING: usize = 1 << 20;
+
+/// The event of a completion queue.
+type CqEvent = (Token, Arc<CqTarget>);
 
 /// The events of a channel.
 #[derive(Debug)]
 pub(crate) struct ChannelEvents {
-    waiting: Units<(Token, Arc<CqTarget>)>,
+    waiting: Arc<Units<CqEvent>>,
     /// Completion queues whose events come here.
     cqs: AtomicI32,
 }
 
 impl ChannelEvents {
-    fn new() -> io::Result<Self> {
+    pub(crate) fn new(device: &str) -> io::Result<Self> {
+        let what = format!("{device}: events of a completion channel");
         Ok(Self {
-            waiting: Units::new(WAITING)?,
+            waiting: Arc::new(Units::new(WAITING, what)?),
             cqs: AtomicI32::new(0),
         })
     }
 
+    /// Puts one in. Where too many wait, one of a completion queue of which another waits is left
+    /// out: both say that there is something to poll.
     pub(crate) fn put(&self, token: Token, cq: &Arc<CqTarget>) {
-        self.waiting.put((token, cq.clone()));
+        let event = (token, cq.clone());
+        let is_in = match cq.waiting.fetch_add(1, Ordering::AcqRel) {
+            0 => self.waiting.put_past_the_most(event),
+            _ => self.waiting.put(event),
+        };
+        if !is_in {
+            cq.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether nothing waits.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.take(|_| ()) == Taken::Nothing
     }
 
     /// No event comes any more; readers are told.
@@ -94,9 +117,15 @@ pub unsafe extern "C" fn create_comp_channel(context: *mut Context) -> *mut Comp
     catch_panics(ptr::null_mut(), || {
         // SAFETY: the caller's.
         let open = unsafe { OpenContext::of(context) };
-        let events = match ChannelEvents::new() {
+        if !open.is_here() {
+            return no_object(libc::EIO);
+        }
+        if let Err(refused) = memory::check() {
+            return no_object(errno::of(&refused));
+        }
+        let events = match ChannelEvents::new(&open.device_name()) {
             Ok(events) => Arc::new(events),
-            Err(error) => return no_object(error.raw_os_error().unwrap_or(libc::EMFILE)),
+            Err(error) => return no_object(errno::of_io(&error)),
         };
         let channel = Box::new(ChannelObject {
             abi: UnsafeCell::new(CompChannel {
@@ -121,6 +150,9 @@ pub unsafe extern "C" fn destroy_comp_channel(channel: *mut CompChannel) -> c_in
     catch_panics(libc::EIO, || {
         // SAFETY: the caller's.
         let object = unsafe { ChannelObject::of(channel) };
+        if !object.events.waiting.is_here() {
+            return libc::EIO;
+        }
         if object.events.cqs.load(Ordering::Acquire) > 0 {
             return libc::EBUSY;
         }
@@ -134,35 +166,28 @@ pub unsafe extern "C" fn destroy_comp_channel(channel: *mut CompChannel) -> c_in
 }
 
 /// `ibv_get_cq_event`: 0, or -1 and errno. Waits unless the descriptor is non-blocking; EIO when
-/// the device is gone or the context is closed.
+/// the device is gone or the context is closed. A thread that waits can be cancelled.
 ///
 /// # Safety
 /// `channel` is one, and both others can be written.
-pub unsafe extern "C" fn get_cq_event(
+pub unsafe extern "C-unwind" fn get_cq_event(
     channel: *mut CompChannel,
     cq: *mut *mut Cq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    catch_panics(fail(libc::EIO), || {
-        // A copy: who waits is not left without it when the context is closed.
-        // SAFETY: the caller's.
-        let events = unsafe { ChannelObject::of(channel) }.events.clone();
-        let taken = events.waiting.take(|(_, target)| {
-            target.completions.taken();
-            let taken = target.cq.0;
-            // SAFETY: the queue's events are purged before it is destroyed.
-            (taken, unsafe { CqObject::of(taken) }.program_context())
-        });
-        match taken {
-            Ok((taken, word)) => {
-                // SAFETY: the caller's.
-                unsafe {
-                    cq.write(taken);
-                    cq_context.write(word);
-                }
-                0
-            }
-            Err(error) => errno::fail_io(&error),
+    // A copy: who waits is not left without it when the context is closed.
+    // SAFETY: the caller's.
+    let queue = || unsafe { ChannelObject::of(channel) }.events.waiting.clone();
+    wait::take(queue, |(_, target): &CqEvent| {
+        target.completions.taken();
+        target.waiting.fetch_sub(1, Ordering::AcqRel);
+        let taken = target.cq.0;
+        // SAFETY: the queue is there, as its events are purged before it is destroyed, and none
+        // comes afterwards: `ContextEvents::tell` has the lock of what it tells of until it has told.
+        // The rest is the caller's.
+        unsafe {
+            cq.write(taken);
+            cq_context.write(CqObject::of(taken).program_context());
         }
     })
 }
@@ -177,6 +202,53 @@ pub unsafe extern "C" fn ack_cq_events(cq: *mut Cq, events: c_uint) {
         let cq = unsafe { CqObject::of(cq) };
         // A copy: with the last one the queue may go.
         let target = cq.target().clone();
-        target.completions.acknowledge(events);
+        // A child of fork has no events.
+        // SAFETY: the caller's: a context outlives its objects.
+        if unsafe { cq.open() }.is_here() {
+            target.completions.acknowledge(events);
+        }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::acknowledged::Acknowledged;
+    use crate::async_events::ProgramPointer;
+    use std::sync::atomic::AtomicU32;
+
+    /// A program that asks for events and takes none: each completion queue is heard of all the
+    /// same.
+    #[test]
+    fn an_event_that_is_left_out_says_what_another_does() {
+        let mut events = ChannelEvents::new("test").unwrap();
+        events.waiting = Arc::new(Units::new(3, "test".to_owned()).unwrap());
+        let cqs = [(), (), ()].map(|()| {
+            let target = Arc::new(CqTarget {
+                cq: ProgramPointer(ptr::null_mut()),
+                channel: None,
+                waiting: AtomicU32::new(0),
+                completions: Acknowledged::default(),
+                errors: Acknowledged::default(),
+            });
+            (Token::next(), target)
+        });
+        let [one, two, three] = &cqs;
+        for (token, cq) in [one, one, one, one, two, two, three] {
+            events.put(*token, cq);
+        }
+        let next = || match events.waiting.take(|(token, cq)| {
+            cq.waiting.fetch_sub(1, Ordering::AcqRel);
+            *token
+        }) {
+            Taken::Event(token) => Some(token),
+            _ => None,
+        };
+        let taken: Vec<_> = std::iter::from_fn(next).collect();
+        assert_eq!(taken, [one.0, one.0, one.0, two.0, three.0]);
+        assert!(
+            cqs.iter()
+                .all(|(_, cq)| cq.waiting.load(Ordering::Acquire) == 0)
+        );
+    }
 }

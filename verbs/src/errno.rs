@@ -1,5 +1,6 @@
 //! Errors as C has them: the driver's as numbers, and `errno`.
 
+use core::cell::Cell;
 use core::ffi::c_int;
 use core::ptr;
 use std::io;
@@ -9,21 +10,46 @@ use e810_verbs_names::refusals::set_errno;
 
 use crate::control::Refused;
 
+thread_local! {
+    /// What the call of the program that this thread is in says in `errno`.
+    static SAID: Cell<Option<c_int>> = const { Cell::new(None) };
+}
+
+/// The program's `errno`, while a call of it works: what the library itself asks of the system
+/// fails now and then, which is nothing to the program.
+#[derive(Debug)]
+pub(crate) struct OfProgram(c_int);
+
+impl OfProgram {
+    /// As the program has left it.
+    pub(crate) fn keep() -> Self {
+        SAID.set(None);
+        Self(now())
+    }
+
+    /// As the call says, or as it was.
+    pub(crate) fn put_back(self) {
+        set_errno(SAID.take().unwrap_or(self.0));
+    }
+}
+
+/// `errno` of this thread.
+pub(crate) fn now() -> c_int {
+    // SAFETY: this thread's own.
+    unsafe { *libc::__errno_location() }
+}
+
 /// Sets `errno` and gives what functions that return it that way return.
 pub(crate) fn fail(number: c_int) -> c_int {
+    SAID.set(Some(number));
     set_errno(number);
     -1
 }
 
 /// The same, for functions that make an object.
 pub(crate) fn no_object<T>(number: c_int) -> *mut T {
-    set_errno(number);
+    fail(number);
     ptr::null_mut()
-}
-
-/// The same, for an error of the system.
-pub(crate) fn fail_io(error: &io::Error) -> c_int {
-    fail(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
 /// The number of an error of the control path, as the driver has it (`docs/verbs-map.md`).
@@ -33,6 +59,7 @@ pub const fn of(refused: &Refused) -> c_int {
         Refused::Gone(_) | Refused::Unexpected(_) => libc::EIO,
         Refused::NoSuch { .. } => libc::EINVAL,
         Refused::Unresolved(unresolved) => of_unresolved(unresolved),
+        Refused::NoMemory => libc::ENOMEM,
         Refused::Driver(error) | Refused::MrLost(error) => error.errno(),
     }
 }
@@ -48,4 +75,9 @@ const fn of_unresolved(unresolved: &Unresolved) -> c_int {
         Unresolved::NoRoom { .. } | Unresolved::KernelTableFull { .. } => libc::ENOBUFS,
         Unresolved::Ended { .. } => libc::EIO,
     }
+}
+
+/// The number of an error of the system.
+pub(crate) fn of_io(error: &io::Error) -> c_int {
+    error.raw_os_error().unwrap_or(libc::EIO)
 }

@@ -7,7 +7,7 @@ use core::ffi::c_int;
 use core::ptr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,15 +16,19 @@ use crate::abi::objects::{Mr, Pd};
 use crate::async_events::ProgramPointer;
 use crate::device::context::{Object, OpenContext, open_device};
 use crate::errno::no_object;
+use crate::fork::{PerProcess, Process};
 use crate::mr;
 use crate::panics::catch_panics;
 use crate::pd;
+use crate::shown::Shown;
 
-/// Open contexts, by the number that their descriptor holds.
-static OPEN: Mutex<Vec<(u64, ProgramPointer<Context>)>> = Mutex::new(Vec::new());
+type Contexts = Vec<(u64, ProgramPointer<Context>)>;
 
-fn open_contexts() -> MutexGuard<'static, Vec<(u64, ProgramPointer<Context>)>> {
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+/// Open contexts of this process, by the number that their descriptor holds.
+fn open_contexts() -> MutexGuard<'static, Contexts> {
+    static OPEN: PerProcess<Mutex<Contexts>> = PerProcess::new();
+    let open = OPEN.get_or_init(Mutex::default).lock();
+    open.unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a descriptor of this library begins with.
@@ -33,7 +37,7 @@ const MAGIC: u64 = 0x6538_3130_2d76_6462;
 /// A descriptor that names a context.
 #[derive(Debug)]
 pub(crate) struct CommandFd {
-    file: File,
+    shown: Shown,
     number: u64,
 }
 
@@ -51,15 +55,16 @@ impl CommandFd {
         }
         // SAFETY: it was made just now.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-        let process = u64::from(std::process::id());
+        let process = u64::from(Process::this().0);
         for (at, word) in [MAGIC, process, number].into_iter().enumerate() {
             file.write_all_at(&word.to_ne_bytes(), at as u64 * 8)?;
         }
-        Ok(Self { file, number })
+        let shown = Shown::new(file.into())?;
+        Ok(Self { shown, number })
     }
 
-    pub(crate) fn fd(&self) -> RawFd {
-        self.file.as_raw_fd()
+    pub(crate) const fn fd(&self) -> RawFd {
+        self.shown.number()
     }
 
     /// The context is open.
@@ -79,7 +84,7 @@ fn number_in(fd: RawFd) -> Option<u64> {
     // SAFETY: room for as many bytes; the descriptor is the caller's, and may be any.
     let read = unsafe { libc::pread(fd, words.as_mut_ptr().cast(), size_of_val(&words), 0) };
     let [magic, process, number] = words;
-    let is_ours = magic == MAGIC && process == u64::from(std::process::id());
+    let is_ours = magic == MAGIC && process == u64::from(Process::this().0);
     (read == size_of_val(&words) as isize && is_ours).then_some(number)
 }
 

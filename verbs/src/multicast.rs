@@ -27,6 +27,9 @@ pub unsafe extern "C" fn attach_mcast(qp: *mut Qp, gid: *const ProgramGid, _: u1
         let (object, gid) = unsafe { (QpObject::of(qp), gid.read()) };
         // SAFETY: the caller's: a context outlives its objects.
         let open = unsafe { object.open() };
+        if !open.is_here() {
+            return libc::EIO;
+        }
         let group = group(&gid);
         let mut groups = object.groups();
         // As the kernel: it is in the group, which is what was asked for.
@@ -54,6 +57,9 @@ pub unsafe extern "C" fn detach_mcast(qp: *mut Qp, gid: *const ProgramGid, _: u1
         let (object, gid) = unsafe { (QpObject::of(qp), gid.read()) };
         // SAFETY: the caller's: a context outlives its objects.
         let open = unsafe { object.open() };
+        if !open.is_here() {
+            return libc::EIO;
+        }
         let group = group(&gid);
         let mut groups = object.groups();
         if !groups.contains(&group) {

@@ -6,6 +6,9 @@ use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::thread;
 
+use crate::cancel::NotNow;
+use crate::errno::{OfProgram, fail};
+
 /// With this environment variable panics are reported as Rust does it, to find a mistake in this
 /// library.
 const REPORTED: &str = "E810_VERBS_PANICS";
@@ -18,15 +21,27 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs the body of an exported function; `otherwise` if it panics, which goes no further.
+/// Runs the body of an exported function; `otherwise` and EIO if it panics, which goes no further.
+///
+/// The program finds its `errno` as it was if the body does not set it, and its thread is not
+/// cancelled in here.
 pub(crate) fn catch_panics<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     let depth = DEPTH.get();
+    let outermost = (depth == 0).then(|| (OfProgram::keep(), NotNow::begin()));
     DEPTH.set(depth.wrapping_add(1));
     // What a panic may leave behind is behind mutexes, whose poison is ignored on purpose: the
     // program goes on with the objects it has.
     let result = catch_unwind(AssertUnwindSafe(body));
     DEPTH.set(depth);
-    result.unwrap_or(otherwise)
+    let result = result.unwrap_or_else(|_| {
+        fail(libc::EIO);
+        otherwise
+    });
+    if let Some((errno, cancellation)) = outermost {
+        cancellation.end();
+        errno.put_back();
+    }
+    result
 }
 
 /// Has panics of this library print nothing, from now on. Those of a program's own functions and

@@ -2,132 +2,248 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use vmm_sys_util::eventfd::EventFd;
+use crate::device::complain::complain;
+use crate::fork::Process;
+use crate::shown::Shown;
 
 /// A queue and its descriptor.
+///
+/// The descriptor and a child of `fork` that has it are one thing to the kernel, so only the
+/// process that made the queue touches it.
 #[derive(Debug)]
 pub(crate) struct Units<T> {
     /// A semaphore: each read takes one unit, whether it blocks or not.
-    fd: EventFd,
+    fd: Shown,
+    process: Process,
     waiting: Mutex<Waiting<T>>,
     most: usize,
+    /// What the events are, for lines about them.
+    what: String,
 }
 
-/// What nobody has taken yet.
+/// What nobody has taken yet: as many units are there, or taken by readers, as events and `owed`
+/// together.
 #[derive(Debug)]
 struct Waiting<T> {
     events: VecDeque<T>,
+    /// Units in the hands of readers whose events were purged.
+    owed: usize,
     /// Nothing comes any more.
     is_closed: bool,
+    lost: Lost,
+}
+
+/// Events that there was no room for.
+#[derive(Debug, Default)]
+struct Lost {
+    count: u64,
+    told: u64,
+}
+
+/// What a reader that has a unit gets.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken<R> {
+    /// The oldest event.
+    Event(R),
+    /// Nothing: what the unit stood for was purged.
+    Nothing,
+    /// Nothing comes any more.
+    Closed,
 }
 
 /// Units of a queue that is closed: more than there are readers, for as long as a program runs.
 const CLOSED: u64 = 1 << 62;
 
 impl<T> Units<T> {
-    /// A queue with nothing in it, which keeps at most `most`; later ones are dropped.
+    /// A queue with nothing in it, which keeps at most `most`, the oldest. Later ones are lost,
+    /// which is counted and told in a line that begins with `what`.
     ///
     /// # Errors
     /// No descriptor is left.
-    pub(crate) fn new(most: usize) -> io::Result<Self> {
+    pub(crate) fn new(most: usize, what: String) -> io::Result<Self> {
+        // SAFETY: numbers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_SEMAPHORE | libc::EFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: it was made just now.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self {
-            fd: EventFd::new(libc::EFD_SEMAPHORE | libc::EFD_CLOEXEC)?,
+            fd: Shown::new(fd)?,
+            process: Process::this(),
             waiting: Mutex::new(Waiting {
                 events: VecDeque::new(),
+                owed: 0,
                 is_closed: false,
+                lost: Lost::default(),
             }),
             most,
+            what,
         })
     }
 
-    /// Its descriptor.
-    pub(crate) fn fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+    /// The program's descriptor.
+    pub(crate) const fn fd(&self) -> RawFd {
+        self.fd.number()
+    }
+
+    /// The library's own, for reads: flags of one are the other's.
+    pub(crate) fn own_fd(&self) -> RawFd {
+        self.fd.own().as_raw_fd()
+    }
+
+    /// Whether this process may touch it.
+    pub(crate) fn is_here(&self) -> bool {
+        self.process.is_this()
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting<T>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts one in.
-    pub(crate) fn put(&self, event: T) {
-        let mut waiting = self.waiting();
-        if !waiting.is_closed && waiting.events.len() < self.most && self.fd.write(1).is_ok() {
-            waiting.events.push_back(event);
+    /// Puts one in; whether there was room for it.
+    pub(crate) fn put(&self, event: T) -> bool {
+        self.put_up_to(self.most, event)
+    }
+
+    /// Puts one in that says what nothing else there does, and of which few are: past the most.
+    pub(crate) fn put_past_the_most(&self, event: T) -> bool {
+        self.put_up_to(usize::MAX, event)
+    }
+
+    fn put_up_to(&self, most: usize, event: T) -> bool {
+        if !self.is_here() {
+            return false;
         }
+        let mut waiting = self.waiting();
+        if waiting.is_closed {
+            return false;
+        }
+        let has_room = waiting.events.len() < most && waiting.events.try_reserve(1).is_ok();
+        if has_room && self.add(1) {
+            waiting.events.push_back(event);
+            return true;
+        }
+        waiting.lost.count += 1;
+        false
+    }
+
+    /// Adds units.
+    fn add(&self, units: u64) -> bool {
+        // SAFETY: the word is this function's.
+        let added = unsafe {
+            libc::write(
+                self.own_fd(),
+                (&raw const units).cast(),
+                size_of_val(&units),
+            )
+        };
+        added >= 0
     }
 
     /// Nothing comes any more: what waits is taken still, and then all who read are told.
     pub(crate) fn close(&self) {
+        if !self.is_here() {
+            return;
+        }
         let mut waiting = self.waiting();
         if !waiting.is_closed {
             waiting.is_closed = true;
-            let _ = self.fd.write(CLOSED);
+            self.add(CLOSED);
         }
     }
 
-    /// Takes the oldest; waits for one unless the program has made the descriptor non-blocking.
-    /// `taken` is called with it before anybody can purge.
-    ///
-    /// # Errors
-    /// As `read`: EAGAIN, EINTR; EIO when the queue is closed and empty.
-    pub(crate) fn take<R>(&self, taken: impl FnOnce(&T) -> R) -> io::Result<R> {
-        loop {
-            self.read_unit()?;
-            let mut waiting = self.waiting();
-            // What the unit stood for may have been purged just now: then the next one is read,
-            // or waited for.
-            if let Some(event) = waiting.events.pop_front() {
-                return Ok(taken(&event));
-            }
-            if waiting.is_closed {
-                return Err(io::Error::from_raw_os_error(libc::EIO));
-            }
+    /// Takes the oldest, which a unit that was read stands for. `taken` is called with it before
+    /// anybody can purge.
+    pub(crate) fn take<R>(&self, taken: impl FnOnce(&T) -> R) -> Taken<R> {
+        let mut waiting = self.waiting();
+        if let Some(left) = waiting.owed.checked_sub(1) {
+            waiting.owed = left;
+            return Taken::Nothing;
+        }
+        match waiting.events.pop_front() {
+            Some(event) => Taken::Event(taken(&event)),
+            None if waiting.is_closed => Taken::Closed,
+            None => Taken::Nothing,
         }
     }
 
-    /// Reads a unit, as the descriptor's flags say. A signal ends it, which reads of the standard
-    /// library hide.
-    fn read_unit(&self) -> io::Result<()> {
-        let mut unit = 0u64;
-        let into = ptr::from_mut(&mut unit).cast();
-        // SAFETY: the word is this function's.
-        match unsafe { libc::read(self.fd(), into, size_of::<u64>()) } {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
+    /// A unit that was read comes back: its reader has gone.
+    pub(crate) fn give_back(&self) {
+        if !self.is_here() {
+            return;
+        }
+        let mut waiting = self.waiting();
+        match waiting.owed.checked_sub(1) {
+            Some(left) => waiting.owed = left,
+            None => drop(self.add(1)),
         }
     }
 
     /// Drops those that are not to be `kept`, and their units.
     pub(crate) fn purge(&self, kept: impl Fn(&T) -> bool) {
+        if !self.is_here() {
+            return;
+        }
         let mut waiting = self.waiting();
         let before = waiting.events.len();
         waiting.events.retain(kept);
         for _ in waiting.events.len()..before {
-            // A reader that has the unit already finds nothing and reads again.
-            self.skip_unit();
+            if !self.skip_unit() {
+                // A reader has it already, which finds nothing and reads again.
+                waiting.owed += 1;
+            }
         }
     }
 
     /// Reads a unit if there is one, whatever the descriptor's flags say.
-    fn skip_unit(&self) {
+    fn skip_unit(&self) -> bool {
         let mut unit = 0u64;
         let into = libc::iovec {
             iov_base: ptr::from_mut(&mut unit).cast(),
             iov_len: size_of::<u64>(),
         };
         // SAFETY: the vector names a word of this function.
-        unsafe { libc::preadv2(self.fd(), &raw const into, 1, -1, libc::RWF_NOWAIT) };
+        let read =
+            unsafe { libc::preadv2(self.own_fd(), &raw const into, 1, -1, libc::RWF_NOWAIT) };
+        read >= 0
+    }
+
+    /// One line on standard error with the number of events that are lost, when it is twice what
+    /// was told, and at the end (`all`). Threads of the library do not: a program that reads no
+    /// events may not read that either.
+    pub(crate) fn tell_lost(&self, all: bool) {
+        let mut waiting = self.waiting();
+        let Lost { count, told } = waiting.lost;
+        if count == told || (!all && count < told.saturating_mul(2)) {
+            return;
+        }
+        waiting.lost.told = count;
+        drop(waiting);
+        complain(&format!(
+            "{}: {count} are lost, the last ones: {} wait at most until the program takes them",
+            self.what, self.most
+        ));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use core::ffi::c_int;
+    use std::sync::Arc;
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
+    use crate::{errno, wait};
+
+    fn queue(most: usize) -> Arc<Units<u32>> {
+        Arc::new(Units::new(most, "test".to_owned()).unwrap())
+    }
 
     fn readable(units: &Units<u32>) -> bool {
         let mut poll = libc::pollfd {
@@ -139,60 +255,104 @@ mod tests {
         unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
     }
 
+    /// Reads a unit and takes an event, as programs do.
+    fn take(units: &Arc<Units<u32>>) -> Result<u32, c_int> {
+        let taken = std::cell::Cell::new(0);
+        match wait::take(|| units.clone(), |event| taken.set(*event)) {
+            0 => Ok(taken.get()),
+            _ => Err(errno::now()),
+        }
+    }
+
     #[test]
     fn a_read_a_unit_and_none_for_what_was_purged() {
-        let units = Units::new(8).unwrap();
+        let units = queue(8);
         for event in [1, 2, 1, 3] {
-            units.put(event);
+            assert!(units.put(event));
         }
         units.purge(|event| *event != 1);
-        assert_eq!(units.take(|event| *event).unwrap(), 2);
+        assert_eq!(take(&units), Ok(2));
         assert!(readable(&units));
-        assert_eq!(units.take(|event| *event).unwrap(), 3);
+        assert_eq!(take(&units), Ok(3));
         assert!(!readable(&units), "no unit without an event");
+    }
+
+    /// A reader has read a unit, and its event is purged before it takes it.
+    #[test]
+    fn a_unit_whose_event_was_purged_is_nobody_elses() {
+        for gives_back in [false, true] {
+            let units = queue(8);
+            units.put(1);
+            assert!(units.skip_unit());
+            units.purge(|_| false);
+            units.put(2);
+            match gives_back {
+                true => units.give_back(),
+                false => assert_eq!(units.take(|event| *event), Taken::Nothing),
+            }
+            assert_eq!(take(&units), Ok(2));
+            assert!(!readable(&units), "no unit without an event");
+        }
+    }
+
+    #[test]
+    fn a_unit_of_a_reader_that_has_gone_comes_back() {
+        let units = queue(8);
+        units.put(1);
+        assert!(units.skip_unit());
+        assert!(!readable(&units));
+        units.give_back();
+        assert!(readable(&units));
+        assert_eq!(take(&units), Ok(1));
     }
 
     #[test]
     fn a_descriptor_that_does_not_block_says_that_there_is_nothing() {
-        let units = Units::<u32>::new(8).unwrap();
+        let units = queue(8);
         // SAFETY: the queue's own descriptor.
         unsafe { libc::fcntl(units.fd(), libc::F_SETFL, libc::O_NONBLOCK) };
-        let error = units.take(|event| *event).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(libc::EAGAIN));
+        assert_eq!(take(&units), Err(libc::EAGAIN));
     }
 
     #[test]
     fn a_closed_queue_gives_what_waits_and_then_wakes_all() {
-        let units = Units::<u32>::new(8).unwrap();
-        std::thread::scope(|scope| {
-            let readers = [(), (), ()].map(|()| scope.spawn(|| units.take(|event| *event)));
-            std::thread::sleep(std::time::Duration::from_millis(20));
+        let units = queue(8);
+        thread::scope(|scope| {
+            let readers = [(), (), ()].map(|()| scope.spawn(|| take(&units)));
+            thread::sleep(Duration::from_millis(20));
             units.put(7);
             units.close();
-            units.put(8);
-            let taken = readers.map(|reader| reader.join().unwrap());
-            let count = |is: fn(&io::Result<u32>) -> bool| taken.iter().filter(|t| is(t)).count();
-            assert_eq!(count(|taken| matches!(taken, Ok(7))), 1);
-            let eio = |error: &io::Error| error.raw_os_error() == Some(libc::EIO);
-            assert_eq!(
-                taken
-                    .iter()
-                    .filter_map(|t| t.as_ref().err())
-                    .filter(|e| eio(e))
-                    .count(),
-                2
-            );
+            assert!(!units.put(8));
+            let mut taken = readers.map(|reader| reader.join().unwrap());
+            taken.sort_unstable();
+            assert_eq!(taken, [Ok(7), Err(libc::EIO), Err(libc::EIO)]);
         });
         assert!(readable(&units), "a poll ends, too");
     }
 
     #[test]
-    fn no_more_than_the_most_wait() {
-        let units = Units::new(2).unwrap();
+    fn the_oldest_stay_and_the_others_are_counted() {
+        let units = queue(2);
+        let kept = [0, 1, 2, 3, 4].map(|event| units.put(event));
+        assert_eq!(kept, [true, true, false, false, false]);
+        assert!(units.put_past_the_most(9));
+        assert_eq!([(); 3].map(|()| take(&units)), [Ok(0), Ok(1), Ok(9)]);
+        assert!(!readable(&units));
+        let lost = || {
+            let waiting = units.waiting();
+            (waiting.lost.count, waiting.lost.told)
+        };
+        // Told with the first that was taken.
+        assert_eq!(lost(), (3, 3));
         for event in 0..5 {
             units.put(event);
         }
-        units.purge(|_| false);
-        assert!(!readable(&units));
+        units.tell_lost(false);
+        assert_eq!(lost(), (6, 6), "twice what was told");
+        units.put(0);
+        units.tell_lost(false);
+        assert_eq!(lost(), (7, 6));
+        units.tell_lost(true);
+        assert_eq!(lost(), (7, 7));
     }
 }

@@ -1,11 +1,12 @@
 //! A function of another process, opened by name as programs do: what it says of itself, and an
-//! event when its link goes and comes.
+//! event when its link goes and comes; and it is given back when it has gone.
 
 // UNSAFETY: calls the functions as C does.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ffi::{CStr, c_int};
+use std::time::{Duration, Instant};
 
 use e810_sim::{Mode, PortLink, Profile, Sim, test_package};
 use e810_sim_server::Server;
@@ -15,8 +16,10 @@ use e810_verbs::abi::query::PortAttr;
 use e810_verbs::abi::state::Gid;
 use e810_verbs::abi::work::{AsyncElement, AsyncEvent};
 use e810_verbs::async_events;
+use e810_verbs::cq::{create_cq, destroy_cq};
 use e810_verbs::device::context::{close_device, open_device};
 use e810_verbs::device::{DEVICES, free_device_list, get_device_list, get_device_name};
+use e810_verbs::pd::{alloc_pd, dealloc_pd};
 use e810_verbs::query::gid::query_gid;
 use e810_verbs::query::port::query_port;
 
@@ -74,13 +77,15 @@ fn a_link_that_goes_and_comes_is_an_event_for_every_context() {
         std::env::set_var("E810_DDP", package);
     }
 
-    let mut count = 0;
+    let (mut count, before);
+    count = 0;
     // SAFETY: a place for the count; the list is read up to its end, and freed once.
     let [one, two] = unsafe {
         let list = get_device_list(&raw mut count);
         assert_eq!(count, 1);
         assert!((*list.add(1)).is_null());
         let device = *list;
+        before = descriptors();
         let name = CStr::from_ptr(get_device_name(device));
         assert_eq!(name, c"e810_0");
         let contexts = [open_device(device), open_device(device)];
@@ -119,6 +124,12 @@ fn a_link_that_goes_and_comes_is_an_event_for_every_context() {
         assert_eq!(*libc::__errno_location(), libc::EAGAIN);
     }
     assert_eq!(sim.findings(), []);
+    // SAFETY: an open context.
+    let (cq, pd) = unsafe {
+        let (word, channel) = (std::ptr::null_mut(), std::ptr::null_mut());
+        (create_cq(two, 8, word, channel, 0), alloc_pd(two))
+    };
+    assert!(!cq.is_null() && !pd.is_null());
     // Another function's driver resets the card: an event, and errors from then on.
     e810::reset_card(&sim.function(1)).unwrap();
     // SAFETY: its descriptor is open.
@@ -129,7 +140,25 @@ fn a_link_that_goes_and_comes_is_an_event_for_every_context() {
     // SAFETY: an open context, and a place for the answer.
     let refused = unsafe { query_port(two, 1, &raw mut attr) };
     assert_eq!(refused, libc::EIO);
+    // The function is given back when no context of it is left, also where objects are.
+    assert!(descriptors() > before);
+    // SAFETY: it is open; objects are destroyed when it is closed.
+    unsafe {
+        assert_eq!(close_device(two), 0);
+        assert_eq!((destroy_cq(cq), dealloc_pd(pd)), (0, 0));
+    }
+    let limit = Instant::now() + Duration::from_secs(60);
+    // The server's end of the connection is one of this process, too.
+    while descriptors() > before {
+        assert!(Instant::now() < limit, "the function is held");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Descriptors of this process.
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
 /// Whether the library's thread blocks all signals that can be blocked.

@@ -58,6 +58,28 @@ mod refused {
     }
 }
 
+/// Functions that unwind where their thread is cancelled, which no thread of this program is.
+mod waits {
+    use super::*;
+
+    pub(super) unsafe extern "C" fn get_async_event(
+        context: *mut Context,
+        event: *mut AsyncEvent,
+    ) -> c_int {
+        // SAFETY: the caller's.
+        unsafe { e810_verbs::async_events::get_async_event(context, event) }
+    }
+
+    pub(super) unsafe extern "C" fn get_cq_event(
+        channel: *mut CompChannel,
+        cq: *mut *mut Cq,
+        word: *mut *mut c_void,
+    ) -> c_int {
+        // SAFETY: the caller's.
+        unsafe { e810_verbs::channel::get_cq_event(channel, cq, word) }
+    }
+}
+
 macro_rules! api {
     (
         $($field:ident = $name:literal, ($($kind:ty),*) $(-> $ret:ty)?, $path:path;)+
@@ -152,7 +174,7 @@ api! {
     get_device_index = "ibv_get_device_index", (*mut Device) -> c_int, e810_verbs::device::get_device_index;
     open_device = "ibv_open_device", (*mut Device) -> *mut Context, e810_verbs::device::context::open_device;
     close_device = "ibv_close_device", (*mut Context) -> c_int, e810_verbs::device::context::close_device;
-    get_async_event = "ibv_get_async_event", (*mut Context, *mut AsyncEvent) -> c_int, e810_verbs::async_events::get_async_event;
+    get_async_event = "ibv_get_async_event", (*mut Context, *mut AsyncEvent) -> c_int, waits::get_async_event;
     ack_async_event = "ibv_ack_async_event", (*mut AsyncEvent), e810_verbs::async_events::ack_async_event;
     query_device = "ibv_query_device", (*mut Context, *mut DeviceAttr) -> c_int, e810_verbs::query::device::query_device;
     query_port = "ibv_query_port", (*mut Context, u8, *mut PortAttr) -> c_int, e810_verbs::query::port::query_port;
@@ -174,7 +196,7 @@ api! {
     destroy_cq = "ibv_destroy_cq", (*mut Cq) -> c_int, e810_verbs::cq::destroy_cq;
     create_comp_channel = "ibv_create_comp_channel", (*mut Context) -> *mut CompChannel, e810_verbs::channel::create_comp_channel;
     destroy_comp_channel = "ibv_destroy_comp_channel", (*mut CompChannel) -> c_int, e810_verbs::channel::destroy_comp_channel;
-    get_cq_event = "ibv_get_cq_event", (*mut CompChannel, *mut *mut Cq, *mut *mut c_void) -> c_int, e810_verbs::channel::get_cq_event;
+    get_cq_event = "ibv_get_cq_event", (*mut CompChannel, *mut *mut Cq, *mut *mut c_void) -> c_int, waits::get_cq_event;
     ack_cq_events = "ibv_ack_cq_events", (*mut Cq, c_uint), e810_verbs::channel::ack_cq_events;
     create_qp = "ibv_create_qp", (*mut Pd, *mut QpInitAttr) -> *mut Qp, e810_verbs::qp::create_qp;
     modify_qp = "ibv_modify_qp", (*mut Qp, *mut QpAttr, c_int) -> c_int, e810_verbs::qp::modify_qp;

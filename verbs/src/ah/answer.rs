@@ -112,7 +112,7 @@ pub unsafe extern "C" fn init_ah_from_wc(
     grh: *mut Grh,
     attr: *mut AhAttr,
 ) -> c_int {
-    catch_panics(fail(libc::EIO), || {
+    catch_panics(-1, || {
         // SAFETY: the caller's; an area has any alignment.
         let (open, wc, area) = unsafe {
             let area = grh.cast::<[u8; AREA]>().read();

@@ -142,6 +142,24 @@ pub enum Command {
     DetachMcast(u32, IpAddr),
 }
 
+impl Command {
+    /// Whether it takes memory.
+    pub(crate) const fn makes_something(&self) -> bool {
+        matches!(
+            self,
+            Self::AllocPd
+                | Self::RegMr { .. }
+                | Self::ReregMr(..)
+                | Self::CreateCq { .. }
+                | Self::ResizeCq(..)
+                | Self::CreateQp(_)
+                | Self::CreateAh(..)
+                | Self::AttachMcast(..)
+                | Self::Resolve(_)
+        )
+    }
+}
+
 /// What it answers.
 #[derive(Debug)]
 #[non_exhaustive]

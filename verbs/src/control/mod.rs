@@ -14,6 +14,7 @@ use crate::events::EventSink;
 use crate::rings::DataPathOps;
 
 pub(crate) mod ask;
+pub(crate) mod closed;
 mod command;
 pub mod in_process;
 pub mod over_channel;
@@ -37,6 +38,9 @@ pub enum Refused {
         /// Its number.
         number: u32,
     },
+    /// There is no memory for the library's own part of an object.
+    #[error("out of memory")]
+    NoMemory,
     /// Where packets to an address go is not known.
     #[error(transparent)]
     Unresolved(#[from] Unresolved),

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 
 use super::{Answer, Command, ControlPlane, Refused};
+use crate::async_events::DeviceEvent;
 use crate::events::{EventSink, Happened};
+use crate::fork::Process;
 use crate::rings::DataPathOps;
 
 /// The environment variable that puts a channel before the control path: `channel`.
@@ -21,8 +23,10 @@ type Asked = (Command, Sender<Result<Answer, Refused>>);
 #[derive(Debug)]
 struct OverChannel {
     commands: Mutex<Sender<Asked>>,
-    listeners: Arc<Listeners>,
+    listeners: Listeners,
     data_path: &'static DataPathOps,
+    /// Whose threads the other side's are.
+    process: Process,
     /// Held so that the other side goes on telling.
     _events: Arc<dyn EventSink>,
 }
@@ -48,17 +52,19 @@ pub(crate) fn over_channel(inner: Arc<dyn ControlPlane>) -> Result<Arc<dyn Contr
     let (give_event, take_event) = channel();
     let events: Arc<dyn EventSink> = Arc::new(Forward(Mutex::new(give_event)));
     inner.listen(&events);
-    let listeners = Arc::<Listeners>::default();
-    let tell = listeners.clone();
-    spawn("e810-events", move || tell.forward(&take_event))?;
     let (give, take) = channel();
     spawn("e810-commands", move || carry_out(&inner, &take))?;
-    Ok(Arc::new(OverChannel {
+    let control = Arc::new(OverChannel {
         commands: Mutex::new(give),
-        listeners,
+        listeners: Listeners::default(),
         data_path,
+        process: Process::this(),
         _events: events,
-    }))
+    });
+    // As the function's own thread, it holds the control path until the function is gone.
+    let tells = control.clone();
+    spawn("e810-events", move || tells.listeners.forward(&take_event))?;
+    Ok(control)
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
@@ -97,6 +103,9 @@ impl Listeners {
                 }
                 None => false,
             });
+            if happened == Happened::Device(DeviceEvent::DeviceFatal) {
+                break;
+            }
         }
     }
 }
@@ -109,6 +118,7 @@ impl EventSink for Forward {
 
 impl ControlPlane for OverChannel {
     fn call(&self, command: Command) -> Result<Answer, Refused> {
+        self.process.check()?;
         let gone = || Refused::Gone("the control path's thread has ended".to_owned());
         let (give, take) = channel();
         lock(&self.commands)

@@ -4,6 +4,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::{mem, ptr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use e810::Wc;
 
@@ -70,6 +71,7 @@ impl CqObject {
         let target = Arc::new(CqTarget {
             cq: ProgramPointer(cq),
             channel,
+            waiting: AtomicU32::new(0),
             completions: Acknowledged::default(),
             errors: Acknowledged::default(),
         });
@@ -137,6 +139,16 @@ impl CqObject {
         0
     }
 
+    /// Lets its memory go with the function, which is gone: 0.
+    ///
+    /// # Safety
+    /// Nobody else uses the queue.
+    pub(crate) unsafe fn abandon(&self) -> c_int {
+        // SAFETY: the caller's.
+        drop(unsafe { (*self.rings.get()).take() });
+        0
+    }
+
     pub(crate) const fn number(&self) -> u32 {
         self.number
     }
@@ -160,7 +172,7 @@ impl CqObject {
     ///
     /// # Safety
     /// That is open.
-    unsafe fn open<'a>(&self) -> &'a OpenContext {
+    pub(crate) unsafe fn open<'a>(&self) -> &'a OpenContext {
         // SAFETY: the caller's.
         unsafe { OpenContext::of(self.context()) }
     }
@@ -240,6 +252,9 @@ pub unsafe extern "C" fn resize_cq(cq: *mut Cq, entries: c_int) -> c_int {
         let object = unsafe { CqObject::of(cq) };
         // SAFETY: the caller's: a context outlives its objects.
         let open = unsafe { object.open() };
+        if !open.is_here() {
+            return libc::EIO;
+        }
         let Some(entries) = u32::try_from(entries).ok().filter(|entries| *entries > 0) else {
             return libc::EINVAL;
         };

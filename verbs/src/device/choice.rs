@@ -7,10 +7,6 @@
 
 use std::env;
 use std::fs;
-use std::process;
-use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use e810_backends::spec::DeviceSpec;
 
@@ -19,14 +15,10 @@ use super::ownership::{Locks, Refusal};
 use super::words::{self, Alternatives};
 use super::{DEVICES, ListedDevice};
 use crate::control::in_process::Opening;
+use crate::fork::PerProcess;
 use crate::panics;
 
 /// What a process has chosen.
-struct Choice {
-    process: u32,
-    made: OnceLock<Made>,
-}
-
 struct Made {
     devices: Vec<ListedDevice>,
     /// Held as long as the process lives.
@@ -35,34 +27,11 @@ struct Made {
 
 /// The devices of this process.
 pub(super) fn devices() -> &'static [ListedDevice] {
-    static CURRENT: AtomicPtr<Choice> = AtomicPtr::new(ptr::null_mut());
-    let process = process::id();
-    let seen = CURRENT.load(Ordering::Acquire);
-    // SAFETY: null, or one that is never freed.
-    let choice = match unsafe { seen.as_ref() } {
-        Some(choice) if choice.process == process => choice,
-        _ => {
-            let new = Box::into_raw(Box::new(Choice {
-                process,
-                made: OnceLock::new(),
-            }));
-            let placed = CURRENT.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire);
-            // SAFETY: the one that is in place is never freed, and nobody else has seen another.
-            unsafe {
-                match placed {
-                    Ok(_) => &*new,
-                    Err(placed) => {
-                        drop(Box::from_raw(new));
-                        &*placed
-                    }
-                }
-            }
-        }
-    };
-    &choice.made.get_or_init(|| choose(process)).devices
+    static MADE: PerProcess<Made> = PerProcess::new();
+    &MADE.get_or_init(choose).devices
 }
 
-fn choose(process: u32) -> Made {
+fn choose() -> Made {
     panics::keep_silent();
     let named = env::var_os(DEVICES).unwrap_or_default();
     let (words, wrong) = words::parse(&named.to_string_lossy());
@@ -73,7 +42,7 @@ fn choose(process: u32) -> Made {
     let mut devices = Vec::new();
     for word in words {
         match first_free(word, &mut locks) {
-            Ok(opening) => devices.push(ListedDevice::new(devices.len(), process, opening)),
+            Ok(opening) => devices.push(ListedDevice::new(devices.len(), opening)),
             Err(line) => complain(&line),
         }
     }
@@ -123,12 +92,14 @@ fn sentence(name: &str, refusal: &Refusal) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::process;
+
     use super::*;
 
     /// A device of this process that is `text`.
     pub(in crate::device) fn listed(text: &str) -> ListedDevice {
         let opening = first_free(alternatives(text), &mut Locks::default()).unwrap();
-        ListedDevice::new(0, process::id(), opening)
+        ListedDevice::new(0, opening)
     }
 
     fn alternatives(text: &str) -> Alternatives {

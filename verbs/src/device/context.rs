@@ -1,23 +1,26 @@
 //! Contexts: a program's open devices.
 
 use core::ffi::c_int;
-use core::mem::offset_of;
+use core::mem::{self, offset_of};
 use core::ptr;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::{ListedDevice, complain};
 use crate::abi::device::{Context, ContextOps, Device, VerbsContext};
 use crate::abi::objects::{Ah, CompChannel, Cq, Mr, Pd, Qp};
 use crate::ah::AhObject;
 use crate::async_events::ContextEvents;
-use crate::control::ControlPlane;
+use crate::control::closed::Closed;
+use crate::control::{ControlPlane, Refused};
 use crate::cq::CqObject;
 use crate::cq::extended::create_cq_ex;
-use crate::errno::{self, fail, no_object};
+use crate::errno::{self, no_object};
 use crate::events::EventSink;
+use crate::fork::Process;
 use crate::import::CommandFd;
+use crate::memory;
 use crate::mr::MrObject;
 use crate::panics::catch_panics;
 use crate::parent_domain::{alloc_parent_domain, alloc_td, dealloc_td};
@@ -47,13 +50,16 @@ unsafe impl Send for Object {}
 #[derive(Debug)]
 pub struct OpenContext {
     verbs: VerbsContext,
-    control: Arc<dyn ControlPlane>,
+    /// Let go when the context of a function that is gone is closed.
+    control: RwLock<Arc<dyn ControlPlane>>,
     events: Arc<ContextEvents>,
     /// What was made in it and the program has not destroyed, in the order in which a close
     /// destroys it.
     live: Mutex<BTreeSet<Object>>,
     /// The program has closed it; it is there as long as objects of it are.
     is_closed: AtomicBool,
+    /// Whose it is: a child of `fork` has a copy.
+    process: Process,
     /// What `cmd_fd` is: another part of the process may open the device by it.
     commands: CommandFd,
 }
@@ -70,13 +76,42 @@ impl OpenContext {
     }
 
     /// Where its commands go.
-    pub(crate) fn control(&self) -> &dyn ControlPlane {
-        &*self.control
+    pub(crate) fn control(&self) -> Arc<dyn ControlPlane> {
+        let control = self.control.read();
+        control.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether its function is gone.
+    fn is_gone(&self) -> bool {
+        matches!(self.control().query_device(), Err(Refused::Gone(_)))
+    }
+
+    /// Nothing of it takes a command any more.
+    fn let_go(&self) {
+        let closed = Arc::new(Closed(self.control().data_path()));
+        let control = self.control.write();
+        let before = mem::replace(
+            &mut *control.unwrap_or_else(PoisonError::into_inner),
+            closed,
+        );
+        // It may be the last of a function that is gone.
+        drop(before);
     }
 
     /// The events of its device.
     pub(crate) const fn events(&self) -> &Arc<ContextEvents> {
         &self.events
+    }
+
+    /// Whether it is this process's.
+    pub(crate) fn is_here(&self) -> bool {
+        self.process.is_this()
+    }
+
+    /// What its device is called.
+    pub(crate) fn device_name(&self) -> String {
+        // SAFETY: a context outlives no device.
+        unsafe { ListedDevice::of(self.verbs.context.device) }.name()
     }
 
     /// Whether both are contexts of one device.
@@ -107,6 +142,9 @@ impl OpenContext {
     pub(crate) unsafe fn leave(context: *mut Context, object: &Object) {
         // SAFETY: the caller's.
         let open = unsafe { Self::of(context) };
+        if !open.is_here() {
+            return;
+        }
         let mut live = open.live();
         live.remove(object);
         let is_last = live.is_empty() && open.is_closed.load(Ordering::Acquire);
@@ -133,12 +171,15 @@ impl OpenContext {
     unsafe fn retire_all(&self) {
         // Who waits for events of it, and has left it to another thread to close it.
         self.events.close();
+        let is_gone = self.is_gone();
         for object in self.live().clone() {
             // SAFETY: the caller's. Events that were not acknowledged hold nothing any more.
             unsafe { give_up_events(&object) };
             // SAFETY: the caller's. An object that is not destroyed stays: the device may use it.
             let _ = unsafe {
                 match object {
+                    Object::Qp(qp) if is_gone => QpObject::of(qp).abandon(),
+                    Object::Cq(cq) if is_gone => CqObject::of(cq).abandon(),
                     Object::Qp(qp) => QpObject::of(qp).retire(),
                     Object::Ah(ah) => AhObject::of(ah).retire(),
                     Object::Mr(mr) => MrObject::of(mr).retire(),
@@ -182,6 +223,9 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
     catch_panics(ptr::null_mut(), || {
         // SAFETY: the caller's.
         let listed = unsafe { ListedDevice::of(device) };
+        if let Err(refused) = memory::check() {
+            return no_object(errno::of(&refused));
+        }
         let control = match listed.control() {
             Ok(control) => control,
             Err(why) => {
@@ -189,7 +233,8 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
                 return no_object(libc::ENODEV);
             }
         };
-        let (Ok(events), Ok(commands)) = (ContextEvents::new(), CommandFd::new()) else {
+        let (Ok(events), Ok(commands)) = (ContextEvents::new(&listed.name()), CommandFd::new())
+        else {
             return no_object(libc::EMFILE);
         };
         let events = Arc::new(events);
@@ -211,10 +256,11 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
         };
         let open = Box::new(OpenContext {
             verbs: verbs(context),
-            control,
+            control: RwLock::new(control),
             events,
             live: Mutex::default(),
             is_closed: AtomicBool::new(false),
+            process: Process::this(),
             commands,
         });
         let open = Box::into_raw(open);
@@ -226,21 +272,27 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
     })
 }
 
-/// `ibv_close_device`.
+/// `ibv_close_device`. A child of `fork` that closes what its parent has changes nothing.
 ///
 /// # Safety
 /// `context` came from [`open_device`] and is not used after this.
 pub unsafe extern "C" fn close_device(context: *mut Context) -> c_int {
-    catch_panics(fail(libc::EIO), || {
+    catch_panics(-1, || {
         // SAFETY: the caller's.
         let open = unsafe { OpenContext::of(context) };
+        if !open.is_here() {
+            return 0;
+        }
         open.commands.leave();
         // SAFETY: as above.
         unsafe { open.retire_all() };
         let live = open.live();
         open.is_closed.store(true, Ordering::Release);
-        let is_empty = live.is_empty();
+        let (is_empty, is_gone) = (live.is_empty(), open.is_gone());
         drop(live);
+        if is_gone {
+            open.let_go();
+        }
         if is_empty {
             // SAFETY: the caller's: nobody uses it any more.
             unsafe { OpenContext::free(context) };
@@ -252,7 +304,7 @@ pub unsafe extern "C" fn close_device(context: *mut Context) -> c_int {
 /// Functions that `verbs.h` calls through the context.
 fn ops(data_path: &DataPathOps) -> ContextOps {
     // SAFETY: pointers that are null, and numbers.
-    let nothing: ContextOps = unsafe { core::mem::zeroed() };
+    let nothing: ContextOps = unsafe { mem::zeroed() };
     ContextOps {
         poll_cq: Some(data_path.poll_cq),
         req_notify_cq: Some(data_path.req_notify_cq),
@@ -265,7 +317,7 @@ fn ops(data_path: &DataPathOps) -> ContextOps {
 /// The structure around a context.
 fn verbs(context: Context) -> VerbsContext {
     // SAFETY: pointers that are null, and numbers.
-    let nothing: VerbsContext = unsafe { core::mem::zeroed() };
+    let nothing: VerbsContext = unsafe { mem::zeroed() };
     VerbsContext {
         query_port: Some(query_port_sized),
         query_device_ex: Some(query_device_ex),

@@ -17,9 +17,11 @@ impl ListedDevice {
     /// # Errors
     /// Why it cannot be.
     pub(super) fn guid(&self) -> Result<u64, String> {
-        let up = match self.control.try_lock() {
-            Ok(control) => control.clone(),
-            Err(TryLockError::Poisoned(control)) => control.into_inner().clone(),
+        let up = match self.up.try_lock() {
+            Ok(up) => up.as_ref().and_then(|up| up.control.upgrade()),
+            Err(TryLockError::Poisoned(up)) => {
+                up.into_inner().as_ref().and_then(|up| up.control.upgrade())
+            }
             // It is being brought up.
             Err(TryLockError::WouldBlock) => None,
         };
@@ -56,7 +58,7 @@ mod tests {
         for text in ["sim", "sim:mac=02:00:00:00:01:00"] {
             let device = listed(text);
             let before = device.guid().unwrap();
-            assert!(device.control.lock().unwrap().is_none(), "brought up");
+            assert!(device.up.lock().unwrap().is_none(), "brought up");
             let up = device.control().unwrap();
             assert_eq!(up.query_device().unwrap().node_guid, before);
             assert_eq!(device.guid().unwrap(), before);

@@ -6,17 +6,19 @@
 use core::ffi::{c_char, c_int};
 use core::ptr;
 use std::env;
-use std::process;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use complain::complain;
 
 use crate::abi::device::Device;
 use crate::control::ControlPlane;
+use crate::control::closed::Closed;
 use crate::control::in_process::{self, Opening};
 use crate::control::over_channel::{CONTROL, over_channel};
 use crate::errno;
+use crate::fork::Process;
 use crate::panics::catch_panics;
+use crate::rings::DataPathOps;
 
 mod choice;
 pub(crate) mod complain;
@@ -47,17 +49,26 @@ pub struct ListedDevice {
     zeroes: [u64; 16],
     number: usize,
     /// The process that listed it.
-    process: u32,
+    process: Process,
     opening: Opening,
-    control: Mutex<Option<Arc<dyn ControlPlane>>>,
+    up: Mutex<Option<Up>>,
+}
+
+/// A function that was brought up: its own thread holds its control path as long as it is there,
+/// and so do contexts. When it is gone, it is let go with the last of them: a kernel that wants it
+/// back waits for that.
+#[derive(Debug)]
+struct Up {
+    control: Weak<dyn ControlPlane>,
+    data_path: &'static DataPathOps,
 }
 
 // SAFETY: the pointers in `listed` are none; the rest is behind a mutex or never changes.
 unsafe impl Sync for ListedDevice {}
 
 impl ListedDevice {
-    fn new(number: usize, process: u32, opening: Opening) -> Self {
-        let name = format!("e810_{number}");
+    fn new(number: usize, opening: Opening) -> Self {
+        let name = name_of(number);
         Self {
             listed: Device {
                 ops: [0; 2],
@@ -70,9 +81,9 @@ impl ListedDevice {
             },
             zeroes: [0; 16],
             number,
-            process,
+            process: Process::this(),
             opening,
-            control: Mutex::default(),
+            up: Mutex::default(),
         }
     }
 
@@ -85,19 +96,24 @@ impl ListedDevice {
         unsafe { &*device.cast::<Self>() }
     }
 
+    /// What it is called.
+    fn name(&self) -> String {
+        name_of(self.number)
+    }
+
     /// The device as this process has it: another function if its parent listed it and forked.
     ///
     /// # Errors
     /// That no function is left for this process.
     fn here(&self) -> Result<&Self, String> {
-        if self.process == process::id() {
+        if self.process.is_this() {
             return Ok(self);
         }
         let own = choice::devices().get(self.number);
         own.ok_or_else(|| {
             format!(
                 "{}: it belongs to process {}, which forked, and no other is free for this one",
-                self.opening.spec, self.process
+                self.opening.spec, self.process.0
             )
         })
     }
@@ -111,16 +127,25 @@ impl ListedDevice {
     }
 
     fn bring_up(&self) -> Result<Arc<dyn ControlPlane>, String> {
-        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(control) = &*control {
-            return Ok(control.clone());
+        let mut up = self.up.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(up) = &*up {
+            let control = up.control.upgrade();
+            return Ok(control.unwrap_or_else(|| Arc::new(Closed(up.data_path))));
         }
-        let mut opened = in_process::open(self.opening.clone())?;
+        let mut control = in_process::open(self.opening.clone())?;
         if env::var_os(CONTROL).is_some_and(|how| how == "channel") {
-            opened = over_channel(opened)?;
+            control = over_channel(control)?;
         }
-        Ok(control.insert(opened).clone())
+        *up = Some(Up {
+            control: Arc::downgrade(&control),
+            data_path: control.data_path(),
+        });
+        Ok(control)
     }
+}
+
+fn name_of(number: usize) -> String {
+    format!("e810_{number}")
 }
 
 /// As much of `text` as fits, and a zero.

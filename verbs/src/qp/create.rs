@@ -178,6 +178,10 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut Qp) -> c_int {
     catch_panics(libc::EIO, || {
         // SAFETY: the caller's.
         let object = unsafe { QpObject::of(qp) };
+        // SAFETY: the caller's: a context outlives its objects.
+        if !unsafe { object.open() }.is_here() {
+            return libc::EIO;
+        }
         // As the kernel: a member is taken out of its groups first.
         if object.rings().is_some() && !object.groups().is_empty() {
             return libc::EBUSY;

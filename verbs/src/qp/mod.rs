@@ -104,6 +104,16 @@ impl QpObject {
         0
     }
 
+    /// Lets its memory go with the function, which is gone: 0.
+    ///
+    /// # Safety
+    /// Nobody else uses the queue pair.
+    pub(crate) unsafe fn abandon(&self) -> c_int {
+        // SAFETY: the caller's.
+        drop(unsafe { (*self.rings.get()).take() });
+        0
+    }
+
     /// Groups that it is in.
     pub(crate) fn groups(&self) -> MutexGuard<'_, Vec<IpAddr>> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)

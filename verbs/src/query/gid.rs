@@ -35,7 +35,7 @@ pub unsafe extern "C" fn query_gid(
     index: c_int,
     into: *mut Gid,
 ) -> c_int {
-    catch_panics(fail(libc::EIO), || {
+    catch_panics(-1, || {
         // SAFETY: the caller's.
         let open = unsafe { OpenContext::of(context) };
         let found = u32::try_from(index).map_err(|_| libc::EINVAL);
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn query_gid_type(
     index: c_uint,
     kind: *mut c_int,
 ) -> c_int {
-    catch_panics(fail(libc::EIO), || {
+    catch_panics(-1, || {
         // SAFETY: the caller's.
         let open = unsafe { OpenContext::of(context) };
         if let Err(number) = gid(open, port.into(), index)

@@ -113,7 +113,7 @@ pub unsafe extern "C" fn query_pkey(
     index: c_int,
     pkey: *mut u16,
 ) -> c_int {
-    catch_panics(fail(libc::EIO), || {
+    catch_panics(-1, || {
         // SAFETY: the caller's.
         let open = unsafe { OpenContext::of(context) };
         let Ok(index) = u16::try_from(index) else {

@@ -21,6 +21,7 @@ mod extended;
 mod lock;
 mod qp;
 mod request;
+mod uncancelled;
 
 pub use cq::PlatformCqRings;
 pub use qp::PlatformQpRings;

@@ -100,20 +100,22 @@ fn epoll_tells_each_event_once_it_is_there() {
 }
 
 #[test]
-fn a_blocking_read_waits_and_a_signal_ends_it() {
+fn a_signal_ends_a_wait_where_it_ends_a_read() {
     static SIGNALS: AtomicU32 = AtomicU32::new(0);
     extern "C" fn count(_: libc::c_int) {
         SIGNALS.fetch_add(1, Ordering::Relaxed);
     }
     let (ctx, channel, connection) = in_a_channel();
-    // SAFETY: a handler that touches a number alone, without SA_RESTART.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = count as extern "C" fn(libc::c_int) as usize;
-        assert_eq!(
-            libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()),
-            0
-        );
+    // With SA_RESTART, and without.
+    for (signal, flags) in [(libc::SIGUSR2, libc::SA_RESTART), (libc::SIGUSR1, 0)] {
+        // SAFETY: a handler that touches a number alone.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = count as extern "C" fn(libc::c_int) as usize;
+            action.sa_flags = flags;
+            let set = libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+            assert_eq!(set, 0);
+        }
     }
     let (give, take) = mpsc::channel();
     let reader = thread::spawn(move || {
@@ -121,7 +123,7 @@ fn a_blocking_read_waits_and_a_signal_ends_it() {
         give.send(unsafe { (libc::pthread_self(), libc::gettid()) })
             .unwrap();
         let interrupted = channel.take();
-        (interrupted, channel.take())
+        (interrupted, SIGNALS.load(Ordering::Relaxed), channel.take())
     });
     let (thread, id) = take.recv().unwrap();
     // The signal comes to a thread that waits in read(2).
@@ -130,16 +132,18 @@ fn a_blocking_read_waits_and_a_signal_ends_it() {
         state.unwrap().contains(") S ")
     });
     assert!(!reader.is_finished());
-    // SAFETY: the thread runs.
-    unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
-    until("the handler", || SIGNALS.load(Ordering::Relaxed) == 1);
-    thread::sleep(QUIET);
+    for (signal, count) in [(libc::SIGUSR2, 1), (libc::SIGUSR1, 2)] {
+        // SAFETY: the thread runs.
+        unsafe { libc::pthread_kill(thread, signal) };
+        until("the handler", || SIGNALS.load(Ordering::Relaxed) == count);
+        thread::sleep(QUIET);
+    }
     assert!(!reader.is_finished());
     let [_, incoming] = connection.cqs;
     assert_eq!(incoming.arm(false), 0);
     connection.send(1, 0);
-    let (interrupted, taken) = reader.join().unwrap();
-    assert_eq!(interrupted, Err(libc::EINTR));
+    let (interrupted, signals, taken) = reader.join().unwrap();
+    assert_eq!((interrupted, signals), (Err(libc::EINTR), 2));
     assert_eq!(taken, Ok((incoming, 2)));
     incoming.acknowledge(1);
     end((ctx, channel, connection));

@@ -1,10 +1,11 @@
 //! The library as a program sees it: its functions called as C does, on simulated functions.
 //!
 //! * `harness`, what a program has: devices, objects, connections;
-//! * `channels`, `churn`, `contexts`, `datagrams`, `endings`, `events`, `gids`, `requests`,
-//!   `software_events`, `threads`, tests by subject;
+//! * `cancel`, `channels`, `churn`, `contexts`, `datagrams`, `descriptors`, `endings`, `events`,
+//!   `gids`, `neighbours`, `requests`, `software_events`, `threads`, tests by subject;
 //! * `depths`, what a device says that it has;
-//! * `processes`, those whose programs are processes of their own.
+//! * `processes`, `forks`, `memory`, `tables`, those whose programs are processes of their own;
+//! * `over_channel`, all of them over the other control plane.
 
 // UNSAFETY: calls the functions as C does.
 
@@ -15,17 +16,23 @@
     reason = "a test fails by panicking, also in its helpers"
 )]
 
+mod cancel;
 mod channels;
 mod churn;
 mod contexts;
 mod datagrams;
 mod depths;
+mod descriptors;
 mod endings;
 mod events;
+mod forks;
 mod gids;
 mod harness;
+mod memory;
 mod neighbours;
+mod over_channel;
 mod processes;
 mod requests;
 mod software_events;
+mod tables;
 mod threads;

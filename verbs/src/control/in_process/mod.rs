@@ -10,7 +10,6 @@ use std::env;
 use std::fmt;
 use std::mem;
 use std::net::IpAddr;
-use std::process;
 use std::ptr;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -31,6 +30,8 @@ use e810_sim::{Mode, Sim, can_check_access};
 use super::{Answer, Command, ControlPlane, Refused};
 use crate::async_events::DeviceEvent;
 use crate::events::{EventSink, Happened};
+use crate::fork::Process;
+use crate::memory;
 use crate::rings::DataPathOps;
 
 mod full;
@@ -98,7 +99,8 @@ pub struct Opening {
     pub mtu: u16,
 }
 
-/// Opens a function and brings it up. It stays so until the process ends.
+/// Opens a function and brings it up. It stays so until the process ends, or it is gone and nobody
+/// has its control path any more.
 ///
 /// # Errors
 /// One line that says what failed, for which function, and what to do.
@@ -200,14 +202,19 @@ impl DeviceVisitor<1> for Serving {
         let channel = control.create_channel()?;
         // Only a card needs no processor of this machine.
         let yields = !matches!(self.opening.spec, DeviceSpec::Vfio(..));
+        let data_path = match yields {
+            true => DataPathOps::uncancelled::<D>(),
+            false => DataPathOps::of::<D>(),
+        };
         let control = Arc::new(InProcess {
             objects: Mutex::new(Objects::new(control, channel.clone(), yields)),
             channel,
             tokens: Mutex::default(),
             resolver: Mutex::new(resolver),
             listeners: Mutex::default(),
+            data_path,
             gone: OnceLock::new(),
-            process: process::id(),
+            process: Process::this(),
         });
         let _ = self.ready.send(Ok(control.clone()));
         let why = control.serve(&function, events);
@@ -228,10 +235,11 @@ struct InProcess<P: HostPlatform> {
     tokens: Mutex<Tokens>,
     resolver: Mutex<Resolver<P>>,
     listeners: Mutex<Vec<Weak<dyn EventSink>>>,
+    data_path: &'static DataPathOps,
     /// Why nothing can be asked any more.
     gone: OnceLock<String>,
     /// Whose function it is.
-    process: u32,
+    process: Process,
 }
 
 impl<P: HostPlatform> fmt::Debug for InProcess<P> {
@@ -262,11 +270,10 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
         if let Some(why) = self.gone.get() {
             return Err(Refused::Gone(why.clone()));
         }
-        // A child of fork has the objects, but not the function, nor its threads: what it destroys
-        // as it ends is its parent's. Looked at before any lock, which another thread may have had.
-        if self.process != process::id() {
-            let why = format!("the function belongs to process {}", self.process);
-            return Err(Refused::Gone(why));
+        // Before any lock.
+        self.process.check()?;
+        if command.makes_something() {
+            memory::check()?;
         }
         let answer = match command {
             Command::Resolve(destination) => self.resolve(destination),
@@ -286,6 +293,6 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
     }
 
     fn data_path(&self) -> &'static DataPathOps {
-        DataPathOps::of::<P>()
+        self.data_path
     }
 }

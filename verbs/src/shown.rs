@@ -1,0 +1,109 @@
+//! Descriptors that a program sees: numbers, which it may close and get again for a file of its
+//! own.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, IntoRawFd as _, OwnedFd, RawFd};
+
+/// A descriptor of the library, and the program's number for it.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    /// What the library itself uses.
+    own: OwnedFd,
+    number: RawFd,
+}
+
+impl Shown {
+    /// Gives a descriptor a number for the program.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn new(own: OwnedFd) -> io::Result<Self> {
+        let number = own.try_clone()?.into_raw_fd();
+        Ok(Self { own, number })
+    }
+
+    /// The program's number.
+    pub(crate) const fn number(&self) -> RawFd {
+        self.number
+    }
+
+    /// The library's own.
+    pub(crate) fn own(&self) -> BorrowedFd<'_> {
+        self.own.as_fd()
+    }
+
+    /// Whether the program's number is what it was.
+    fn is_there(&self) -> bool {
+        let own = self.own.as_raw_fd();
+        // KCMP_FILE.
+        // SAFETY: numbers.
+        let compared = unsafe {
+            let process = libc::getpid();
+            libc::syscall(libc::SYS_kcmp, process, process, 0, own, self.number)
+        };
+        match compared {
+            -1 => is_alike(own, self.number),
+            different => different == 0,
+        }
+    }
+}
+
+/// For kernels and containers that do not say more: the same file, or one without a place.
+fn is_alike(one: RawFd, other: RawFd) -> bool {
+    let [one, other] = [one, other].map(|fd| {
+        // SAFETY: numbers, and a place for the answer.
+        unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            let found = libc::fstat(fd, &raw mut stat);
+            (found == 0).then_some((stat.st_dev, stat.st_ino))
+        }
+    });
+    one.is_some() && one == other
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if self.is_there() {
+            // SAFETY: it is the number that was made for the program, which has given it back with
+            // what it is of.
+            unsafe { libc::close(self.number) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::FromRawFd as _;
+
+    use super::*;
+
+    fn event() -> OwnedFd {
+        // SAFETY: numbers; what comes is this function's.
+        unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) }
+    }
+
+    fn is_open(number: RawFd) -> bool {
+        // SAFETY: a number.
+        unsafe { libc::fcntl(number, libc::F_GETFD) >= 0 }
+    }
+
+    #[test]
+    fn a_number_is_closed_unless_the_program_has_it_for_something_else() {
+        let shown = Shown::new(event()).unwrap();
+        let number = shown.number();
+        drop(shown);
+        assert!(!is_open(number));
+
+        // As close(2), and then open(2) of something else that gets the number.
+        let (shown, other) = (Shown::new(event()).unwrap(), event());
+        let number = shown.number();
+        // SAFETY: descriptors of this test.
+        assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
+        assert!(is_alike(shown.own().as_raw_fd(), other.as_raw_fd()));
+        drop(shown);
+        assert!(is_open(number));
+        // SAFETY: as above.
+        unsafe { libc::close(number) };
+        assert!(!is_alike(other.as_raw_fd(), number), "it is closed");
+    }
+}
