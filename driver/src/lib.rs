@@ -148,8 +148,8 @@ pub use e810_cqp::hmc;
 pub use e810_datapath::state::{AttrMask, TransitionError, query, timing};
 pub use e810_datapath::{
     Atomic, Counters as CqCounters, CqKey, Data, DroppedWrs, FastRegister, FastRegisterParts,
-    MwBind, Notify, OneSge, Op, PostError, RecvWr, Refused, Remote, SendFlags, SendWr, Sender, Sge,
-    UdTarget, Wc, WcFlags, WcOpcode, WcStatus,
+    MwBind, Notify, OneSge, Op, PostError, RecvWr, Refused, Remote, SendFlags, SendPlan, SendWr,
+    Sender, Sge, UdTarget, Wc, WcFlags, WcOpcode, WcStatus,
 };
 pub use e810_hal::bus::VsiId;
 pub use e810_hal::{Clock, Ns, Platform, SharedBytes};

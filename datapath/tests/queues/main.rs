@@ -22,3 +22,4 @@ mod refused;
 mod resize;
 mod ring;
 mod slots;
+mod together;
