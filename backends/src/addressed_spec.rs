@@ -1,7 +1,9 @@
-//! Devices with IP addresses, as `SPEC@IP,IP`, or with those of an interface, as `SPEC@tap=NAME`.
+//! Devices with IP addresses, as `SPEC@IP,IP`, or with those of an interface, as `SPEC@tap=NAME`, and
+//! with the MTU of their network, as `SPEC@mtu=9000`.
 
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use crate::spec::DeviceSpec;
@@ -15,7 +17,12 @@ pub struct AddressedSpec {
     pub addresses: Vec<IpAddr>,
     /// The TAP interface that has its LAN queues, and whose addresses are its own.
     pub tap: Option<String>,
+    /// Bytes of the longest IP packet on the link, if it is said.
+    pub mtu: Option<u16>,
 }
+
+/// Bytes of an IP packet that a link may have: IPv6 wants the first, a frame has room for the last.
+const MTUS: RangeInclusive<u16> = 1280..=9702;
 
 /// Bytes of an interface's name, with the zero behind it.
 const INTERFACE_NAME: usize = 16;
@@ -41,10 +48,18 @@ impl FromStr for AddressedSpec {
             spec: spec.parse()?,
             addresses: Vec::new(),
             tap: None,
+            mtu: None,
         };
         for word in addresses.split(',').filter(|word| !word.is_empty()) {
             if let Some(name) = word.strip_prefix("tap=") {
                 made.tap = Some(interface(name)?);
+                continue;
+            }
+            if let Some(bytes) = word.strip_prefix("mtu=") {
+                let mtu = bytes.parse().ok().filter(|mtu| MTUS.contains(mtu));
+                let (least, most) = MTUS.into_inner();
+                let wrong = || format!("`{word}`: an MTU is {least} to {most}");
+                made.mtu = Some(mtu.ok_or_else(wrong)?);
                 continue;
             }
             let ip = word.parse::<IpAddr>();
@@ -59,7 +74,10 @@ impl fmt::Display for AddressedSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.spec)?;
         let tap = self.tap.iter().map(|name| format!("tap={name}"));
-        let words = tap.chain(self.addresses.iter().map(ToString::to_string));
+        let mtu = self.mtu.iter().map(|mtu| format!("mtu={mtu}"));
+        let words = tap
+            .chain(mtu)
+            .chain(self.addresses.iter().map(ToString::to_string));
         for (number, word) in words.enumerate() {
             let before = if number == 0 { '@' } else { ',' };
             write!(f, "{before}{word}")?;
@@ -80,6 +98,8 @@ mod tests {
             ("vfio-user:/run/e810.sock@10.8.1.1,fd00:8::1", 2),
             ("vfio:0000:3b:00.0@tap=e810tap", 0),
             ("vfio:0000:3b:00.0@tap=e810tap,10.8.1.1", 1),
+            ("vfio:0000:3b:00.0@tap=e810tap,mtu=9000,10.8.1.1", 1),
+            ("vfio:0000:3b:00.0@mtu=1500", 0),
         ] {
             let spec: AddressedSpec = text.parse().unwrap();
             assert_eq!(spec.addresses.len(), addresses);
@@ -100,6 +120,10 @@ mod tests {
         for name in ["", "longer-than-15-b", "a/b", "tap%d", ".."] {
             let error = error(&format!("3b:00.0@tap={name}"));
             assert!(error.starts_with(&format!("`tap={name}`: ")), "{error}");
+        }
+        for mtu in ["", "0", "1279", "9703", "70000", "1500B"] {
+            let line = format!("`mtu={mtu}`: an MTU is 1280 to 9702");
+            assert_eq!(error(&format!("3b:00.0@mtu={mtu}")), line);
         }
         assert!(error("eth0@10.8.1.1").starts_with("`eth0` names no device"));
     }

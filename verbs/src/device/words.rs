@@ -1,9 +1,10 @@
 //! The functions that the environment names: which devices the process has, and which functions
 //! each of them may be.
 
-use e810_backends::spec::AddressedSpec;
+use e810_backends::spec::{AddressedSpec, DeviceSpec};
+use e810_host::functions::start::MTU;
 
-use crate::control::in_process::{MTU, Opening};
+use crate::control::in_process::{Opening, SIMULATED_MTU};
 
 /// A device of the process: the functions that it may be, the one that is wanted most first. Never
 /// empty.
@@ -37,12 +38,19 @@ fn opening(name: &str) -> Result<Opening, String> {
         spec,
         addresses,
         tap,
+        mtu,
     } = name.parse()?;
+    // A card is on a network of which nothing is known; what is simulated takes every path MTU.
+    let usual = match spec {
+        DeviceSpec::Vfio(..) => MTU,
+        _ => SIMULATED_MTU,
+    };
+    let mtu = mtu.unwrap_or(usual);
     Ok(Opening {
         spec,
         addresses,
         tap,
-        mtu: MTU,
+        mtu,
     })
 }
 
@@ -72,6 +80,19 @@ mod tests {
             ]
         );
         assert_eq!(parse(" \n"), (vec![], vec![]));
+    }
+
+    #[test]
+    fn the_mtu_is_that_of_the_network() {
+        for (text, mtu) in [
+            ("vfio:3b:00.0@10.8.1.1", 1500),
+            ("vfio:3b:00.0@10.8.1.1,mtu=9000", 9000),
+            ("vfio:3b:00.0@tap=e810tap", 1500),
+            ("sim", SIMULATED_MTU),
+            ("sim@mtu=1500", 1500),
+        ] {
+            assert_eq!(opening(text).unwrap().mtu, mtu, "{text}");
+        }
     }
 
     #[test]

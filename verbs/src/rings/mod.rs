@@ -24,7 +24,7 @@ mod request;
 
 pub use cq::PlatformCqRings;
 pub use qp::PlatformQpRings;
-pub(crate) use request::{MAX_SGES, flags as send_flags};
+pub(crate) use request::{MAX_SGES, QPN, flags as send_flags};
 
 /// The functions that `verbs.h` calls through the context for each message. They take objects
 /// whose rings the same control plane has made.

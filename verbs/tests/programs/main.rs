@@ -1,8 +1,8 @@
 //! The library as a program sees it: its functions called as C does, on simulated functions.
 //!
 //! * `harness`, what a program has: devices, objects, connections;
-//! * `channels`, `contexts`, `datagrams`, `events`, `gids`, `requests`, `threads`, tests by
-//!   subject;
+//! * `channels`, `contexts`, `datagrams`, `events`, `gids`, `paths`, `requests`, `threads`, tests
+//!   by subject;
 //! * `processes`, those whose programs are processes of their own.
 
 // UNSAFETY: calls the functions as C does.
@@ -20,6 +20,7 @@ mod datagrams;
 mod events;
 mod gids;
 mod harness;
+mod paths;
 mod processes;
 mod requests;
 mod threads;

@@ -70,6 +70,7 @@ impl Functions {
                 spec: DeviceSpec::Sim(spec.clone()),
                 addresses: vec![IpAddr::V4(Ipv4Addr::new(10, x, y, number.wrapping_add(1)))],
                 tap: None,
+                mtu: None,
             }
         });
         Ok(Self {
