@@ -1,8 +1,9 @@
 //! Devices with IP addresses, as `SPEC@IP/LEN,IP`, or with those of an interface, as
-//! `SPEC@tap=NAME`.
+//! `SPEC@tap=NAME`, and with the MTU of their network, as `SPEC@mtu=9000`.
 
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use crate::spec::DeviceSpec;
@@ -67,6 +68,8 @@ pub struct AddressedSpec {
     pub gateways: Vec<IpAddr>,
     /// Seconds that a peer may take to answer where its packets go, if it was said.
     pub wait: Option<u16>,
+    /// Bytes of the longest IP packet on the link, if it is said.
+    pub mtu: Option<u16>,
 }
 
 /// Seconds that a peer may be waited for, at most.
@@ -87,6 +90,15 @@ fn wait(text: &str) -> Result<u16, String> {
     let seconds = text.parse().ok();
     let seconds = seconds.filter(|seconds| (1..=MOST_WAIT).contains(seconds));
     seconds.ok_or_else(|| format!("`wait={text}`: seconds are 1 to {MOST_WAIT}"))
+}
+
+/// Bytes of an IP packet that a link may have: IPv6 wants the first, a frame has room for the last.
+const MTUS: RangeInclusive<u16> = 1280..=9702;
+
+fn mtu(text: &str) -> Result<u16, String> {
+    let mtu = text.parse().ok().filter(|mtu| MTUS.contains(mtu));
+    let (least, most) = MTUS.into_inner();
+    mtu.ok_or_else(|| format!("`mtu={text}`: an MTU is {least} to {most}"))
 }
 
 /// Bytes of an interface's name, with the zero behind it.
@@ -115,12 +127,14 @@ impl FromStr for AddressedSpec {
             tap: None,
             gateways: Vec::new(),
             wait: None,
+            mtu: None,
         };
         for word in addresses.split(',').filter(|word| !word.is_empty()) {
             match word.split_once('=') {
                 Some(("tap", name)) => made.tap = Some(interface(name)?),
                 Some(("gateway", ip)) => made.gateways.push(gateway(ip, &made.gateways)?),
                 Some(("wait", seconds)) => made.wait = Some(wait(seconds)?),
+                Some(("mtu", bytes)) => made.mtu = Some(mtu(bytes)?),
                 _ => made.addresses.push(word.parse()?),
             }
         }
@@ -135,7 +149,8 @@ impl fmt::Display for AddressedSpec {
         let addresses = self.addresses.iter().map(ToString::to_string);
         let gateways = self.gateways.iter().map(|ip| format!("gateway={ip}"));
         let wait = self.wait.iter().map(|seconds| format!("wait={seconds}"));
-        let words = tap.chain(addresses).chain(gateways).chain(wait);
+        let mtu = self.mtu.iter().map(|mtu| format!("mtu={mtu}"));
+        let words = tap.chain(mtu).chain(addresses).chain(gateways).chain(wait);
         for (number, word) in words.enumerate() {
             let before = if number == 0 { '@' } else { ',' };
             write!(f, "{before}{word}")?;
@@ -161,6 +176,8 @@ mod tests {
                 2,
             ),
             ("sim@wait=1", 0),
+            ("vfio:0000:3b:00.0@tap=e810tap,mtu=9000,10.8.1.1", 1),
+            ("vfio:0000:3b:00.0@mtu=1500", 0),
         ] {
             let spec: AddressedSpec = text.parse().unwrap();
             assert_eq!(spec.addresses.len(), addresses);
@@ -202,6 +219,10 @@ mod tests {
         for name in ["", "longer-than-15-b", "a/b", "tap%d", ".."] {
             let error = error(&format!("3b:00.0@tap={name}"));
             assert!(error.starts_with(&format!("`tap={name}`: ")), "{error}");
+        }
+        for mtu in ["", "0", "1279", "9703", "70000", "1500B"] {
+            let line = format!("`mtu={mtu}`: an MTU is 1280 to 9702");
+            assert_eq!(error(&format!("3b:00.0@mtu={mtu}")), line);
         }
         assert!(error("eth0@10.8.1.1").starts_with("`eth0` names no device"));
     }

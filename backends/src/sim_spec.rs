@@ -32,6 +32,8 @@ pub struct SimSpec {
     pub rate: Option<Rate>,
     /// The segment that the functions are on, with those of other processes.
     pub wire: Option<WireName>,
+    /// Traffic classes of the ports, priority `n` being in class `n` modulo that; one if `None`.
+    pub classes: Option<u8>,
     /// Ethernet address of the first function; the last byte counts on. If `None` it is one that
     /// other ends of the wire do not have, or without a wire the simulator's own.
     pub mac: Option<Mac>,
@@ -42,7 +44,7 @@ pub struct SimSpec {
 pub enum NoSimSpec {
     /// No `=`, or a name that is none.
     #[error(
-        "`{0}` is no option of a simulated device: use sim, or sim: with latency=TIME, rate=RATE, wire=NAME and mac=MAC, any of them, joined by commas"
+        "`{0}` is no option of a simulated device: use sim, or sim: with latency=TIME, rate=RATE, wire=NAME, mac=MAC and classes=N, any of them, joined by commas"
     )]
     Unknown(String),
     /// An option twice.
@@ -57,6 +59,9 @@ pub enum NoSimSpec {
     /// Not the name of a segment.
     #[error("wire: {0}")]
     Wire(#[from] NoWireName),
+    /// Not a number of traffic classes.
+    #[error("classes: `{0}` is none of 1 to 8")]
+    Classes(String),
     /// Not an Ethernet address.
     #[error("mac: {0}")]
     Mac(#[from] NoMac),
@@ -100,6 +105,8 @@ impl SimSpec {
         let limits = self.limits();
         let builder = Sim::builder().mode(mode).quality(link);
         let builder = builder.engine(move |_, config| config.wire = limits);
+        let classes = self.classes.unwrap_or(1);
+        let builder = builder.firmware(move |_, config| config.classes = low_bits(classes));
         builder.first_mac(self.first_mac())
     }
 
@@ -125,6 +132,16 @@ impl SimSpec {
     }
 }
 
+/// A bit for each class from class 0 on.
+const fn low_bits(classes: u8) -> u8 {
+    u8::MAX >> (8 - classes)
+}
+
+fn classes(text: &str) -> Result<u8, NoSimSpec> {
+    let classes = text.parse().ok().filter(|count| (1..=8).contains(count));
+    classes.ok_or_else(|| NoSimSpec::Classes(text.to_owned()))
+}
+
 impl FromStr for SimSpec {
     type Err = NoSimSpec;
 
@@ -143,6 +160,7 @@ impl FromStr for SimSpec {
                 "latency" => spec.latency = Some(parse_time(value)?),
                 "rate" => spec.rate = Some(value.parse()?),
                 "wire" => spec.wire = Some(value.parse()?),
+                "classes" => spec.classes = Some(classes(value)?),
                 "mac" => spec.mac = Some(parse_mac(value)?),
                 _ => return Err(unknown()),
             }
@@ -159,6 +177,7 @@ impl fmt::Display for SimSpec {
                 .map(|time| format!("latency={}", time_option(time))),
             self.rate.map(|rate| format!("rate={}", rate.option())),
             self.wire.as_ref().map(|name| format!("wire={name}")),
+            self.classes.map(|classes| format!("classes={classes}")),
             self.mac.map(|mac| format!("mac={}", mac_option(mac))),
         ];
         match options.into_iter().flatten().collect::<Vec<_>>() {
@@ -188,6 +207,9 @@ mod tests {
             ..Quality::PERFECT
         };
         assert_eq!(link, expected);
+        let several: SimSpec = "classes=4,wire=lab".parse().unwrap();
+        assert_eq!(several.to_string(), "sim:wire=lab,classes=4");
+        assert_eq!([1, 4, 8].map(low_bits), [1, 0xF, 0xFF]);
         let faster: SimSpec = "latency=0".parse().unwrap();
         assert_eq!(faster.link(expected).latency, Ns(0));
         assert_eq!(faster.link(expected).rate, expected.rate);
@@ -235,6 +257,10 @@ mod tests {
         assert_eq!(error("latency=1"), NoTime("1".to_owned()).into());
         assert_eq!(error("rate=fast"), NoRate("fast".to_owned()).into());
         assert_eq!(error("wire="), NoWireName(String::new()).into());
+        for text in ["", "0", "9", "four"] {
+            let wrong = error(&format!("classes={text}"));
+            assert_eq!(wrong, NoSimSpec::Classes(text.to_owned()));
+        }
         assert_eq!(error("mac=1"), NoMac("1".to_owned()).into());
     }
 }

@@ -262,10 +262,11 @@ mod tests {
     #[test]
     fn options_of_a_simulated_device_are_refused_one_by_one() {
         for (text, part) in [
-            ("sim:", "latency=TIME, rate=RATE, wire=NAME and mac=MAC"),
+            ("sim:", "rate=RATE, wire=NAME, mac=MAC and classes=N"),
             ("sim:wire=a/b", "`a/b` is no name of a wire"),
             ("sim:latency=1", "`1` is no time"),
             ("sim:rate=1", "`1` is no rate"),
+            ("sim:classes=9", "`9` is none of 1 to 8"),
         ] {
             let error = text.parse::<DeviceSpec>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

@@ -116,7 +116,7 @@ pub use e810_types::{FlushCode, QpState, QpType, WorkQueue};
 pub use error::{Error, PostError, Refused, SizeError, SlotError};
 pub use rq::{RecvList, RecvQueue};
 pub use slot::{CqKey, DroppedWrs, QpKey, Registry, Slots};
-pub use sq::{OneSge, SendLimits, SendList, SendQueue};
+pub use sq::{OneSge, SendLimits, SendList, SendPlan, SendQueue};
 pub use status::{WcOpcode, WcStatus};
 pub use wc::{Sender, Wc, WcFlags};
 pub use wr::{

@@ -20,6 +20,7 @@ use crate::wr::{ExtraOps, SendFlags};
 mod errors;
 mod fast_path;
 mod list;
+mod plan;
 mod read_fence;
 mod ring_space;
 mod slow_path;
@@ -27,6 +28,7 @@ mod slow_path;
 pub(crate) use errors::too_long;
 pub use fast_path::OneSge;
 pub use list::SendList;
+pub use plan::SendPlan;
 use read_fence::ReadFence;
 use ring_space::CLEAR;
 

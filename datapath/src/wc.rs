@@ -71,10 +71,11 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// VLAN id, 0..=4095.
+    /// VLAN id, 1..=4095; a tag with the id 0 is a priority on no VLAN.
     #[must_use]
     pub fn vlan(&self) -> Option<u16> {
-        self.vlan_tag.map(|tag| tag & 0xFFF)
+        let id = self.vlan_tag.map(|tag| tag & 0xFFF);
+        id.filter(|id| *id != 0)
     }
 
     /// Priority (service level), 0..=7; 0 without a tag.

@@ -149,7 +149,7 @@ pub use e810_datapath::state::{AttrMask, TransitionError, query, timing};
 pub use e810_datapath::{
     Atomic, Counters as CqCounters, CqKey, Data, DroppedWrs, Error as DatapathError, FastRegister,
     FastRegisterParts, MwBind, Notify, OneSge, Op, PostError, RecvWr, Refused, Remote, SendFlags,
-    SendWr, Sender, Sge, SlotError, UdTarget, Wc, WcFlags, WcOpcode, WcStatus,
+    SendPlan, SendWr, Sender, Sge, SlotError, UdTarget, Wc, WcFlags, WcOpcode, WcStatus,
 };
 pub use e810_hal::bus::VsiId;
 pub use e810_hal::{Clock, Ns, Platform, SharedBytes};

@@ -16,9 +16,10 @@ use crate::limits::complain_of;
 use crate::panics::catch_panics;
 use crate::pd::PdObject;
 
-/// Rights of a program as the driver has them. Atomic operations, which the device has not, may be
-/// allowed all the same: programs ask for that with every region, and existing drivers ignore it
-/// (verbs-abi 4.5).
+/// Rights of a program as the driver has them. Atomic operations and memory windows, which the
+/// device has not, may be allowed all the same: programs ask for that with every region, and
+/// existing drivers ignore it (verbs-abi 4.5). Pages of any size are found without HUGETLB. What is
+/// wrong comes before what is not offered, as in `ib_check_mr_access` of Linux.
 fn rights(flags: c_uint) -> Result<AccessFlags, c_int> {
     let mut rights = AccessFlags::empty();
     for (flag, right) in [
@@ -29,23 +30,22 @@ fn rights(flags: c_uint) -> Result<AccessFlags, c_int> {
     ] {
         rights.set(right, flags & flag != 0);
     }
-    let not_offered = access::MW_BIND
-        | access::ON_DEMAND
-        | access::HUGETLB
-        | access::FLUSH_GLOBAL
-        | access::FLUSH_PERSISTENT;
-    if flags & not_offered != 0 {
-        return Err(libc::EOPNOTSUPP);
-    }
+    let not_offered = access::ON_DEMAND | access::FLUSH_GLOBAL | access::FLUSH_PERSISTENT;
     let known = access::LOCAL_WRITE
         | access::REMOTE_WRITE
         | access::REMOTE_READ
         | access::REMOTE_ATOMIC
+        | access::MW_BIND
         | access::ZERO_BASED
-        | access::OPTIONAL;
+        | access::HUGETLB
+        | access::OPTIONAL
+        | not_offered;
     let remote = access::REMOTE_WRITE | access::REMOTE_ATOMIC;
     if flags & !known != 0 || (flags & remote != 0 && flags & access::LOCAL_WRITE == 0) {
         return Err(libc::EINVAL);
+    }
+    if flags & not_offered != 0 {
+        return Err(libc::EOPNOTSUPP);
     }
     Ok(rights)
 }

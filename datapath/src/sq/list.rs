@@ -14,7 +14,7 @@ use crate::wr::{SendFlags, SendWr, Sge};
 /// dropped, the doorbell is rung for what was posted.
 #[must_use = "requests are posted with SendList::post"]
 pub struct SendList<'q, P: Bus + Barrier, W: DmaWords, M: SlotMemory> {
-    queue: &'q mut SendQueue<P, W, M>,
+    pub(super) queue: &'q mut SendQueue<P, W, M>,
     /// Where the first request goes.
     before: u64,
     /// The device does nothing with requests in this state, ERR or SQE.

@@ -11,7 +11,7 @@ use crate::slot::SlotMemory;
 use crate::track::Tag;
 use crate::wqe::memory;
 
-const CHUNK: u64 = CHUNK_QUANTA as u64;
+pub(super) const CHUNK: u64 = CHUNK_QUANTA as u64;
 /// Quanta cleared ahead at once, and how often (data-path 1.3).
 pub(super) const CLEAR: u64 = 128;
 

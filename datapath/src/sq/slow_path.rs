@@ -108,7 +108,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
     }
 
     /// q2 of a datagram: [55:32] destination QP, [31:0] Q_Key.
-    fn datagram_to(&self, op: &Op<'_>, to: UdTarget) -> Result<u64, PostError> {
+    pub(super) fn datagram_to(&self, op: &Op<'_>, to: UdTarget) -> Result<u64, PostError> {
         if !self.datagram {
             return Err(errors::op(op, self.limits.qp_type));
         }
@@ -127,21 +127,20 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         Ok(u64::from(to.qpn) << 32 | u64::from(qkey))
     }
 
-    fn offered(&self, op: &Op<'_>, extra: ExtraOps) -> Result<(), PostError> {
+    pub(super) fn offered(&self, op: &Op<'_>, extra: ExtraOps) -> Result<(), PostError> {
         if self.limits.extra.contains(extra) {
             return Ok(());
         }
         Err(PostError::NotOffered { op: op.name() })
     }
 
+    /// Fragments and bytes of SGEs that a request may have.
     #[inline(always)]
-    pub(super) fn post_sges(
-        &mut self,
-        wr_id: u64,
+    pub(super) fn sges_fit(
+        &self,
         sges: &[Sge],
-        body: Body,
-        wanted: SendFlags,
-    ) -> Result<(), PostError> {
+        imm: Option<u32>,
+    ) -> Result<(usize, u64), PostError> {
         if sges.len() > self.limits.max_sge as usize {
             return Err(errors::too_many(sges.len(), self.limits.max_sge));
         }
@@ -153,7 +152,18 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
             return Err(too_long(sges, bytes));
         }
         // Immediate data takes the place of the first fragment.
-        let fragments = sges.len() + usize::from(body.imm.is_some());
+        Ok((sges.len() + usize::from(imm.is_some()), bytes))
+    }
+
+    #[inline(always)]
+    pub(super) fn post_sges(
+        &mut self,
+        wr_id: u64,
+        sges: &[Sge],
+        body: Body,
+        wanted: SendFlags,
+    ) -> Result<(), PostError> {
+        let (fragments, bytes) = self.sges_fit(sges, body.imm)?;
         let quanta = fragments as u64 / 2 + 1;
         let tag = Tag::new(body.common(wanted), bytes, quanta);
         let claim = self.place(quanta, wr_id, tag)?;
@@ -183,14 +193,9 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         Ok(())
     }
 
+    /// Bytes of pieces that a request may have in itself.
     #[inline(always)]
-    fn post_inline(
-        &mut self,
-        wr_id: u64,
-        pieces: &[&[u8]],
-        body: Body,
-        wanted: SendFlags,
-    ) -> Result<(), PostError> {
+    pub(super) fn inline_fits(&self, pieces: &[&[u8]]) -> Result<u32, PostError> {
         if pieces.len() > self.limits.max_sge as usize {
             return Err(errors::too_many(pieces.len(), self.limits.max_sge));
         }
@@ -201,10 +206,22 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         if bytes > self.limits.max_inline as usize {
             return Err(errors::inline(bytes, self.limits.max_inline));
         }
-        let quanta = inline_quanta(bytes as u32);
-        let tag = Tag::new(body.common(wanted), bytes as u64, quanta.into());
+        Ok(bytes as u32)
+    }
+
+    #[inline(always)]
+    fn post_inline(
+        &mut self,
+        wr_id: u64,
+        pieces: &[&[u8]],
+        body: Body,
+        wanted: SendFlags,
+    ) -> Result<(), PostError> {
+        let bytes = self.inline_fits(pieces)?;
+        let quanta = inline_quanta(bytes);
+        let tag = Tag::new(body.common(wanted), bytes.into(), quanta.into());
         let claim = self.place(quanta.into(), wr_id, tag)?;
-        let fields = HDR::INLINEDATAFLAG::SET + HDR::INLINEDATALEN.val(bytes as u64);
+        let fields = HDR::INLINEDATAFLAG::SET + HDR::INLINEDATALEN.val(bytes.into());
         let header = body.header(wanted, claim) | fields.value;
         let wqe = self.producer.quanta(claim.index).ok_or(MEMORY)?;
         let wqe = wqe.get(..quanta as usize).ok_or(MEMORY)?;
@@ -225,11 +242,10 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         Ok(())
     }
 
-    /// Operations without data.
-    #[inline(never)]
-    fn post_memory(&mut self, wr: &SendWr<'_>, wanted: SendFlags) -> Result<(), PostError> {
-        let op = &wr.op;
-        let [w0, w1, w2, header] = match op {
+    /// The words of an operation without data, but for its flags and its valid bit.
+    #[inline(always)]
+    pub(super) fn memory_words(&self, op: &Op<'_>) -> Result<[u64; 4], PostError> {
+        Ok(match op {
             Op::LocalInv { stag } => memory::local_inv(*stag),
             Op::BindMw(bind) => {
                 self.offered(op, ExtraOps::BIND_MW)?;
@@ -241,7 +257,14 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
             }
             Op::Atomic(_) => return Err(PostError::NotOffered { op: op.name() }),
             _ => memory::nop(),
-        };
+        })
+    }
+
+    /// Operations without data.
+    #[inline(never)]
+    fn post_memory(&mut self, wr: &SendWr<'_>, wanted: SendFlags) -> Result<(), PostError> {
+        let op = &wr.op;
+        let [w0, w1, w2, header] = self.memory_words(op)?;
         let fenced =
             self.limits.local_fence && matches!(op, Op::LocalInv { .. } | Op::FastRegister(_));
         let fence = if fenced {

@@ -23,3 +23,4 @@ mod refused;
 mod resize;
 mod ring;
 mod slots;
+mod together;

@@ -30,8 +30,10 @@ pub struct Path {
     pub traffic_class: u8,
     /// IPv6 flow label, 20 bits; also the seed of the UDP source port.
     pub flow_label: u32,
-    /// Priority, 0..=7 (verbs: service level): the transmit queue set, and the
-    /// priority in the VLAN tag.
+    /// Priority, 0..=7: the transmit queue set, and the priority in the VLAN tag. On a port
+    /// with several traffic classes a path without a VLAN has a tag that is a priority
+    /// alone, with VLAN id 0 (`irdma/verbs.c irdma_modify_qp_roce`).
+    /// [`priority_of`](Self::priority_of) is that of a traffic class.
     pub priority: u8,
 }
 
@@ -85,6 +87,19 @@ impl Path {
         })
     }
 
+    /// The priority that Linux gives packets of a traffic class or type of service, 0..=7
+    /// (`rt_tos2priority`), where no DSCP map is in use. Of the class only the four bits count
+    /// that once asked for delay, throughput, reliability and cost.
+    #[must_use]
+    pub const fn priority_of(traffic_class: u8) -> u8 {
+        match (traffic_class & 0x1E) >> 1 {
+            0..=3 => 0,
+            4..=7 => 2,
+            8..=11 => 6,
+            _ => 4,
+        }
+    }
+
     /// The path to a multicast group.
     #[must_use]
     pub fn to_group(sgid_index: u8, group: IpAddr) -> Self {
@@ -121,8 +136,8 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The target of a path from `own`.
-    pub(crate) fn of(path: &Path, own: GidEntry) -> Result<Self> {
+    /// The target of a path from `own`; with `tags_priority` one without a VLAN has a tag, too.
+    pub(crate) fn of(path: &Path, own: GidEntry, tags_priority: bool) -> Result<Self> {
         for (what, value, max) in [
             ("priority", u64::from(path.priority), 7),
             ("flow label", path.flow_label.into(), 0xF_FFFF),
@@ -153,7 +168,8 @@ impl Target {
         };
         let destination = path.destination.to_canonical();
         let is_group = destination.is_multicast();
-        let vlan = own.vlan.map(|id| {
+        let id = own.vlan.or(tags_priority.then_some(0));
+        let vlan = id.map(|id| {
             let priority = path.priority;
             Vlan { id, priority }.tag()
         });
@@ -208,15 +224,19 @@ mod tests {
             hop_limit: 0,
             ..Path::new(1, v4(10, 0, 0, 2), MAC)
         };
-        let target = Target::of(&path, own).unwrap();
+        let target = Target::of(&path, own, false).unwrap();
         assert_eq!(Path::new(1, path.destination, MAC).hop_limit, 64);
         assert_eq!(target.vlan, Some(5 << 13 | 100));
         assert_eq!(
             (target.mac, target.hop_limit, target.loopback),
             (MAC, 1, false)
         );
-        let untagged = Target::of(&path, GidEntry { vlan: None, ..own }).unwrap();
-        assert_eq!(untagged.vlan, None);
+        let plain = GidEntry { vlan: None, ..own };
+        let tag = |own, tags| Target::of(&path, own, tags).unwrap().vlan;
+        assert_eq!(tag(plain, false), None);
+        // Of several classes: a priority on no VLAN.
+        assert_eq!(tag(plain, true), Some(5 << 13));
+        assert_eq!(tag(own, true), Some(5 << 13 | 100));
         for bad in [
             Path {
                 priority: 8,
@@ -228,10 +248,22 @@ mod tests {
             },
         ] {
             assert!(matches!(
-                Target::of(&bad, own),
+                Target::of(&bad, own, false),
                 Err(Error::OutOfRange { .. })
             ));
         }
+    }
+
+    /// `ip_tos2prio` of Linux, with `rt_tos2priority`'s index.
+    #[test]
+    fn priorities_are_those_of_linux() {
+        const TABLE: [u8; 16] = [0, 0, 0, 0, 2, 2, 2, 2, 6, 6, 6, 6, 4, 4, 4, 4];
+        for class in 0..=u8::MAX {
+            let index = usize::from((class & 0x1E) >> 1);
+            assert_eq!(Path::priority_of(class), TABLE[index], "{class:#x}");
+        }
+        // Not DSCP >> 3: EF would be 5.
+        assert_eq!([8, 16, 24, 0xB8].map(Path::priority_of), [2, 6, 4, 4]);
     }
 
     #[test]
@@ -268,24 +300,30 @@ mod tests {
     fn families_do_not_mix() {
         let v6 = GidEntry::untagged("fe80::1".parse().unwrap());
         let path = Path::new(0, v4(10, 0, 0, 2), MAC);
-        assert!(matches!(Target::of(&path, v6), Err(Error::Invalid { .. })));
+        assert!(matches!(
+            Target::of(&path, v6, false),
+            Err(Error::Invalid { .. })
+        ));
         // An IPv4-mapped destination is an IPv4 one.
         let mapped = Path::new(0, "::ffff:10.0.0.2".parse().unwrap(), MAC);
         let own = GidEntry::untagged(v4(10, 0, 0, 1));
-        assert_eq!(Target::of(&mapped, own), Target::of(&path, own));
+        assert_eq!(
+            Target::of(&mapped, own, false),
+            Target::of(&path, own, false)
+        );
     }
 
     #[test]
     fn groups_have_addresses_of_their_own() {
         let own = GidEntry::untagged(v4(10, 0, 0, 1));
         let path = Path::new(0, v4(239, 129, 2, 3), MAC);
-        let target = Target::of(&path, own).unwrap();
+        let target = Target::of(&path, own, false).unwrap();
         assert_eq!(target.mac, MacAddr([1, 0, 0x5E, 1, 2, 3]));
         assert!(target.loopback);
         let group: IpAddr = "ff02::1:2".parse().unwrap();
         assert_eq!(group_mac(group), MacAddr([0x33, 0x33, 0, 1, 0, 2]));
         let own = GidEntry::untagged("fe80::1".parse().unwrap());
         let itself = Path::new(0, "fe80::1".parse().unwrap(), MAC);
-        assert!(Target::of(&itself, own).unwrap().loopback);
+        assert!(Target::of(&itself, own, false).unwrap().loopback);
     }
 }

@@ -7,6 +7,7 @@ use e810_hal::Platform;
 use super::Control;
 use crate::addr::{GidEntry, MacAddr, Path, Target};
 use crate::error::{Error, Result};
+use crate::lan::LanSide;
 use crate::limits::GIDS;
 use crate::route::Route;
 
@@ -104,7 +105,7 @@ impl<P: Platform> Control<P> {
     /// Takes what a path needs. On failure nothing is taken.
     pub(super) fn take_route(&mut self, path: &Path) -> Result<(Route, Target)> {
         let own = self.gids.join(path.sgid_index)?;
-        let target = Target::of(path, own);
+        let target = Target::of(path, own, self.tags_priority());
         let taken = target.and_then(|target| {
             let destination = path.destination;
             let arp = (self.neighbours).join(&mut self.cqp, destination, target.mac)?;
@@ -121,6 +122,13 @@ impl<P: Platform> Control<P> {
     pub(super) fn give_route(&mut self, route: Route) -> Result<()> {
         self.gids.leave(route.gid);
         self.neighbours.leave(&mut self.cqp, route.arp)
+    }
+
+    /// Whether packets without a VLAN have a tag with their priority: on a port with several
+    /// traffic classes that are told by it.
+    fn tags_priority(&self) -> bool {
+        let lan = self.lan_side.owned();
+        lan.is_some_and(LanSide::has_classes)
     }
 
     /// The traffic class of a priority: 0 where another driver has set the port

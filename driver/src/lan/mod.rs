@@ -125,6 +125,12 @@ impl<P: Platform> LanSide<P> {
         oicr::unbind(bus);
     }
 
+    /// Whether priorities have more than one traffic class.
+    pub(crate) fn has_classes(&self) -> bool {
+        let [first, rest @ ..] = &self.up2tc;
+        rest.iter().any(|class| class != first)
+    }
+
     /// The traffic class of a priority. Queue pairs that have no path yet are in
     /// that of priority 0.
     pub(crate) fn class_of(&self, priority: u8) -> u8 {

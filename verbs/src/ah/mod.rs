@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use e810::{Gid, Path};
 
 use crate::abi::objects::{Ah, Pd};
-use crate::abi::state::{AhAttr, Gid as ProgramGid, GlobalRoute};
+use crate::abi::state::AhAttr;
 use crate::device::context::{Object, OpenContext};
 use crate::errno::{self, no_object};
 use crate::panics::catch_panics;
@@ -72,31 +72,27 @@ pub(crate) fn path(open: &OpenContext, attr: &AhAttr) -> Result<Path, c_int> {
         return Err(libc::EINVAL);
     }
     let mac = control.resolve(destination).map_err(wrong)?;
+    // As Linux' verbs layer has it for RoCE (`ib_resolve_unicast_gid_dmac`): whatever the program
+    // gave, the route to a station says how far packets go. Many programs leave 0 or 1 there.
     let mut path = if destination.is_multicast() {
-        Path::to_group(route.sgid_index, destination)
+        Path {
+            hop_limit: route.hop_limit,
+            ..Path::to_group(route.sgid_index, destination)
+        }
     } else {
         Path::new(route.sgid_index, destination, mac)
     };
-    path.hop_limit = route.hop_limit;
     path.traffic_class = route.traffic_class;
     path.flow_label = route.flow_label & 0xF_FFFF;
-    path.priority = attr.sl & 7;
+    path.priority = Path::priority_of(route.traffic_class);
     Ok(path)
 }
 
-/// The address of a path.
-pub(crate) fn ah_attr(path: &Path) -> AhAttr {
+/// An address as queries give it back: without what RoCE has not.
+pub(crate) fn queried(given: &AhAttr) -> AhAttr {
     AhAttr {
-        grh: GlobalRoute {
-            dgid: ProgramGid {
-                raw: Gid::from(path.destination).0,
-            },
-            flow_label: path.flow_label,
-            sgid_index: path.sgid_index,
-            hop_limit: path.hop_limit,
-            traffic_class: path.traffic_class,
-        },
-        sl: path.priority,
+        grh: given.grh,
+        sl: given.sl,
         is_global: 1,
         port_num: 1,
         ..AhAttr::default()

@@ -261,6 +261,7 @@ pub unsafe extern "C" fn resize_cq(cq: *mut Cq, entries: c_int) -> c_int {
         let Some(rings) = object.rings() else {
             return libc::EIO;
         };
+        rings.let_device_end();
         let mut ring = rings.lock();
         if entries < ring.waiting() {
             return libc::EINVAL;

@@ -1,10 +1,11 @@
 //! The functions that the environment names: which devices the process has, and which functions
 //! each of them may be.
 
-use e810_backends::spec::{AddressedSpec, SpecAddress};
+use e810_backends::spec::{AddressedSpec, DeviceSpec, SpecAddress};
 use e810_hal::Ns;
+use e810_host::functions::start::MTU;
 
-use crate::control::in_process::{MTU, Opening, WAIT};
+use crate::control::in_process::{Opening, SIMULATED_MTU, WAIT};
 
 /// A device of the process: the functions that it may be, the one that is wanted most first. Never
 /// empty.
@@ -40,16 +41,23 @@ fn opening(name: &str) -> Result<Opening, String> {
         tap,
         gateways,
         wait,
+        mtu,
     } = name.parse()?;
     let own = |own: &SpecAddress| own.to_string().parse();
     let addresses = addresses.iter().map(own).collect::<Result<_, String>>()?;
+    // A card is on a network of which nothing is known; what is simulated takes every path MTU.
+    let usual = match spec {
+        DeviceSpec::Vfio(..) => MTU,
+        _ => SIMULATED_MTU,
+    };
+    let mtu = mtu.unwrap_or(usual);
     Ok(Opening {
         spec,
         addresses,
         tap,
         gateways,
         wait: wait.map_or(WAIT, |seconds| Ns::from_ms(u64::from(seconds) * 1000)),
-        mtu: MTU,
+        mtu,
     })
 }
 
@@ -92,6 +100,19 @@ mod tests {
             [said.wait, usual.wait].map(|wait| wait.0 / 1_000_000),
             [7000, 3000]
         );
+    }
+
+    #[test]
+    fn the_mtu_is_that_of_the_network() {
+        for (text, mtu) in [
+            ("vfio:3b:00.0@10.8.1.1", 1500),
+            ("vfio:3b:00.0@10.8.1.1,mtu=9000", 9000),
+            ("vfio:3b:00.0@tap=e810tap", 1500),
+            ("sim", SIMULATED_MTU),
+            ("sim@mtu=1500", 1500),
+        ] {
+            assert_eq!(opening(text).unwrap().mtu, mtu, "{text}");
+        }
     }
 
     #[test]

@@ -152,6 +152,7 @@ impl QpObject {
             signals_all,
             token,
             target: target.clone(),
+            address: Mutex::default(),
             groups: Mutex::default(),
             collected: UnsafeCell::default(),
         };

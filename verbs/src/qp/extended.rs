@@ -18,6 +18,7 @@ use crate::device::context::OpenContext;
 use crate::errno::no_object;
 use crate::panics::catch_panics;
 use crate::pd::PdObject;
+use crate::rings::QPN;
 
 /// `enum ibv_qp_init_attr_mask`.
 mod given {
@@ -221,7 +222,7 @@ unsafe extern "C" fn wr_set_ud_addr(qp: *mut QpEx, ah: *mut Ah, qpn: c_uint, qke
     match ah {
         Some(ah) => list.set_target(UdTarget {
             ah: ah.handle,
-            qpn,
+            qpn: qpn & QPN,
             qkey,
         }),
         None => list.fail(libc::EINVAL),

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::extended::QpEx;
 use crate::abi::objects::Qp;
+use crate::abi::state::AhAttr;
 use crate::async_events::QpTarget;
 use crate::control::Token;
 use crate::cq::CqObject;
@@ -45,6 +46,8 @@ pub(crate) struct QpObject {
     signals_all: bool,
     token: Token,
     target: Arc<QpTarget>,
+    /// The address that the program last gave.
+    address: Mutex<AhAttr>,
     /// Groups that the program has taken it into.
     groups: Mutex<Vec<IpAddr>>,
     /// Of who has the send queue.
@@ -117,6 +120,11 @@ impl QpObject {
     /// Groups that it is in.
     pub(crate) fn groups(&self) -> MutexGuard<'_, Vec<IpAddr>> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The address that the program last gave, with what means nothing to the device.
+    fn address(&self) -> MutexGuard<'_, AhAttr> {
+        self.address.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) const fn target(&self) -> &Arc<QpTarget> {

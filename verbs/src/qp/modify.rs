@@ -16,6 +16,7 @@ use crate::device::context::OpenContext;
 use crate::errno;
 use crate::mr::qp_rights;
 use crate::panics::catch_panics;
+use crate::rings::QPN;
 
 /// The state of a number, which verbs and the driver have the same.
 fn state(number: c_int) -> Result<QpState, c_int> {
@@ -53,8 +54,8 @@ fn changes(open: &OpenContext, attr: &ProgramAttr, mask: c_int) -> Result<QpAttr
         qkey: number(AttrMask::QKEY, attr.qkey),
         pkey_index: has(AttrMask::PKEY_INDEX).then_some(attr.pkey_index),
         port: given(AttrMask::PORT, attr.port_num),
-        rq_psn: number(AttrMask::RQ_PSN, attr.rq_psn & 0xFF_FFFF),
-        sq_psn: number(AttrMask::SQ_PSN, attr.sq_psn & 0xFF_FFFF),
+        rq_psn: number(AttrMask::RQ_PSN, attr.rq_psn & QPN),
+        sq_psn: number(AttrMask::SQ_PSN, attr.sq_psn & QPN),
         max_dest_rd_atomic: given(AttrMask::MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic),
         max_rd_atomic: given(AttrMask::MAX_QP_RD_ATOMIC, attr.max_rd_atomic),
         min_rnr_timer: given(AttrMask::MIN_RNR_TIMER, attr.min_rnr_timer),
@@ -76,7 +77,7 @@ fn changes(open: &OpenContext, attr: &ProgramAttr, mask: c_int) -> Result<QpAttr
         changes.path_mtu = Some(mtu(attr.path_mtu)?);
     }
     if has(AttrMask::DEST_QPN) {
-        changes.dest_qpn = Some(Qpn::new(attr.dest_qp_num).ok_or(libc::EINVAL)?);
+        changes.dest_qpn = Qpn::new(attr.dest_qp_num & QPN);
     }
     if has(AttrMask::AV) {
         changes.path = Some(path(open, &attr.ah_attr)?);
@@ -126,14 +127,17 @@ pub unsafe extern "C" fn modify_qp(qp: *mut Qp, attr: *mut ProgramAttr, mask: c_
             // SAFETY: the caller's: completion queues outlive their queue pairs.
             unsafe { apply(object, open, changes) }
         });
-        match changed {
-            Ok(Some(state)) => {
-                object.set_state(state as c_int);
-                0
-            }
-            Ok(None) => 0,
-            Err(number) => number,
+        let state = match changed {
+            Ok(state) => state,
+            Err(number) => return number,
+        };
+        if mask as u32 & AttrMask::AV.bits() != 0 {
+            *object.address() = asked.ah_attr;
         }
+        if let Some(state) = state {
+            object.set_state(state as c_int);
+        }
+        0
     })
 }
 

@@ -9,8 +9,8 @@ use super::QpObject;
 use super::create::cap;
 use crate::abi::make::QpInitAttr;
 use crate::abi::objects::Qp;
-use crate::abi::state::QpAttr;
-use crate::ah::ah_attr;
+use crate::abi::state::{AhAttr, QpAttr};
+use crate::ah;
 use crate::errno;
 use crate::panics::catch_panics;
 
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn query_qp(
             Ok(queried) => queried,
             Err(refused) => return errno::of(&refused),
         };
-        let current = attributes(&queried);
+        let current = attributes(&queried, &object.address());
         object.set_state(current.qp_state);
         let shown = object.shown();
         let made = QpInitAttr {
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn query_qp(
 }
 
 /// Attributes as verbs has them; 0 for those that mean nothing in its state.
-fn attributes(queried: &QueriedQp) -> QpAttr {
+fn attributes(queried: &QueriedQp, address: &AhAttr) -> QpAttr {
     let known = &queried.attr;
     // SAFETY: numbers.
     let nothing: QpAttr = unsafe { mem::zeroed() };
@@ -71,7 +71,7 @@ fn attributes(queried: &QueriedQp) -> QpAttr {
         dest_qp_num: known.dest_qpn.map_or(0, e810::Qpn::get),
         qp_access_flags: known.access.map_or(0, access),
         cap: cap(&queried.init.caps),
-        ah_attr: known.path.as_ref().map_or(nothing.ah_attr, ah_attr),
+        ah_attr: known.path.map_or(nothing.ah_attr, |_| ah::queried(address)),
         pkey_index: known.pkey_index.unwrap_or(0),
         en_sqd_async_notify: known.en_sqd_async_notify.unwrap_or(false).into(),
         sq_draining: queried.sq_draining.into(),

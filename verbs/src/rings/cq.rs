@@ -23,7 +23,11 @@ const EMPTY: u32 = 16;
 const SLOW: Duration = Duration::from_millis(20);
 
 /// The ring of a completion queue, on a platform.
-pub struct PlatformCqRings<P: Platform>(Lock<Polled<P>>);
+pub struct PlatformCqRings<P: Platform> {
+    polled: Lock<Polled<P>>,
+    /// The device is a program too, and may need the processor of a program that polls and polls.
+    yields: bool,
+}
 
 /// What a poll works on.
 pub(super) struct Polled<P: Platform> {
@@ -37,11 +41,14 @@ impl<P: Platform> PlatformCqRings<P> {
     /// the processor of a program that polls and polls.
     pub fn new(ring: CqRing<P>, yields: bool) -> Self {
         let left = if yields { EMPTY } else { 0 };
-        Self(Lock::new(Polled { ring, left }))
+        Self {
+            polled: Lock::new(Polled { ring, left }),
+            yields,
+        }
     }
 
     pub(super) const fn polled(&self) -> &Lock<Polled<P>> {
-        &self.0
+        &self.polled
     }
 
     /// The rings of a program's completion queue.
@@ -62,7 +69,7 @@ impl<P: Platform> PlatformCqRings<P> {
     pub unsafe extern "C" fn poll_cq(cq: *mut Cq, count: c_int, into: *mut ProgramWc) -> c_int {
         // SAFETY: the caller's.
         let rings = unsafe { Self::of(cq) };
-        let Some(polled) = rings.0.try_lock() else {
+        let Some(polled) = rings.polled.try_lock() else {
             // SAFETY: the caller's.
             return unsafe { rings.poll_later(count, into) };
         };
@@ -87,17 +94,42 @@ impl<P: Platform> PlatformCqRings<P> {
     #[inline(never)]
     unsafe fn poll_one_locked(&self, into: *mut ProgramWc) -> c_int {
         // SAFETY: the lock is this thread's.
-        let polled = unsafe { &mut *self.0.as_mut_ptr() };
+        let polled = unsafe { &mut *self.polled.as_mut_ptr() };
         // SAFETY: the caller's; whatever is there is a place for a completion.
         let done = polled
             .ring
             .poll(unsafe { slice::from_raw_parts_mut(into.cast::<Place>(), 1) });
         if done == 0 && polled.left != 0 {
-            polled.was_empty();
+            // SAFETY: as above.
+            return unsafe { self.found_nothing() };
         }
         // SAFETY: as above.
-        unsafe { self.0.force_unlock() };
+        unsafe { self.polled.force_unlock() };
         done as c_int
+    }
+
+    /// Gives the lock back after an empty poll, and then now and then the processor: not before,
+    /// because who waits for the lock would find it taken whenever it has the processor.
+    ///
+    /// # Safety
+    /// The lock is this thread's.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn found_nothing(&self) -> c_int {
+        // SAFETY: the caller's.
+        let polled = unsafe { &mut *self.polled.as_mut_ptr() };
+        let offers = polled.left == 1;
+        polled.left = match polled.left {
+            0 => 0,
+            1 => EMPTY,
+            left => left - 1,
+        };
+        // SAFETY: the caller's.
+        unsafe { self.polled.force_unlock() };
+        if offers {
+            thread::yield_now();
+        }
+        0
     }
 
     /// Polls, once the lock can be had.
@@ -107,7 +139,7 @@ impl<P: Platform> PlatformCqRings<P> {
     #[cold]
     #[inline(never)]
     unsafe fn poll_later(&self, count: c_int, into: *mut ProgramWc) -> c_int {
-        leak(self.0.lock());
+        leak(self.polled.lock());
         // SAFETY: the caller's; the lock is this thread's.
         unsafe { self.poll_locked(count, into) }
     }
@@ -125,13 +157,14 @@ impl<P: Platform> PlatformCqRings<P> {
             &mut []
         };
         // SAFETY: the lock is this thread's.
-        let polled = unsafe { &mut *self.0.as_mut_ptr() };
+        let polled = unsafe { &mut *self.polled.as_mut_ptr() };
         let done = polled.ring.poll(into);
         if done == 0 && polled.left != 0 {
-            polled.was_empty();
+            // SAFETY: as above.
+            return unsafe { self.found_nothing() };
         }
         // SAFETY: as above.
-        unsafe { self.0.force_unlock() };
+        unsafe { self.polled.force_unlock() };
         done as c_int
     }
 
@@ -147,7 +180,7 @@ impl<P: Platform> PlatformCqRings<P> {
             0 => Notify::Any,
             _ => Notify::Solicited,
         };
-        let _ = rings.0.lock().ring.arm(notify);
+        let _ = rings.polled.lock().ring.arm(notify);
         0
     }
 }
@@ -160,20 +193,7 @@ impl<P: Platform> Polled<P> {
             let [wc] = wc;
             return Some(wc);
         }
-        if self.left != 0 {
-            self.was_empty();
-        }
         None
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn was_empty(&mut self) {
-        self.left -= 1;
-        if self.left == 0 {
-            self.left = EMPTY;
-            thread::yield_now();
-        }
     }
 }
 
@@ -187,14 +207,20 @@ impl<P: Platform + Send + Sync + 'static> CqRings for PlatformCqRings<P>
 where
     CqRing<P>: Send,
 {
+    fn let_device_end(&self) {
+        if self.yields {
+            thread::sleep(SLOW);
+        }
+    }
+
     fn lock(&self) -> Box<dyn LockedCq + '_> {
-        Box::new(Locked(self.0.lock()))
+        Box::new(Locked(self.polled.lock()))
     }
 
     fn release(self: Box<Self>, destroyed: &dyn Any) {
         // Without it the device may write there still.
         if let Some(destroyed) = destroyed.downcast_ref::<CqDestroyed>() {
-            self.0.into_inner().ring.release(destroyed);
+            self.polled.into_inner().ring.release(destroyed);
         }
     }
 }
@@ -204,9 +230,6 @@ struct Locked<'a, P: Platform>(Guard<'a, Polled<P>>);
 
 impl<P: Platform + 'static> LockedCq for Locked<'_, P> {
     fn waiting(&self) -> u32 {
-        if self.0.left != 0 {
-            thread::sleep(SLOW);
-        }
         self.0.ring.depth().waiting
     }
 

@@ -3,7 +3,7 @@
 
 use core::ffi::c_int;
 
-use e810::{Platform, SendWr};
+use e810::{Platform, SendPlan, SendWr};
 
 use super::lock::leak;
 use super::{PlatformCqRings, PlatformQpRings};
@@ -30,7 +30,7 @@ impl<P: Platform> PlatformCqRings<P> {
         let found = unsafe { Self::next_poll(cq) };
         if found != 0 {
             // SAFETY: the lock is this thread's.
-            unsafe { rings.polled().force_unlock() };
+            unsafe { rings.found_nothing() };
         }
         found
     }
@@ -77,8 +77,7 @@ impl<P: Platform> PlatformQpRings<P> {
         unsafe { object.collected() }.clear();
     }
 
-    /// `ibv_wr_complete`: posts what was collected, all or nothing of it as far as it can be known
-    /// before: 0, or the first error.
+    /// `ibv_wr_complete`: posts what was collected, all of it or nothing: 0, or the first error.
     ///
     /// # Safety
     /// After `ibv_wr_start`.
@@ -91,9 +90,17 @@ impl<P: Platform> PlatformQpRings<P> {
         let posted = match collected.error() {
             Some(number) => Err(number),
             None => match send.list() {
-                Ok(mut list) => collected.each(is_datagram, &mut |wr: &SendWr<'_>| {
-                    list.post(wr).map_err(|error| error.errno())
-                }),
+                Ok(mut list) => {
+                    let mut plan = SendPlan::default();
+                    let planned = collected.each(is_datagram, &mut |wr: &SendWr<'_>| {
+                        list.plan(&mut plan, wr).map_err(|error| error.errno())
+                    });
+                    planned.and_then(|()| {
+                        collected.each(is_datagram, &mut |wr: &SendWr<'_>| {
+                            list.post(wr).map_err(|error| error.errno())
+                        })
+                    })
+                }
                 // Nothing was asked for.
                 Err(_) if collected.is_empty() => Ok(()),
                 Err(error) => Err(error.errno()),

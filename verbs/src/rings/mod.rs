@@ -25,7 +25,7 @@ mod uncancelled;
 
 pub use cq::PlatformCqRings;
 pub use qp::PlatformQpRings;
-pub(crate) use request::{MAX_SGES, flags as send_flags};
+pub(crate) use request::{MAX_SGES, QPN, flags as send_flags};
 
 /// The functions that `verbs.h` calls through the context for each message. They take objects
 /// whose rings the same control plane has made.
@@ -89,6 +89,10 @@ pub trait LockedQp {
 
 /// The ring of a completion queue.
 pub trait CqRings: Debug + Send + Sync {
+    /// Gives a device that is a program of this machine some time for what was posted before, which
+    /// a card would have done.
+    fn let_device_end(&self);
+
     /// Keeps everybody from polling.
     fn lock(&self) -> Box<dyn LockedCq + '_>;
 
@@ -98,8 +102,7 @@ pub trait CqRings: Debug + Send + Sync {
 
 /// The ring of a completion queue that nobody polls just now.
 pub trait LockedCq {
-    /// Completions that wait to be polled, at least: of what was posted before, as far as the
-    /// device is quick. One that is a program of this machine is given some time.
+    /// Completions that wait to be polled, at least.
     fn waiting(&self) -> u32;
 
     /// Whether it can be resized: a few resizes may be under way at a time.

@@ -113,6 +113,10 @@ fn remote(request: &ProgramSendWr) -> Remote {
     }
 }
 
+/// Bits of a queue pair's number, and of a PSN: WQEs and contexts have no place for others, which
+/// libirdma and irdma leave out (`irdma_sc_qp_setctx_roce`).
+pub(crate) const QPN: u32 = 0xFF_FFFF;
+
 /// What is done with a request.
 pub(super) type Post<'a> = dyn FnMut(&SendWr<'_>) -> Result<(), c_int> + 'a;
 
@@ -252,7 +256,7 @@ unsafe fn target(request: &ProgramSendWr) -> Result<UdTarget, c_int> {
     let ah = unsafe { ud.ah.as_ref() }.ok_or(libc::EINVAL)?;
     Ok(UdTarget {
         ah: ah.handle,
-        qpn: ud.remote_qpn,
+        qpn: ud.remote_qpn & QPN,
         qkey: ud.remote_qkey,
     })
 }

@@ -1,11 +1,13 @@
-//! Requests that cannot be posted.
+//! Requests that cannot be posted, alone and together.
 
 use std::ptr;
 
-use e810_verbs::abi::work::{SendWr, Sge};
+use e810_verbs::abi::extended::QpEx;
+use e810_verbs::abi::work::{DataBuf, SendWr, Sge};
 
-use crate::harness::objects::{flag, opcode};
-use crate::harness::{ALONE, Connection, Ctx};
+use crate::harness::connection::MEMORY;
+use crate::harness::objects::{DEPTH, RC, UD, address, flag, opcode};
+use crate::harness::{ALONE, Connection, Cq, Ctx, memory};
 
 #[test]
 fn inline_data_at_no_address_is_refused_before_it_is_read() {
@@ -42,5 +44,104 @@ fn a_program_need_not_ask_which_request_was_refused() {
     };
     assert_eq!(refused, libc::EINVAL);
     connection.destroy();
+    assert_eq!(ctx.close(), 0);
+}
+
+/// Asks for a signaled SEND of so many SGEs of 8 bytes.
+fn send(qp: &mut QpEx, wr_id: u64, sge: Sge, count: usize) {
+    (qp.wr_id, qp.wr_flags) = (wr_id, flag::SIGNALED);
+    let sges = vec![Sge { length: 8, ..sge }; count];
+    // SAFETY: between `ibv_wr_start` and `ibv_wr_complete`; the SGEs can be read.
+    unsafe {
+        qp.wr_send.unwrap()(qp);
+        qp.wr_set_sge_list.unwrap()(qp, sges.len(), sges.as_ptr());
+    }
+}
+
+/// Requests are posted together or not at all (`ibv_wr_post(3)`): a program that posts them again
+/// would send what was posted twice.
+#[test]
+fn requests_that_are_refused_together_send_nothing() {
+    let ctx = Ctx::open(ALONE);
+    let pd = ctx.pd();
+    let cqs = [1, 2].map(|word| ctx.cq(1024, word, None));
+    let mr = pd.mr(memory(MEMORY));
+    let (a, b) = (pd.extended_qp(RC, cqs[0]), pd.qp(RC, cqs[1], cqs[1]));
+    a.connect(b.number(), ctx.gid(1), 1);
+    b.connect(a.number(), ctx.gid(1), 1);
+    for wr_id in 0..u64::from(DEPTH) {
+        assert_eq!(b.recv(wr_id, mr.sge(MEMORY / 2, 64)), 0);
+    }
+    let sge = mr.sge(0, 8);
+    let bytes = [7_u8; 101];
+    // Behind a good one: more than there is room for, more SGEs than the queue pair has, more
+    // inline bytes, and in pieces.
+    let too_many = a.together(|qp| (0..2000).for_each(|n| send(qp, n, sge, 1)));
+    assert_eq!(too_many, libc::ENOMEM);
+    let too_wide = a.together(|qp| {
+        send(qp, 1, sge, 1);
+        send(qp, 2, sge, 2);
+    });
+    assert_eq!(too_wide, libc::EINVAL);
+    for pieces in [1, 3] {
+        let too_long = a.together(|qp| {
+            send(qp, 1, sge, 1);
+            let pieces = vec![
+                DataBuf {
+                    addr: bytes.as_ptr().cast_mut().cast(),
+                    length: 33_usize.div_ceil(pieces),
+                };
+                pieces
+            ];
+            // SAFETY: as in `send`; the bytes can be read.
+            unsafe {
+                qp.wr_send.unwrap()(qp);
+                qp.wr_set_inline_data_list.unwrap()(qp, pieces.len(), pieces.as_ptr());
+            }
+        });
+        assert_eq!(too_long, libc::EINVAL, "{pieces} pieces");
+    }
+    // Those that can be posted are all that arrives, and the queue is as it was.
+    let both = a.together(|qp| {
+        send(qp, 100, sge, 1);
+        send(qp, 101, sge, 1);
+    });
+    assert_eq!(both, 0);
+    let sent: Vec<u64> = cqs[0].wait(2).iter().map(|wc| wc.wr_id).collect();
+    assert_eq!(sent, [100, 101]);
+    assert_eq!(cqs[1].wait(2).len(), 2);
+    assert!(cqs[1].poll(1).is_empty(), "a SEND that was refused arrived");
+    assert_eq!([a.destroy(), b.destroy()], [0; 2]);
+
+    // A datagram without an address, behind one that has one, to a queue pair of this function.
+    let (c, d) = (pd.extended_qp(UD, cqs[0]), pd.qp(UD, cqs[1], cqs[1]));
+    for qp in [c, d] {
+        qp.datagrams(5);
+    }
+    assert_eq!(d.recv(1, mr.sge(MEMORY / 2, 64)), 0);
+    assert_eq!(d.recv(2, mr.sge(MEMORY / 2, 64)), 0);
+    let ah = pd.try_ah(address(ctx.gid(1), 1)).unwrap();
+    let to = |qp: &mut QpEx| {
+        // SAFETY: as in `send`; the handle is there.
+        unsafe { qp.wr_set_ud_addr.unwrap()(qp, ah.0, d.number(), 5) };
+    };
+    let nowhere = c.together(|qp| {
+        send(qp, 1, sge, 1);
+        to(qp);
+        send(qp, 2, sge, 1);
+    });
+    assert_eq!(nowhere, libc::EINVAL);
+    let somewhere = c.together(|qp| {
+        send(qp, 3, sge, 1);
+        to(qp);
+    });
+    assert_eq!(somewhere, 0);
+    assert_eq!(cqs[0].wait(1)[0].wr_id, 3);
+    assert_eq!(cqs[1].wait(1)[0].wr_id, 1);
+    assert!(cqs[1].poll(1).is_empty(), "the first datagram arrived too");
+    assert_eq!(ah.destroy(), 0);
+    assert_eq!([c.destroy(), d.destroy()], [0; 2]);
+    assert_eq!(cqs.map(Cq::destroy), [0; 2]);
+    assert_eq!([mr.dereg(), pd.free()], [0; 2]);
     assert_eq!(ctx.close(), 0);
 }

@@ -294,3 +294,55 @@ fn objects_are_made_and_destroyed_by_all_threads() {
     });
     assert_eq!(ctx.close(), 0);
 }
+
+/// Puts this thread on the first processor that it may have.
+fn on_one_processor() {
+    // SAFETY: a set that is filled before it is read; the mask is this thread's own.
+    unsafe {
+        let mut may: libc::cpu_set_t = std::mem::zeroed();
+        let size = size_of_val(&may);
+        assert_eq!(libc::sched_getaffinity(0, size, &raw mut may), 0);
+        let usual = libc::CPU_SETSIZE as usize;
+        let first = (0..usual).find(|cpu| libc::CPU_ISSET(*cpu, &may)).unwrap();
+        libc::CPU_ZERO(&mut may);
+        libc::CPU_SET(first, &mut may);
+        assert_eq!(libc::sched_setaffinity(0, size, &raw const may), 0);
+    }
+}
+
+/// A thread that polls an empty completion queue shares a processor with one that asks for events
+/// of it and resizes it. The bound is in polls, of which a machine with more work does fewer.
+#[test]
+fn who_polls_keeps_no_other_from_a_queue_on_one_processor() {
+    const POLLS: u64 = 5_000_000;
+    let ctx = Ctx::open(ALONE);
+    let cq = ctx.cq(64, 0, None);
+    let (polls, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            on_one_processor();
+            while !done.load(Ordering::Relaxed) && polls.fetch_add(1, Ordering::Relaxed) < POLLS {
+                assert!(cq.poll(1).is_empty());
+            }
+        });
+        on_one_processor();
+        for n in 0..60 {
+            // The other has the processor now and then.
+            let before = polls.load(Ordering::Relaxed);
+            while before < POLLS && polls.load(Ordering::Relaxed) == before {
+                thread::yield_now();
+            }
+            assert_eq!(cq.arm(false), 0);
+            if n % 20 == 0 {
+                assert_eq!(cq.resize(65 + n), 0);
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(
+        polls.load(Ordering::Relaxed) < POLLS,
+        "not in so many polls"
+    );
+    assert_eq!(cq.destroy(), 0);
+    assert_eq!(ctx.close(), 0);
+}

@@ -56,6 +56,7 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     }
     let functions = u8::try_from(args.socket.len()).unwrap_or(u8::MAX);
     let of_link = SimSpec {
+        classes: None,
         latency: args.latency,
         rate: args.rate,
         mac: first_mac,

@@ -224,7 +224,7 @@ impl Start {
 }
 
 /// MTU of an interface where none is given.
-const MTU: u16 = 1500;
+pub const MTU: u16 = 1500;
 /// The environment variable that names a package where no option does.
 const DDP: &str = "E810_DDP";
 

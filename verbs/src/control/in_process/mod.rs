@@ -45,8 +45,8 @@ use resolve::Resolver;
 /// How long a link may take when a function is opened; without one it is opened all the same.
 const LINK: Ns = Ns::from_ms(3_000);
 
-/// MTU of an interface where none is said: what every path MTU fits into.
-pub const MTU: u16 = Mtu::Mtu4096.bytes() as u16 + 200;
+/// MTU of a simulated interface where none is said: what every path MTU fits into.
+pub const SIMULATED_MTU: u16 = Mtu::Mtu4096.bytes() as u16 + 200;
 
 /// How long a peer may take to answer where its packets go, where none is said: three questions, a
 /// second apart. The kernel takes one second, in which it asks once.

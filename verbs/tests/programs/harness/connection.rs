@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use super::objects::{RC, address, flag, state};
 use super::{Channel, Cq, Ctx, Mr, Pd, Qp, memory};
-use e810_verbs::abi::state::Gid;
+use e810_verbs::abi::state::{AhAttr, Gid};
 
 /// `enum ibv_qp_attr_mask`: of INIT, RTR and RTS.
 const INIT: c_int = 1 | 8 | 16 | 32;
@@ -24,9 +24,14 @@ impl Qp {
 
     /// INIT to RTR: its peer is the queue pair of a number at a GID.
     pub(crate) fn to_rtr(self, peer: u32, dgid: Gid, sgid_index: u8) -> c_int {
+        self.to_rtr_at(peer, address(dgid, sgid_index))
+    }
+
+    /// The same, at an address.
+    pub(crate) fn to_rtr_at(self, peer: u32, address: AhAttr) -> c_int {
         self.modify(RTR, |attr| {
             attr.qp_state = state::RTR;
-            attr.ah_attr = address(dgid, sgid_index);
+            attr.ah_attr = address;
             attr.path_mtu = 3;
             attr.dest_qp_num = peer;
             attr.max_dest_rd_atomic = 4;

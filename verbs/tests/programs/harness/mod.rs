@@ -35,10 +35,13 @@ pub(crate) use objects::{Channel, Cq, Mr, Pd, Qp};
 /// What any wait of a test may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The devices of this process: one on its own, two on a wire, one that another test kills.
+/// The devices of this process: one on its own, two on a wire, one that another test
+/// kills.
 pub(crate) const ALONE: usize = 0;
 pub(crate) const WIRED: [usize; 2] = [1, 2];
 pub(crate) const SERVED: usize = 3;
+/// Two on a wire of ports with four traffic classes, and packets of at most 1500 bytes.
+pub(crate) const CLASSES: [usize; 2] = [4, 5];
 
 /// The socket of the device that is served.
 pub(crate) fn socket() -> PathBuf {
@@ -62,7 +65,9 @@ fn name_devices() {
             "sim@10.8.1.1,fd00:8::1 \
              sim:wire=p{wire},mac=02:00:00:00:02:01@10.8.2.1,fd00:8:2::1 \
              sim:wire=p{wire},mac=02:00:00:00:02:02@10.8.2.2,fd00:8:2::2 \
-             vfio-user:{}@10.8.3.1",
+             vfio-user:{}@10.8.3.1 \
+             sim:wire=c{wire},classes=4,mac=02:00:00:00:04:01@mtu=1500,10.8.4.1,fd00:8:4::1 \
+             sim:wire=c{wire},classes=4,mac=02:00:00:00:04:02@mtu=1500,10.8.4.2,fd00:8:4::2",
             socket.display()
         );
         // A process that a test starts has devices of its own.

@@ -6,11 +6,13 @@ use std::{mem, ptr};
 
 pub(crate) use e810_verbs::abi::constants::qp_type::{RC, UD};
 pub(crate) use e810_verbs::abi::constants::{opcode, send_flag as flag};
-use e810_verbs::abi::make::{QpCap, QpInitAttr};
+use e810_verbs::abi::extended::QpEx;
+use e810_verbs::abi::make::{QpCap, QpInitAttr, QpInitAttrEx};
 use e810_verbs::abi::objects;
 use e810_verbs::abi::state::{AhAttr, Gid, GlobalRoute, QpAttr};
 use e810_verbs::abi::work::{RdmaTarget, RecvWr, SendTarget, SendWr, Sge, UdTarget, Wc};
-use e810_verbs::qp::{create_qp, destroy_qp, modify_qp, query_qp};
+use e810_verbs::qp::extended::create_qp_ex;
+use e810_verbs::qp::{create_qp, destroy_qp, modify_qp, qp_to_qp_ex, query_qp};
 use e810_verbs::{ah, channel, cq, mr, multicast, pd};
 
 use super::errno;
@@ -121,6 +123,25 @@ impl Pd {
 
     pub(crate) fn qp(self, kind: c_int, send_cq: Cq, recv_cq: Cq) -> Qp {
         self.try_qp(kind, send_cq, recv_cq).unwrap()
+    }
+
+    /// A queue pair of the extended interface, with SENDs and, where it is connected, WRITEs; one
+    /// SGE and 32 bytes inline.
+    pub(crate) fn extended_qp(self, kind: c_int, cq: Cq) -> Qp {
+        // SAFETY: numbers and null pointers.
+        let mut init: QpInitAttrEx = unsafe { mem::zeroed() };
+        (init.send_cq, init.recv_cq, init.pd) = (cq.0, cq.0, self.0);
+        (init.cap.max_send_wr, init.cap.max_recv_wr) = (DEPTH, DEPTH);
+        (init.cap.max_send_sge, init.cap.max_recv_sge) = (1, 1);
+        init.cap.max_inline_data = 32;
+        init.qp_type = kind;
+        // IBV_QP_INIT_ATTR_PD and SEND_OPS_FLAGS.
+        init.comp_mask = 1 | 1 << 6;
+        init.send_ops_flags = if kind == UD { 1 << 2 } else { 1 << 2 | 1 };
+        // SAFETY: objects that are there, and attributes that can be written.
+        let qp = unsafe { create_qp_ex((*self.0).context, &raw mut init) };
+        assert!(!qp.is_null(), "error {}", errno());
+        Qp(qp)
     }
 
     /// An address handle, or the error number.
@@ -273,6 +294,17 @@ impl Qp {
     pub(crate) fn number(self) -> u32 {
         // SAFETY: it is there.
         unsafe { (*self.0).qp_num }
+    }
+
+    /// `ibv_wr_start`, what `build` asks for, `ibv_wr_complete`: 0, or the error number.
+    pub(crate) fn together(self, build: impl FnOnce(&mut QpEx)) -> c_int {
+        // SAFETY: it is there, and was made for the extended interface; its functions are its own.
+        unsafe {
+            let qp = &mut *qp_to_qp_ex(self.0);
+            qp.wr_start.unwrap()(qp);
+            build(qp);
+            qp.wr_complete.unwrap()(qp)
+        }
     }
 
     /// Into a multicast group: 0, or the error number.

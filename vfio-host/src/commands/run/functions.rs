@@ -73,6 +73,7 @@ impl Functions {
                 tap: None,
                 gateways: Vec::new(),
                 wait: None,
+                mtu: None,
             }
         });
         Ok(Self {

@@ -1,0 +1,80 @@
+//! What requests take, before one of them is in the ring: for lists that are posted whole or not
+//! at all. The device carries out a request as soon as its header is valid, with or without a
+//! doorbell, so nothing that was written can be taken back.
+
+use e810_hal::{Barrier, Bus, DmaWords};
+use e810_types::WorkQueue;
+
+use super::ring_space::CHUNK;
+use super::{SendList, SendQueue, errors};
+use crate::error::PostError;
+use crate::sizing::inline_quanta;
+use crate::slot::SlotMemory;
+use crate::wr::{Data, ExtraOps, Op, SendWr};
+
+/// Requests that are to be posted together, counted one by one: [`SendList::plan`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct SendPlan {
+    /// Quanta that they take, with padding.
+    quanta: u64,
+}
+
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendList<'_, P, W, M> {
+    /// Counts a request behind those that are counted already, and posts nothing. When all of a
+    /// list are counted without an error, and are the next that are posted, none is refused.
+    ///
+    /// # Errors
+    /// Why the request cannot be posted.
+    pub fn plan(&mut self, plan: &mut SendPlan, wr: &SendWr<'_>) -> Result<(), PostError> {
+        let quanta = self.queue.quanta_of(wr)?;
+        let producer = &mut self.queue.producer;
+        let at = producer.head().wrapping_add(plan.quanta);
+        let room = CHUNK - at % CHUNK;
+        let pads = if quanta > room { room } else { 0 };
+        let needed = plan.quanta.saturating_add(pads).saturating_add(quanta);
+        if needed > producer.free() && needed > producer.refresh() {
+            return Err(PostError::Full {
+                queue: WorkQueue::Send,
+                needed: u32::try_from(needed).unwrap_or(u32::MAX),
+                free: producer.free() as u32,
+            });
+        }
+        plan.quanta = needed;
+        Ok(())
+    }
+}
+
+impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
+    /// Quanta of a request that can be posted, but for the room.
+    fn quanta_of(&self, wr: &SendWr<'_>) -> Result<u64, PostError> {
+        let op = &wr.op;
+        if self.datagram && op.is_connected() {
+            return Err(errors::op(op, self.limits.qp_type));
+        }
+        let (data, imm) = match *op {
+            Op::Send { data, imm } | Op::Write { data, imm, .. } => (data, imm),
+            Op::SendInv { data, .. } => (data, None),
+            Op::UdSend { data, imm, to } => {
+                self.datagram_to(op, to)?;
+                (data, imm)
+            }
+            Op::Read { into, .. } => (Data::Sges(into), None),
+            Op::ReadInv { into, .. } => {
+                self.offered(op, ExtraOps::READ_INV)?;
+                (Data::Sges(into), None)
+            }
+            Op::LocalInv { .. } | Op::BindMw(_) | Op::FastRegister(_) | Op::Nop | Op::Atomic(_) => {
+                self.memory_words(op)?;
+                return Ok(1);
+            }
+        };
+        match data {
+            Data::Sges(sges) => {
+                let (fragments, _) = self.sges_fit(sges, imm)?;
+                Ok(fragments as u64 / 2 + 1)
+            }
+            Data::Inline(pieces) => Ok(inline_quanta(self.inline_fits(pieces)?).into()),
+        }
+    }
+}
