@@ -39,9 +39,8 @@ fn up_for(sim: &Sim, function: u8, capacity: e810::hmc::Capacity) -> Up {
     };
     let start = sim_start(&nic, &args).unwrap();
     let sizes = Sizes {
-        backing: e810::hmc::Backing::default(),
         capacity,
-        or_fewer: false,
+        ..Sizes::usual(e810::hmc::Backing::default())
     };
     let policy = LinkPolicy::GoOn;
     let device = start.bring_up_for(nic, sizes, policy, &mut |_| {}).unwrap();
