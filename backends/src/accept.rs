@@ -11,8 +11,8 @@ pub enum Accept {
     #[default]
     E810,
     /// Also an Ethernet controller of Intel's whose id is not known, and which is no virtual
-    /// function: for an E810 that is newer than this program. Whoever says so answers for it:
-    /// another card's registers have other meanings.
+    /// function: for an E810 that is newer than this program. The caller answers for what it
+    /// is: another card's registers have other meanings.
     IntelEthernet,
 }
 

@@ -107,7 +107,8 @@ impl Former {
 /// bound to. On a failure it is put back as it was.
 ///
 /// # Errors
-/// What it is, when it is none of those; what the kernel refused; when putting it back failed as well, that too.
+/// What it is, when it is none of those; what the kernel refused; when putting it back failed
+/// as well, that too.
 pub fn bind(
     host: &Host,
     kernel: &mut dyn Kernel,

@@ -9,8 +9,8 @@ use super::pci::{Function, e810s};
 use crate::spec::Bdf;
 
 /// Who uses functions of the card beside the one at `bdf`: those that are bound
-/// to a driver of the kernel, and those that some process has open through VFIO,
-/// each with who that is.
+/// to a driver of the kernel, those that some process has open through VFIO, each with
+/// who that is, and virtual functions, also those of `bdf`.
 ///
 /// Functions of one card are those of one slot. A function on vfio-pci that
 /// nobody has open is in nobody's use.
@@ -19,9 +19,21 @@ pub fn users_beside(host: &Host, bdf: Bdf) -> Vec<String> {
     let slot = |bdf: Bdf| (bdf.domain, bdf.bus, bdf.device);
     e810s(host)
         .iter()
-        .filter(|other| other.bdf != bdf && slot(other.bdf) == slot(bdf))
-        .filter_map(|other| user(host, other))
+        .filter(|other| slot(other.bdf) == slot(bdf))
+        .filter_map(|other| {
+            let is_other = other.bdf != bdf;
+            let user = is_other.then(|| user(host, other)).flatten();
+            user.or_else(|| virtual_functions(other))
+        })
         .collect()
+}
+
+fn virtual_functions(function: &Function) -> Option<String> {
+    let vfs = function.vfs.filter(|vfs| vfs.enabled > 0)?;
+    Some(format!(
+        "{} (virtual functions, {} of them)",
+        function.bdf, vfs.enabled
+    ))
 }
 
 fn user(host: &Host, function: &Function) -> Option<String> {
@@ -65,6 +77,19 @@ mod tests {
         tree.function("0000:3c:00.0", "0x8086", "0x1592");
         tree.bind("0000:3c:00.0", "ice");
         assert!(users().is_empty());
+    }
+
+    #[test]
+    fn virtual_functions_are_uses_of_their_card() {
+        let tree = Tree::with_card();
+        for function in ["0000:3b:00.0", "0000:3b:00.1"] {
+            tree.bind(function, "vfio-pci");
+        }
+        tree.file("/sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs", "4\n");
+        for function in ["3b:00.0", "3b:00.1"] {
+            let users = users_beside(tree.host(), bdf(function));
+            assert_eq!(users, ["0000:3b:00.0 (virtual functions, 4 of them)"]);
+        }
     }
 
     #[test]

@@ -37,7 +37,9 @@ impl Dependents {
     #[must_use]
     pub fn of(host: &Host, function: &Function) -> Self {
         let mut uses = Vec::new();
-        for (class, what) in CLASSES {
+        // A terminal of an E810 is its clock's (GNSS) and nobody's console.
+        let is_e810 = function.adapter().is_some();
+        for (class, what) in CLASSES.into_iter().filter(|_| !is_e810) {
             let names = below(host, class, function.bdf);
             if !names.is_empty() {
                 uses.push(format!("{what} {}", some_of(&names)));

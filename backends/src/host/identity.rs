@@ -1,8 +1,10 @@
 //! What a function is called before anybody opens it.
 
-use std::fs;
+use std::io::Read;
 
-use super::{Host, kernel, pci};
+use super::folder::Folder;
+use super::{Host, kernel};
+use crate::accept::Accept;
 use crate::error::BackendError;
 use crate::function::{mac_of_serial, serial_number};
 use crate::spec::Bdf;
@@ -23,11 +25,15 @@ pub fn mac(host: &Host, bdf: Bdf) -> Option<[u8; 6]> {
 
 /// The serial number of the function, highest byte first, if it has one that sysfs shows.
 fn serial(host: &Host, bdf: Bdf) -> Option<[u8; 8]> {
-    let space = fs::read(pci::folder(host, bdf).join("config")).ok()?;
+    let device = bdf.to_string();
+    let folder = Folder::open(host, &device, bdf).ok()?;
+    folder.check(&device, Accept::E810).ok()?;
+    let mut space = Vec::new();
+    folder.file("config").ok()?.read_to_end(&mut space).ok()?;
     let word = |at: u16| {
         let bytes = space.get(usize::from(at)..).and_then(<[u8]>::first_chunk);
         let bytes = bytes.ok_or_else(|| BackendError::Refused {
-            device: bdf.to_string(),
+            device: device.clone(),
             during: "reading its configuration space",
             cause: format!("sysfs shows {} bytes", space.len()),
         });
@@ -39,13 +45,17 @@ fn serial(host: &Host, bdf: Bdf) -> Option<[u8; 8]> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::host::fake::{Tree, bdf};
+    use crate::host::pci;
 
     /// Configuration space with a serial number at 0x150, behind AER and ARI.
     fn space(serial: u64) -> Vec<u8> {
         let mut space = vec![0; 4096];
         let words = [
+            (0, 0x1592_8086),
             (0x100, 0x1482_0001),
             (0x148, 0x1501_000e),
             (0x150, 0x1a01_0003),
@@ -76,6 +86,11 @@ mod tests {
         assert_eq!(mac(tree.host(), first), None);
         write(first, &space(0x1234_5678_9abc_def0));
         assert_eq!(mac(tree.host(), first), None, "made of no address");
+        let mut other = whole.clone();
+        other[2] = 0x89;
+        other[3] = 0x18;
+        write(first, &other);
+        assert_eq!(mac(tree.host(), first), None, "a virtual function");
         write(first, &whole);
         tree.file("/proc/cpuinfo", "flags\t\t: fpu hypervisor lahf_lm\n");
         assert_eq!(mac(tree.host(), first), None, "function 0 of a guest");

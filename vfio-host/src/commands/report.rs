@@ -39,6 +39,9 @@ pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
 /// As [`run`].
 pub fn run_on(host: &Host, args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
     let device = chosen(args.device.as_ref())?;
+    if args.highest() == 0 && args.backend.trace.is_some() {
+        refuse!("--trace: level 0 opens no device, so there is nothing to trace; leave it out");
+    }
     let backend = args.backend.accepting(args.force && args.highest() > 0);
     // Before anything of it is read, and before there is a file.
     if let Some(bdf) = device.bdf() {
@@ -50,9 +53,6 @@ pub fn run_on(host: &Host, args: &ReportArgs, out: &mut dyn Write) -> Result<()>
         && !args.force
     {
         refuse_if_used(host, bdf, "--reset")?;
-    }
-    if args.highest() == 0 && args.backend.trace.is_some() {
-        refuse!("--trace: level 0 opens no device, so there is nothing to trace; leave it out");
     }
     // Before the card is touched: what is no report is not found out at the end.
     let earlier = args.compare.as_deref().map(read_earlier).transpose()?;

@@ -13,7 +13,7 @@ pub(crate) fn refuse_if_used(host: &Host, bdf: Bdf, option: &str) -> Result<()> 
     let users = card::users_beside(host, bdf);
     ensure!(
         users.is_empty(),
-        "{option} resets all functions of the card, and there are in use: {}; end that first (`e810 unbind`, or unload the driver), or say --force",
+        "{option} resets all functions of the card, and there are in use: {}; end that first (`e810 bind` takes a function from its driver), or say --force",
         users.join(", ")
     );
     Ok(())
@@ -30,7 +30,7 @@ mod tests {
         let tree = Tree::with_card();
         let refused = refuse_if_used(tree.host(), bdf("3b:00.0"), "--reset-card").unwrap_err();
         let text = refused.to_string();
-        for part in ["0000:3b:00.1 (driver ice)", "--force", "e810 unbind"] {
+        for part in ["0000:3b:00.1 (driver ice)", "--force", "e810 bind"] {
             assert!(text.contains(part), "{text}");
         }
         tree.bind("0000:3b:00.1", "vfio-pci");

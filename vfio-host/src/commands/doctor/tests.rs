@@ -260,6 +260,21 @@ fn no_command_takes_away_what_others_need() {
 }
 
 #[test]
+fn a_group_that_another_user_was_given_stays_theirs() {
+    let tree = healthy();
+    let file = "/dev/vfio/24";
+    tree.remove(file);
+    // Not a file that can be opened, for whatever reason.
+    tree.folder(file);
+    let given = std::os::unix::fs::chown(tree.host().path(file), Some(1234), None);
+    if given.is_err() {
+        println!("NOT RUN: only root gives a file to another user");
+        return;
+    }
+    finds(&tree, "access", "error", "it belongs to user 1234");
+}
+
+#[test]
 fn a_symptom_in_the_kernels_log_names_its_row() {
     let tree = healthy();
     tree.file(
