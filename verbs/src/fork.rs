@@ -9,7 +9,7 @@ use core::ffi::{c_int, c_void};
 use std::process;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::control::Refused;
 
@@ -18,9 +18,30 @@ use crate::control::Refused;
 pub(crate) struct Process(pub(crate) u32);
 
 impl Process {
-    /// This one.
+    /// This one. Asked at every event, so the system is asked once in a process: a child of `fork`
+    /// finds the number wiped.
     pub(crate) fn this() -> Self {
-        Self(process::id())
+        static PAGE: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
+        let mut page = PAGE.load(Ordering::Acquire);
+        if page.is_null() {
+            page = wiped_page();
+            let placed =
+                PAGE.compare_exchange(ptr::null_mut(), page, Ordering::AcqRel, Ordering::Acquire);
+            // Another thread was quicker; its page is there for good, and so is this one.
+            page = placed.map_or_else(|placed| placed, |_| page);
+        }
+        // SAFETY: null, or a page that is never unmapped, of zeroes at first.
+        let Some(known) = (unsafe { page.as_ref() }) else {
+            return Self(process::id());
+        };
+        match known.load(Ordering::Relaxed) {
+            0 => {
+                let number = process::id();
+                known.store(number, Ordering::Relaxed);
+                Self(number)
+            }
+            number => Self(number),
+        }
     }
 
     /// Whether it is this one, and not the parent of this one.
@@ -41,6 +62,27 @@ impl Process {
                 self.0
             ))),
         }
+    }
+}
+
+/// A page that is all zeroes in a child of `fork`; null where kernels have none (before 4.14).
+fn wiped_page() -> *mut AtomicU32 {
+    let bytes = 4096;
+    let (rights, kind) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
+    // SAFETY: a new mapping, which nobody else has.
+    unsafe {
+        let page = libc::mmap(ptr::null_mut(), bytes, rights, kind, -1, 0);
+        if page == libc::MAP_FAILED {
+            return ptr::null_mut();
+        }
+        if libc::madvise(page, bytes, libc::MADV_WIPEONFORK) != 0 {
+            libc::munmap(page, bytes);
+            return ptr::null_mut();
+        }
+        page.cast()
     }
 }
 
@@ -109,4 +151,33 @@ pub extern "C" fn dontfork_range(_: *mut c_void, _: usize) -> c_int {
 /// `ibv_dofork_range`, for providers.
 pub extern "C" fn dofork_range(_: *mut c_void, _: usize) -> c_int {
     0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_of_fork_is_another_process_and_makes_its_own() {
+        static MADE: PerProcess<u32> = PerProcess::new();
+        let parent = Process::this();
+        assert_eq!((parent.0, parent.is_this()), (process::id(), true));
+        assert_eq!(*MADE.get_or_init(|| 1), 1);
+        assert_eq!(*MADE.get_or_init(|| 2), 1);
+        // SAFETY: the child makes a few calls and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let is_right = !parent.is_this()
+                && Process::this().0 == process::id()
+                && parent.check().is_err()
+                && *MADE.get_or_init(|| 3) == 3;
+            // SAFETY: nothing of the parent's is run.
+            unsafe { libc::_exit(i32::from(!is_right)) };
+        }
+        let mut status = -1;
+        // SAFETY: a child that was made above, and a place for its status.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(status, 0);
+        assert!(parent.is_this() && *MADE.get_or_init(|| 4) == 1);
+    }
 }

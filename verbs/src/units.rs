@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use vmm_sys_util::eventfd::EventFd;
 
 use crate::device::complain::complain;
 use crate::fork::Process;
@@ -65,11 +67,7 @@ impl<T> Units<T> {
     /// # Errors
     /// No descriptor is left.
     pub(crate) fn new(most: usize, what: String) -> io::Result<Self> {
-        // SAFETY: numbers.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_SEMAPHORE | libc::EFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let fd = EventFd::new(libc::EFD_SEMAPHORE | libc::EFD_CLOEXEC)?.into_raw_fd();
         // SAFETY: it was made just now.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self {

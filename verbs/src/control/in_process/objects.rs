@@ -92,7 +92,9 @@ fn shared(memory: Memory, access: AccessFlags) -> Result<SharedBytes, Refused> {
     // SAFETY: a program promises by registering memory that it is its own until it deregisters
     // it, and the only references to it are the program's. Where it breaks that promise, the
     // kernel's pinning keeps the pages, and a simulated device of this process looks before it
-    // touches.
+    // touches. That regions which overlap begin and end at multiples of 8 no program promises:
+    // nothing here goes through a copy of the window, but a simulated device that is trusted with
+    // the program's memory (`MEMORY`), to which the word at such an edge may be torn.
     Ok(unsafe { SharedBytes::new(start, memory.length) })
 }
 
