@@ -71,25 +71,27 @@ pub enum HmcProfile {
 }
 
 /// Parameters of DCQCN congestion control, for all QPs of the function
-/// (control-path 4.2). Their units are not in the sources.
+/// (control-path 4.2). Units, and the values that Intel's driver has by default,
+/// are those of its module parameters (recovery-congestion 7); the window of a
+/// queue pair is what it moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Dcqcn {
-    /// MIN_RATE, 4 bits.
+    /// MIN_RATE, 4 bits: MBit/s by Intel's text, MB/s by its name; 0.
     pub min_rate: u8,
-    /// MIN_DEC_FACTOR, 4 bits.
+    /// MIN_DEC_FACTOR, 4 bits: percent; 1. What is above 15 cannot be written.
     pub min_decrease_factor: u8,
-    /// DCQCN_T.
+    /// DCQCN_T: µs before the window grows; 55.
     pub timer: u16,
-    /// HAI_FACTOR: hyper additive increase.
+    /// HAI_FACTOR: MSS that hyper additive increase adds; 5.
     pub hyper_increase: u16,
-    /// RAI_FACTOR: additive increase.
+    /// RAI_FACTOR: MSS that additive increase adds; 1.
     pub additive_increase: u16,
-    /// DCQCN_B, 25 bits: byte counter.
+    /// DCQCN_B, 25 bits: bytes to send before the window grows; 150,000.
     pub byte_counter: u32,
-    /// DCQCN_F, 3 bits.
+    /// DCQCN_F, 3 bits: times in each stage; 5.
     pub fast_recovery: u8,
-    /// RREDUCE_MPERIOD.
+    /// RREDUCE_MPERIOD: µs between two reductions at least; 50.
     pub reduce_period: u32,
 }
 

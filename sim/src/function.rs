@@ -331,6 +331,11 @@ impl Function {
         }
     }
 
+    /// Whether what the function sends comes back in its MAC.
+    pub(crate) fn is_looped(&self) -> bool {
+        self.fw.as_ref().is_some_and(Firmware::is_looped)
+    }
+
     /// Whether frames pass the port. A function without firmware has a link.
     pub(crate) fn has_link(&self, enabled_ports: EnabledPorts, now: u64) -> bool {
         self.fw
@@ -358,7 +363,7 @@ impl Function {
         if self.state.reset.is_some() {
             return;
         }
-        if !self.has_link(card.enabled_ports, now) {
+        if !self.has_link(card.enabled_ports, now) && !self.is_looped() {
             self.state.stats.frames_filtered += 1;
             return;
         }

@@ -42,6 +42,8 @@ const MOST_IN_FLIGHT: usize = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum To {
     Function(usize),
+    /// The function that sent it: its MAC is in loopback.
+    Back(usize),
     Uplink,
 }
 
@@ -227,6 +229,13 @@ impl Link {
                 self.deliver(due, from, other);
             }
         }
+    }
+
+    /// A frame that the MAC of its sender gives back.
+    pub(crate) fn send_back(&mut self, now: u64, from: Sender, bytes: Vec<u8>) {
+        self.counts.sent += 1;
+        let to = To::Back(usize::from(from.from));
+        self.launch(now, to, from.genuine, bytes);
     }
 
     /// When the last bit of a frame has left the sender's port. One that comes back does not use

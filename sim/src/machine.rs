@@ -348,8 +348,9 @@ impl Machine {
     }
 
     fn deliver_frame(&mut self) {
-        let (index, frame) = match self.link.arrive(self.now) {
-            Some((To::Function(index), frame)) => (index, frame),
+        let (index, is_back, frame) = match self.link.arrive(self.now) {
+            Some((To::Function(index), frame)) => (index, false, frame),
+            Some((To::Back(index), frame)) => (index, true, frame),
             Some((To::Uplink, frame)) => return self.link.deliver_to_uplink(&frame),
             None => return,
         };
@@ -357,6 +358,10 @@ impl Machine {
         let Some(function) = self.functions.get_mut(index) else {
             return;
         };
+        if function.is_looped() != is_back {
+            function.state.stats.frames_filtered += 1;
+            return;
+        }
         let sent_here = self.link.was_sent_here();
         function.receive_frame(&frame, sent_here, &card, &mut self.log, self.now);
         self.collect_frames(index);
@@ -383,21 +388,26 @@ impl Machine {
         let mut outbox = std::mem::take(&mut function.state.outbox);
         let mut lan_outbox = std::mem::take(&mut function.state.lan_outbox);
         let has_link = function.has_link(self.card.enabled_ports, self.now);
+        let is_looped = function.is_looped();
         let frames = outbox.drain(..).map(|frame| (true, frame));
         let lan_frames = lan_outbox.drain(..).map(|frame| (false, frame));
         for (genuine, frame) in frames.chain(lan_frames) {
-            function.count_sent(&frame, has_link);
+            function.count_sent(&frame, has_link || is_looped);
             let to_itself = frame.first_chunk() == Some(&function.state.mac);
             let loops = !to_itself || function.loops_back(&frame);
             function.state.stats.frames_not_looped += u64::from(!loops);
-            if has_link || to_itself && loops {
+            if has_link || is_looped || to_itself && loops {
                 let from = index as u8;
                 let sender = Sender {
                     from,
                     loops,
                     genuine,
                 };
-                self.link.send(self.now, sender, frame);
+                if is_looped {
+                    self.link.send_back(self.now, sender, frame);
+                } else {
+                    self.link.send(self.now, sender, frame);
+                }
             }
         }
         // Their allocations are reused.

@@ -1,9 +1,7 @@
 //! What a virtual function sees: **not in the PF's BAR0**.
 //!
 //! The offsets count from the start of a VF's own BAR0, so these constants give
-//! offsets and nothing else. Fields of the views that the register list does
-//! not have are those of the PF's register `[inf]`; their resets are not in the
-//! sources.
+//! offsets and nothing else. Their fields are those of the PF's registers.
 
 use crate::bus::Index;
 
@@ -31,12 +29,12 @@ registers! {
     }
 
     /// PFPE_CQPDB of the VF.
-    VFPE_CQPDB1 = WriteOnly 0xBC00, Unknown, "control-path 2.3" {
+    VFPE_CQPDB1 = WriteOnly 0xBC00, Vfr, "vf-path 3" {
         WQHEAD [10:0],
     }
 
     /// PFPE_CCQPSTATUS of the VF.
-    VFPE_CCQPSTATUS1 = ReadWrite 0xB800, Unknown, "control-path 2.3" {
+    VFPE_CCQPSTATUS1 = ReadWrite 0xB800, Vfr, "vf-path 3" {
         CCQP_DONE [0],
         HMC_PROFILE [6:4],
         RDMA_EN_VFS [21:16],
@@ -44,38 +42,38 @@ registers! {
     }
 
     /// PFPE_CCQPHIGH of the VF.
-    VFPE_CCQPHIGH1 = WriteOnly 0x9800, Unknown, "control-path 2.3" {
+    VFPE_CCQPHIGH1 = WriteOnly 0x9800, Vfr, "vf-path 3" {
         PECCQPHIGH [31:0],
     }
 
     /// PFPE_CCQPLOW of the VF.
-    VFPE_CCQPLOW1 = WriteOnly 0xAC00, Unknown, "control-path 2.3" {
+    VFPE_CCQPLOW1 = WriteOnly 0xAC00, Vfr, "vf-path 3" {
         PECCQPLOW [31:0],
     }
 
     /// PFPE_CQARM of the VF.
-    VFPE_CQARM1 = WriteOnly 0xB400, Unknown, "control-path 2.3" {
+    VFPE_CQARM1 = WriteOnly 0xB400, Vfr, "vf-path 3" {
         PECQID [18:0],
     }
 
     /// PFPE_CQACK of the VF.
-    VFPE_CQACK1 = WriteOnly 0xB000, Unknown, "control-path 2.3" {
+    VFPE_CQACK1 = WriteOnly 0xB000, Vfr, "vf-path 3" {
         PECQID [18:0],
     }
 
     /// PFPE_AEQALLOC of the VF.
-    VFPE_AEQALLOC1 = WriteOnly 0xA400, Unknown, "control-path 2.3" {
+    VFPE_AEQALLOC1 = WriteOnly 0xA400, Vfr, "vf-path 3" {
         AECOUNT [31:0],
     }
 
     /// PFPE_CQPERRCODES of the VF.
-    VFPE_CQPERRCODES1 = ReadOnly 0x9C00, Unknown, "control-path 2.3" {
+    VFPE_CQPERRCODES1 = ReadOnly 0x9C00, Vfr, "vf-path 3" {
         CQP_MINOR_CODE [15:0],
         CQP_MAJOR_CODE [31:16],
     }
 
     /// PFPE_WQEALLOC of the VF.
-    VFPE_WQEALLOC1 = WriteOnly 0xC000, Unknown, "control-path 2.3" {
+    VFPE_WQEALLOC1 = WriteOnly 0xC000, Vfr, "vf-path 3" {
         PEQPID [17:0],
         WQE_DESC_INDEX [31:20],
     }

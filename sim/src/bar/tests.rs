@@ -126,6 +126,58 @@ fn causes_of_the_other_interrupt_are_set_by_writing_and_cleared_by_reading() {
     assert_eq!(sim.findings(), []);
 }
 
+/// The interrupt test of Linux' `ethtool -t`: triggered by software, and PFINT_OICR says so; of
+/// another vector it says nothing.
+#[test]
+fn a_software_interrupt_of_the_other_causes_is_one_of_them() {
+    let (sim, nic) = one();
+    nic.write32(hw::PFINT_OICR_CTL.off(), 0x4000_0002);
+    // SWINT_TRIG, SW_ITR_INDX_ENA off, INTENA.
+    for (vector, oicr) in [(1, 0), (2, 1 << 31)] {
+        let vector = Vector::new(vector).unwrap();
+        hw::GLINT_DYN_CTL.at(vector).set(&nic, 1 | 1 << 2);
+        assert_eq!(nic.take_interrupts(), [vector]);
+        assert_eq!(nic.read32(hw::PFINT_OICR.off()), oicr);
+    }
+    assert_eq!(nic.read32(hw::PFINT_OICR.off()), 0);
+    assert_eq!(sim.findings(), []);
+}
+
+/// What `ethtool -d` of Linux' ice reads (lan-path 20.1).
+#[test]
+fn the_registers_of_the_dump_are_there() {
+    let (sim, nic) = one();
+    let single = [
+        0x9_deb0, 0xa_0180, 0xa_0194, 0xb_0600, 0xb_0680, 0xb_0684, 0xb_0688, 0xb_069c, 0xb_06a0,
+        0xb_0e80, 0xb_0e84, 0xb_0e88, 0xb_0e8c, 0xb_0e90, 0xb_1680, 0xb_1684, 0xb_1688, 0xb_fd84,
+        0xb_fd88, 0xb_fd90,
+    ];
+    let rows = [
+        (0x4_9760, 8),
+        (0x4_9ae0, 8),
+        (0x4_9b60, 8),
+        (0xa_0000, 4),
+        (0xa_0080, 32),
+        (0xa_e28c, 8),
+        (0xb_c360, 4),
+        (0xb_c3a0, 4),
+        (0xf_c14c, 8),
+        (0xf_c18c, 8),
+        (0xf_c1cc, 8),
+        (0xf_c24c, 8),
+        (0xf_c28c, 8),
+    ];
+    let elements = rows
+        .iter()
+        .flat_map(|(at, count)| (0..*count).map(move |n| at + 4 * n));
+    let all: Vec<u32> = single.into_iter().chain(elements).collect();
+    assert_eq!(all.len(), 136);
+    for off in all {
+        nic.read32(RegOffset::new(off));
+    }
+    assert_eq!(sim.findings(), []);
+}
+
 #[test]
 fn interrupts_to_vectors_that_are_not_there_are_found() {
     let sim = Sim::builder().vectors(3).build();

@@ -57,6 +57,7 @@ impl EngineEnv<'_> {
         let index = vector.get() as u16;
         if irq::is_trigger(value) {
             self.state.bus_mastering.work_requested();
+            self.note_software_interrupt(index);
         }
         if irq::clears_pending(value) {
             self.state.msix.clear_pending(index);
@@ -65,6 +66,18 @@ impl EngineEnv<'_> {
             self.no_such_vector("GLINT_DYN_CTL", index);
         }
         self.check_messages();
+    }
+
+    /// PFINT_OICR says of its vector that software has triggered it (`ice/ice_ethtool.c
+    /// ice_intr_test` counts on it).
+    fn note_software_interrupt(&mut self, vector: u16) {
+        const SWINT: u32 = 1 << 31;
+        let registers = &mut self.state.registers;
+        let cause = Cause::from(registers.get(hw::PFINT_OICR_CTL.off()));
+        if cause.enabled && cause.vector == vector {
+            let oicr = registers.get(hw::PFINT_OICR.off()) | SWINT;
+            registers.set(hw::PFINT_OICR.off(), oicr);
+        }
     }
 
     /// A write to GLINT_ITR(`itr`, `vector`).

@@ -20,7 +20,7 @@ fn capability(id: u16, number: u32, logical: u32, physical: u32) -> Capability {
 
 impl Cx<'_, '_> {
     /// Number of functions that the capabilities speak of.
-    fn valid_functions(&self) -> u32 {
+    pub(super) fn valid_functions(&self) -> u32 {
         let functions = match self.fw.config.functions {
             0 => self.card.functions,
             said => said,

@@ -113,6 +113,22 @@ impl Cx<'_, '_> {
         Ok(command.done())
     }
 
+    /// 0x0620: what the MAC would send comes in again, and nothing leaves or enters the port.
+    pub(super) fn set_mac_loopback(&mut self, command: &Command) -> Answer {
+        const ENABLE: u8 = 1;
+        self.fw.port.loopback = command.param8(0) & ENABLE != 0;
+        Ok(command.done())
+    }
+
+    /// 0x06E9: the port's LED blinks (1), or does what it always does (0).
+    pub(super) fn set_port_led(&mut self, command: &Command) -> Answer {
+        let (port, named) = (command.param8(0), command.param8(1) & 1 != 0);
+        if named && port != self.port_number() || command.param8(2) > 1 {
+            return Err(AqCode::EINVAL);
+        }
+        Ok(command.done())
+    }
+
     /// 0x0605.
     pub(super) fn restart_an(&mut self, command: &Command) -> Answer {
         const ENABLE: u8 = 1 << 2;

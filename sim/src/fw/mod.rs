@@ -227,6 +227,11 @@ impl Firmware {
         self.port.enabled && self.config.link != PortLink::NoMedia
     }
 
+    /// Whether the MAC gives back what the function sends (0x0620).
+    pub(crate) fn is_looped(&self) -> bool {
+        self.port.loopback
+    }
+
     /// Whether frames pass the port: it is enabled and has a link. `enabled_ports`: which
     /// functions' ports are enabled.
     pub(crate) fn has_link(&self, now: u64, enabled_ports: EnabledPorts) -> bool {
@@ -282,15 +287,21 @@ impl Firmware {
         vsis
     }
 
-    /// What VSI `number` does with LAN frames. `is_double`: the card's VLAN mode.
-    pub(crate) fn lan_vsi(&self, number: u16, is_double: bool) -> LanVsi {
-        self.vsis.lan_vsi(number, is_double)
+    /// What VSI `number` does with a LAN frame that arrives. `is_double`: the card's VLAN mode.
+    pub(crate) fn lan_vsi(&self, number: u16, is_double: bool, frame: &[u8]) -> LanVsi {
+        let spread = self.rss.spread(number, self.vsis.rss_options(number));
+        let found = spread.and_then(|spread| spread.queue(frame));
+        let queue = found.map_or(0, |(_, queue)| queue);
+        LanVsi {
+            hash: found.map(|(hash, _)| hash),
+            ..self.vsis.lan_vsi(number, is_double, queue)
+        }
     }
 
     /// What frames of VSI `number` are sent with.
     pub(crate) fn sender(&self, number: u16) -> Sender {
         Sender {
-            vsi: self.lan_vsi(number, false),
+            vsi: self.vsis.lan_vsi(number, false, 0),
             number,
             max_frame: self.port.max_frame.into(),
         }

@@ -36,6 +36,8 @@ pub(super) struct Port {
     /// Configured, or switched by 0x0605.
     pub(super) enabled: bool,
     pub(super) max_frame: u16,
+    /// Frames come back in the MAC (0x0620).
+    pub(super) loopback: bool,
     pub(super) events: bool,
     /// Bits that are set are not wanted.
     pub(super) mask: u16,
@@ -66,6 +68,7 @@ impl Port {
             },
             enabled: !matches!(start, PhyStart::Disabled | PhyStart::SwitchedOff),
             max_frame: MAX_FRAME,
+            loopback: false,
             events: false,
             mask: 0,
             started: 0,
@@ -95,10 +98,12 @@ impl Port {
         self.start(config, now);
     }
 
-    /// A PF reset does not touch the PHY; the driver's event mask is cleared.
+    /// A PF reset does not touch the PHY; the driver's event mask and the MAC's loopback are
+    /// cleared \[inf\].
     pub(super) fn reset(&mut self, source: ResetSource, config: &FirmwareConfig) {
         if source == ResetSource::Pfr {
             self.events = false;
+            self.loopback = false;
             self.mask = 0;
         } else {
             *self = Self::new(config);

@@ -6,12 +6,11 @@ use super::descriptor::{Answer, Command};
 use super::layout::{put, put_u16, u8_at};
 use super::{AqCode, Cx};
 
-/// Recipes of a card (`ice/ice_adminq_cmd.h ICE_MAX_NUM_RECIPES`).
-pub(super) const RECIPES: u16 = 64;
 /// Bytes of a recipe in a buffer.
 const LEN: usize = 64;
-/// Recipes that are there before a driver comes.
-const DEFAULT: u16 = 16;
+/// Recipes that are there before a driver comes. There is no room for more: rules of others are not
+/// modelled, so a driver that asks for one is refused as by a card whose recipes are all taken.
+pub(super) const RECIPES: u16 = 16;
 
 /// All recipes of a card.
 #[derive(Debug, Default)]
@@ -25,7 +24,7 @@ impl Recipes {
         if let Some(recipe) = self.changed.get(&index) {
             return Some(recipe.clone());
         }
-        if index >= DEFAULT {
+        if index >= RECIPES {
             return None;
         }
         // A recipe of the firmware's own: it matches on the switch id first.
@@ -40,7 +39,7 @@ impl Recipes {
 }
 
 impl Cx<'_, '_> {
-    /// 0x0290: adds recipes, or changes those that are there.
+    /// 0x0290: changes recipes that are there.
     pub(super) fn add_recipe(&mut self, command: &Command) -> Answer {
         let count = usize::from(command.param16(0));
         let data = command.input(count * LEN)?.to_vec();

@@ -23,13 +23,12 @@ const FD_TCAM: u16 = 0x59;
 const HASH_PROFILE: u16 = 0x60;
 const HASH_TCAM: u16 = 0x61;
 
-/// First number and how many there are. Not in the sources but for recipes; large enough for a
-/// driver.
+/// First number and how many there are. Not in the sources; large enough for a driver.
 fn range(kind: u16) -> Option<(u16, u16)> {
     Some(match kind {
         VSI_LIST_REPLICATION | VSI_LIST_PRUNE => (0, 1024),
-        // The first ones are the firmware's own (`ice/ice_switch.c`, default recipes).
-        RECIPE => (16, 48),
+        // The firmware's own, and no others.
+        RECIPE => (super::recipe::RECIPES, 0),
         SWITCH_ID => (1, 255),
         FD_COUNTERS => (0, 16),
         FD_PROFILE | HASH_PROFILE => (1, 127),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::lan::Spread;
+
 use super::descriptor::{Answer, Command};
 use super::{AqCode, Cx};
 
@@ -9,11 +11,42 @@ use super::{AqCode, Cx};
 const KEY: usize = 52;
 const NUMBER: u16 = 0x3ff;
 
+/// Whose a table is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Table {
+    Vsi(u16),
+    Function,
+    Global(u8),
+}
+
 /// What was set.
 #[derive(Debug, Default)]
 pub(super) struct Rss {
     keys: BTreeMap<u16, Vec<u8>>,
-    tables: BTreeMap<u16, Vec<u8>>,
+    tables: BTreeMap<Table, Vec<u8>>,
+}
+
+impl Rss {
+    /// How frames of a VSI are spread, whose options (lan-path 7.1) are `options`; `None` while it
+    /// has no key or no table, and with the hashes that drivers do not use.
+    pub(super) fn spread(&self, vsi: u16, options: u8) -> Option<Spread<'_>> {
+        let table = match options & 3 {
+            0 => Table::Vsi(vsi),
+            2 => Table::Function,
+            3 => Table::Global(options >> 2 & 0xf),
+            _ => return None,
+        };
+        let is_symmetric = match options >> 6 {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        Some(Spread {
+            key: self.keys.get(&vsi)?,
+            table: self.tables.get(&table)?,
+            is_symmetric,
+        })
+    }
 }
 
 impl Cx<'_, '_> {
@@ -23,6 +56,17 @@ impl Cx<'_, '_> {
             Ok(vsi)
         } else {
             Err(AqCode::ENOENT)
+        }
+    }
+
+    fn rss_table(&self, command: &Command) -> Result<Table, AqCode> {
+        let vsi = self.rss_vsi(command)?;
+        let flags = command.param16(2);
+        match flags & 3 {
+            0 => Ok(Table::Vsi(vsi)),
+            1 => Ok(Table::Function),
+            2 => Ok(Table::Global((flags >> 4) as u8 & 0xf)),
+            _ => Err(AqCode::EINVAL),
         }
     }
 
@@ -40,17 +84,16 @@ impl Cx<'_, '_> {
     }
 
     pub(super) fn set_rss_lut(&mut self, command: &Command) -> Answer {
-        let table = command.input(1)?.to_vec();
-        let vsi = self.rss_vsi(command)?;
-        self.fw.rss.tables.insert(vsi, table);
+        let entries = command.input(1)?.to_vec();
+        let table = self.rss_table(command)?;
+        self.fw.rss.tables.insert(table, entries);
         Ok(command.done())
     }
 
     pub(super) fn get_rss_lut(&mut self, command: &Command) -> Answer {
-        let vsi = self.rss_vsi(command)?;
-        let table = self.fw.rss.tables.get(&vsi).cloned().unwrap_or_default();
-        let mut table = table;
-        table.resize(command.room, 0);
-        command.answer(table)
+        let table = self.rss_table(command)?;
+        let mut entries = self.fw.rss.tables.get(&table).cloned().unwrap_or_default();
+        entries.resize(command.room, 0);
+        command.answer(entries)
     }
 }

@@ -279,7 +279,8 @@ impl Cx<'_, '_> {
             let text = format!("a switch rule has VSI {} as its source", rule.source);
             return Err(self.unknown_object(text));
         }
-        if rule.recipe >= super::recipe::RECIPES {
+        // To a VSI, or to be pruned: other actions are not carried out here.
+        if rule.recipe >= super::recipe::RECIPES || !matches!(rule.action & 3, 0 | 2) {
             return Err(AqCode::EINVAL);
         }
         match rule.target() {
@@ -338,7 +339,7 @@ impl Cx<'_, '_> {
                 kind @ (LIST_SET | PRUNE_SET | LIST_CLEAR | PRUNE_CLEAR) => {
                     self.change_list(&rule, matches!(kind, LIST_SET | PRUNE_SET))?;
                 }
-                _ => {}
+                _ => return Err(AqCode::ENOSYS),
             }
             put_u16(&mut data, at + 2, 0);
         }
@@ -361,7 +362,7 @@ impl Cx<'_, '_> {
                 kind @ (LIST_SET | PRUNE_SET | LIST_CLEAR | PRUNE_CLEAR) => {
                     self.change_list(&rule, matches!(kind, LIST_SET | PRUNE_SET))?;
                 }
-                _ => {}
+                _ => return Err(AqCode::ENOSYS),
             }
         }
         command.answer(data)
@@ -381,7 +382,7 @@ impl Cx<'_, '_> {
                 LIST_SET..=PRUNE_CLEAR => {
                     self.fw.rules.lists.remove(&u16_at(rule, 4));
                 }
-                _ => {}
+                _ => return Err(AqCode::ENOENT),
             }
         }
         command.answer(data)

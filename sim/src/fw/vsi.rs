@@ -8,6 +8,7 @@ use e810_hal::regs as hw;
 use crate::findings::{Class, kind};
 use crate::function::FunctionState;
 use crate::lan::LanVsi;
+use crate::regs::lan::place;
 
 use super::descriptor::{Answer, Command, Reply};
 use super::layout::{part, put, u8_at, u16_at};
@@ -36,6 +37,10 @@ const SECTIONS: [(u16, usize, usize); 11] = [
     (11, 90, 10),
     (12, 100, 4),
 ];
+
+/// Guaranteed filters of the flow director in GLQF_FD_SIZE (lan-path 18); in VSIQF_FD_CNT they are
+/// in the same place.
+const GUARANTEED: u32 = 0x3fff;
 
 /// Functions a card can have: numbers of one function's VSIs are this far apart.
 const STRIDE: u16 = 8;
@@ -104,9 +109,15 @@ impl Vsis {
         self.flag(number, 3, SRC_PRUNE) && !self.flag(number, 3, LOCAL_LB)
     }
 
-    /// What the VSI does with LAN frames (lan-path 7.1, 7.3). The firmware's own VSI has queue 0
-    /// and leaves frames as they are (lan-path 19).
-    pub(super) fn lan_vsi(&self, number: u16, is_double: bool) -> LanVsi {
+    /// The options of its receive side scaling.
+    pub(super) fn rss_options(&self, number: u16) -> u8 {
+        let vsi = self.all.get(&number);
+        vsi.map_or(0, |vsi| u8_at(&vsi.props, 78))
+    }
+
+    /// What the VSI does with LAN frames (lan-path 7.1, 7.3); `queue`: which of its receive queues
+    /// takes them. The firmware's own VSI has queue 0 and leaves frames as they are (lan-path 19).
+    pub(super) fn lan_vsi(&self, number: u16, is_double: bool, queue: u16) -> LanVsi {
         const OUTER_TYPES: [u16; 4] = [0x8100, 0x88A8, 0x8100, 0x9100];
         let Some(vsi) = self.all.get(&number) else {
             return LanVsi::default();
@@ -120,8 +131,8 @@ impl Vsis {
         } else {
             (u8_at(&vsi.props, 12) >> 3 & 3 != 3).then_some(0x8100)
         };
-        // The first queue of the first traffic class, or what a scattered map has there.
-        let offset = u16_at(&vsi.props, 62) & 0x7ff;
+        // In the first traffic class, or what a scattered map has there.
+        let offset = (u16_at(&vsi.props, 62) & 0x7ff).wrapping_add(queue);
         let is_scattered = u16_at(&vsi.props, 28) & 1 != 0;
         let queue = if is_scattered {
             u16_at(&vsi.props, 30 + 2 * usize::from(offset.min(15)))
@@ -130,6 +141,7 @@ impl Vsis {
         };
         LanVsi {
             queue,
+            hash: None,
             strip,
             outer_type,
         }
@@ -169,6 +181,18 @@ impl Cx<'_, '_> {
         let any = u32::from(self.fw.vsis.lets_rdma_in());
         let registers = &mut self.env.state.registers;
         registers.set(hw::PFQF_PE_FILTERING_ENA.off(), any);
+    }
+
+    /// No filter of the flow director directs frames here, so all of the VSI's count as taken:
+    /// drivers then refuse a rule (`ice/ice_fdir.c ice_fdir_num_avail_fltr`) and start as on any
+    /// card, which DPDK would not without the capability (lan-path 18).
+    fn show_no_room(&mut self, number: u16) {
+        let functions = self.valid_functions().count_ones().max(1);
+        let registers = &mut self.env.state.registers;
+        let all = registers.get(place::GLQF_FD_SIZE) & GUARANTEED;
+        if let Some(off) = place::vsi_filters(number) {
+            registers.set(off, all / functions);
+        }
     }
 
     fn counted(&self, reply: Reply, number: u16) -> Reply {
@@ -219,6 +243,7 @@ impl Cx<'_, '_> {
         put(&mut vsi.props, 2, part(&props, 2, 4));
         self.fw.vsis.all.insert(number, vsi);
         self.show_filters(number);
+        self.show_no_room(number);
         let reply = command.answer(props)?;
         Ok(self.counted(reply, number))
     }

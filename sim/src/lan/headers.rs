@@ -178,6 +178,34 @@ impl<'a> Ip<'a> {
     }
 }
 
+/// What the packets of a flow have in common.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Flow {
+    /// IP addresses.
+    pub(super) source: Vec<u8>,
+    pub(super) destination: Vec<u8>,
+    /// Ports of source and destination.
+    pub(super) ports: Option<[[u8; 2]; 2]>,
+}
+
+/// The flow that a frame belongs to; `None` without an IP packet.
+pub(super) fn flow(frame: &[u8]) -> Option<Flow> {
+    let (kind, at) = payload(frame)?;
+    let ip = Ip::of(frame, kind, at)?;
+    let (source, destination) = if ip.is_v6 {
+        (8..24, 24..40)
+    } else {
+        (12..16, 16..20)
+    };
+    let has_ports = !ip.is_fragment && [TCP, UDP, SCTP].contains(&ip.protocol);
+    let ports = ip.payload().first_chunk().filter(|_| has_ports);
+    Some(Flow {
+        source: ip.bytes.get(source)?.to_vec(),
+        destination: ip.bytes.get(destination)?.to_vec(),
+        ports: ports.map(|[a, b, c, d]: &[u8; 4]| [[*a, *b], [*c, *d]]),
+    })
+}
+
 /// What the parser finds in `frame`.
 pub(super) fn parse(frame: &[u8]) -> Parsed {
     let Some((kind, at)) = payload(frame) else {

@@ -2,12 +2,13 @@
 //! engine does not take are received into memory of the driver, and frames in its memory are sent.
 //!
 //! Decoded from the reference with code of its own, as everything here. What silicon does where
-//! the reference has no source is a choice, marked `[inf]`: receive queue 0 of a VSI gets all its
-//! frames (no RSS), descriptors are written back at once, byte counters include the FCS.
+//! the reference has no source is a choice, marked `[inf]`: descriptors are written back at once,
+//! byte counters include the FCS.
 
 mod counters;
 mod crc32c;
 mod headers;
+mod rss;
 mod rx;
 mod rx_descriptor;
 mod segment;
@@ -18,6 +19,7 @@ use std::collections::BTreeMap;
 
 pub(crate) use counters::{Counters, Direction};
 pub(crate) use headers::is_roce;
+pub(crate) use rss::Spread;
 pub(crate) use tx::Sender;
 pub(crate) use tx_context::TxContext;
 
@@ -30,8 +32,10 @@ const FCS: usize = 4;
 /// What the switch block of a VSI says about its frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct LanVsi {
-    /// The first of its receive queues.
+    /// The receive queue that the frame is for.
     pub(crate) queue: u16,
+    /// The hash by which that queue was found, if it was.
+    pub(crate) hash: Option<u32>,
     /// The type of the tag that is taken out of arriving frames, if one is.
     pub(crate) strip: Option<u16>,
     /// The type of the tag that L2TAG2 of a context descriptor inserts.

@@ -97,6 +97,7 @@ impl RxQueue {
                 is_last: index + 1 == count,
                 parsed: frame.parsed,
                 tag: frame.tag.map(|tag| (tag, self.l2tsel)),
+                hash: frame.hash,
                 has_fcs: !self.strips_fcs,
             };
             let words = report.words();
@@ -118,6 +119,7 @@ struct Arriving<'a> {
     parsed: Parsed,
     /// The tag that was taken out.
     tag: Option<u16>,
+    hash: Option<u32>,
 }
 
 impl LanQueues {
@@ -177,6 +179,7 @@ impl LanQueues {
             bytes,
             parsed: parse(frame),
             tag,
+            hash: vsi.hash,
         };
         let taken = queue.put(&arriving, tail, env);
         env.state.lan_queues.rx.insert(vsi.queue, queue);

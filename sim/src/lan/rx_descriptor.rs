@@ -21,6 +21,8 @@ pub(super) struct Report {
     pub(super) tag: Option<(u16, bool)>,
     /// The FCS is in the buffer.
     pub(super) has_fcs: bool,
+    /// By which the queue was found.
+    pub(super) hash: Option<u32>,
 }
 
 fn bits<const N: usize>(set: [(bool, u32); N]) -> u64 {
@@ -56,20 +58,22 @@ impl Report {
             (self.is_last && is_l4_wrong, 5),
             (self.is_last && has_extensions, 9),
             (self.has_fcs, 11),
+            (self.is_last && self.hash.is_some(), 12),
             (first.is_some(), 13),
         ]);
         let more = bits([(second.is_some(), 11)]);
-        // No hash, and no flow id where the layout has one.
-        let flow = if self.rxdid == OVS {
-            u64::from(u32::MAX) << 32
+        let hash = u64::from(self.hash.filter(|_| self.is_last).unwrap_or(0));
+        // One layout has a flow id, here none, where the others have the hash.
+        let (flow, last) = if self.rxdid == OVS {
+            (u32::MAX.into(), hash)
         } else {
-            0
+            (hash, 0)
         };
         [
             u64::from(self.rxdid) | u64::from(ptype) << 16 | u64::from(self.len) << 32,
-            status | u64::from(first.unwrap_or(0)) << 16 | flow,
+            status | u64::from(first.unwrap_or(0)) << 16 | flow << 32,
             more | u64::from(second.unwrap_or(0)) << 48,
-            0,
+            last,
         ]
     }
 
@@ -88,13 +92,17 @@ impl Report {
             (first.is_some(), 2),
             (self.is_last && is_checked, 3),
             (self.has_fcs, 4),
+            // FLTSTAT: 3 for a hash.
+            (self.is_last && self.hash.is_some(), 12),
+            (self.is_last && self.hash.is_some(), 13),
             (self.is_last && has_extensions, 15),
             (self.is_last && is_ip_wrong, 19 + 3),
             (self.is_last && is_l4_wrong, 19 + 4),
         ]);
         let second_there = u64::from(second.is_some());
+        let hash = u64::from(self.hash.filter(|_| self.is_last).unwrap_or(0));
         [
-            u64::from(first.unwrap_or(0)) << 16,
+            u64::from(first.unwrap_or(0)) << 16 | hash << 32,
             status | u64::from(ptype & 0xFF) << 30 | u64::from(self.len) << 38,
             second_there | u64::from(second.unwrap_or(0)) << 48,
             0,

@@ -26,7 +26,7 @@ fn arrivals(link: &mut Link) -> Vec<(usize, u8)> {
     std::iter::from_fn(|| link.arrive(u64::MAX))
         .map(|(to, frame)| match to {
             To::Function(to) => (to, frame[14]),
-            To::Uplink => panic!("nobody has set one"),
+            To::Back(_) | To::Uplink => panic!("nobody has set one"),
         })
         .collect()
 }
@@ -194,6 +194,7 @@ fn what_is_for_nobody_here_goes_out_and_what_comes_in_stays() {
         while let Some((to, frame)) = link.arrive(u64::MAX) {
             match to {
                 To::Function(to) => here.push((to, frame[14])),
+                To::Back(_) => panic!("no MAC is in loopback"),
                 To::Uplink => link.deliver_to_uplink(&frame),
             }
         }

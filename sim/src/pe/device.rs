@@ -42,6 +42,8 @@ pub(crate) struct Device {
     /// Numbers of QPs that were destroyed, and not created again.
     pub(crate) destroyed_qps: BTreeSet<u32>,
     pub(crate) cqs: Cache<Cq>,
+    /// The same of CQs.
+    pub(crate) destroyed_cqs: BTreeSet<u32>,
     pub(crate) mrs: Cache<Mr>,
     /// Accesses that were granted lately.
     pub(super) grants: Grants,
@@ -71,6 +73,7 @@ impl Device {
             qps: Cache::new(epoch),
             destroyed_qps: BTreeSet::new(),
             cqs: Cache::new(epoch),
+            destroyed_cqs: BTreeSet::new(),
             mrs: Cache::new(epoch),
             grants: Grants::default(),
             arps: Cache::new(epoch),

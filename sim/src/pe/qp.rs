@@ -30,6 +30,12 @@ impl QpType {
             .into_iter()
             .find(|kind| *kind as u8 == code)
     }
+
+    /// Whether the model carries traffic of such a queue pair. The other two are iWARP's: its
+    /// connections, and those that its driver manages them with.
+    pub(crate) fn is_served(self) -> bool {
+        matches!(self, Self::RoceRc | Self::RoceUd)
+    }
 }
 
 /// QP state (NEXTIWSTATE, IWSTATE; control-path 5.3).

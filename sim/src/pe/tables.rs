@@ -38,8 +38,8 @@ pub(crate) struct Tables {
     pub(crate) up_map: [u64; 2],
     /// The CCQ was created and not destroyed.
     pub(crate) ccq: bool,
-    /// VFs in the HMC PM function table.
-    pub(crate) pm_functions: BTreeSet<u16>,
+    /// VFs in the HMC PM function table, and the HMC function of each.
+    pub(crate) pm_functions: BTreeMap<u16, u16>,
     /// Where the search for a free queue-set handle starts.
     next_queue_set: u16,
 }

@@ -18,6 +18,8 @@ impl SimPlatform {
     ///
     /// The device uses the memory until [`SimPlatform::detach_memory`] has returned.
     pub fn attach_memory(&self, iova: u64, memory: SharedBytes, access: Access) -> bool {
+        // A client that maps thousands of pages would keep the engine waiting.
+        self.settle();
         self.with(|env| {
             let done = env.state.memory.iommu.attach(iova, memory, access);
             if !done {
@@ -31,8 +33,16 @@ impl SimPlatform {
     /// Unmaps the attached memory in `bytes` bytes from `iova` on. The range need not match a
     /// mapping: virtual machines unmap more than they mapped. A mapping that extends beyond the
     /// range is cut. Returns the number of mappings that were removed or cut.
+    ///
+    /// What the function had to do before is done before, as by a card, for which that was long
+    /// ago: the memory may be that of a command that its driver has given up.
     pub fn detach_memory(&self, iova: u64, bytes: u64) -> usize {
+        self.settle();
         self.with(|env| env.state.memory.iommu.detach(iova, bytes))
+    }
+
+    fn settle(&self) {
+        self.owner.runtime.settle(self.function);
     }
 
     /// Number of mappings of attached memory.

@@ -100,6 +100,8 @@ impl Start {
             (regs::PRTDCB_TUP2TC.off().get(), priorities),
             (place::GLQF_FD_SIZE.get(), FD_GUARANTEED | FD_SHARED << 16),
             (place::PFQF_FD_SIZE.get(), FD_GUARANTEED | FD_SHARED << 16),
+            // All shared ones are taken: see `fw/vsi.rs`.
+            (place::GLQF_FD_CNT.get(), FD_SHARED << 16),
         ]);
         if switch_input {
             values.extend(switch_input_open());

@@ -2,10 +2,11 @@
 //!
 //! Names, bounds and reset sources are from the full register list (`ice_hw_autogen.h` of DPDK's
 //! ice driver); the selection is that of the ice of Linux 6.12: every register that its header of
-//! that name defines, but those that lan-path 16.1 leaves out. They keep what is written; the few
-//! with side effects are in [`bar`](crate::bar). The last two belong to the engine: FreeBSD's irdma
-//! writes them before it starts it, and their reset source is `[inf]` (field-evidence 7). A counter
-//! of 40 bits is a row of two elements an instance, low half first.
+//! that name defines, but those that lan-path 16.1 leaves out, and those of its dump, whose reset
+//! source is `[inf]` (lan-path 20.1). They keep what is written; the few with side effects are in
+//! [`bar`](crate::bar). The last two belong to the engine: FreeBSD's irdma writes them before it
+//! starts it, and their reset source is `[inf]` (field-evidence 7). A counter of 40 bits is a row
+//! of two elements an instance, low half first.
 
 use e810_hal::RegOffset;
 use e810_hal::reg::{AccessKind, IndexInfo};
@@ -36,6 +37,9 @@ macro_rules! registers {
 /// All of them, by offset.
 pub(super) static TABLE: &[RegInfo] = registers! {
     VP_MDET_TX_TDPU = 0x4_0000, [(4, 255)], Corer;
+    GLTDPU_TCB_CMD_BOB = 0x4_975C, [(4, 8)], Corer;
+    GLTDPU_TCLAN_COMP_BOB = 0x4_9ADC, [(4, 8)], Corer;
+    GLTDPU_PSM_UPDATE_BOB = 0x4_9B5C, [(4, 8)], Corer;
     VPLAN_RX_QBASE = 0x7_2000, [(4, 255)], Corer;
     VPLAN_RXQ_MAPENA = 0x7_3000, [(4, 255)], Corer;
     VPLAN_TXQ_MAPENA = 0x7_3800, [(4, 255)], Corer;
@@ -49,18 +53,48 @@ pub(super) static TABLE: &[RegInfo] = registers! {
     VPINT_ALLOC_PCI = 0x9_D000, [(4, 255)], Pcir;
     PFPM_WUS = 0x9_DB80, [], Por;
     PFPM_WUFC = 0x9_DC00, [], Por;
+    GLPCI_PCIERR = 0x9_DEB0, [], Corer;
     PF_PCI_CIAD = 0x9_E500, [], Flr;
     PF_PCI_CIAA = 0x9_E580, [], Flr;
+    PRTDCB_TLPM_REG_DM = 0xA_0000, [(4, 3)], Corer;
+    TCDCB_TLPM_WAIT_DM = 0xA_0080, [(4, 31)], Corer;
+    GLDCB_TLPM_PCI_DM = 0xA_0180, [], Corer;
+    GLDCB_TLPM_TC2PFC = 0xA_0194, [], Corer;
     PFHH_SEM = 0xA_4200, [], Pfr;
     PRTRPB_RDPC = 0xA_C260, [], Corer;
+    GLTCB_CMD_IN_BOB = 0xA_E288, [(4, 8)], Corer;
+    GLPSM_DEBUG_CTL_STATUS = 0xB_0600, [], Corer;
+    GLPSM0_DEBUG_FIFO_OVERFLOW_DETECT = 0xB_0680, [], Corer;
+    GLPSM0_DEBUG_FIFO_UNDERFLOW_DETECT = 0xB_0684, [], Corer;
+    GLPSM0_DEBUG_DT_OUT_OF_WINDOW = 0xB_0688, [], Corer;
+    GLPSM0_DEBUG_INTF_HW_ERROR_DETECT = 0xB_069C, [], Corer;
+    GLPSM0_DEBUG_MISC_HW_ERROR_DETECT = 0xB_06A0, [], Corer;
+    GLPSM1_DEBUG_FIFO_OVERFLOW_DETECT = 0xB_0E80, [], Corer;
+    GLPSM1_DEBUG_FIFO_UNDERFLOW_DETECT = 0xB_0E84, [], Corer;
+    GLPSM1_DEBUG_SRL_FIFO_OVERFLOW_DETECT = 0xB_0E88, [], Corer;
+    GLPSM1_DEBUG_SRL_FIFO_UNDERFLOW_DETECT = 0xB_0E8C, [], Corer;
+    GLPSM1_DEBUG_MISC_HW_ERROR_DETECT = 0xB_0E90, [], Corer;
+    GLPSM2_DEBUG_FIFO_OVERFLOW_DETECT = 0xB_1680, [], Corer;
+    GLPSM2_DEBUG_FIFO_UNDERFLOW_DETECT = 0xB_1684, [], Corer;
+    GLPSM2_DEBUG_MISC_HW_ERROR_DETECT = 0xB_1688, [], Corer;
     GLGEN_STAT = 0xB_612C, [], Por;
     PFPM_APM = 0xB_8080, [], Por;
     PRTGEN_STATUS = 0xB_8100, [], Por;
     GLGEN_MAC_LINK_TOPO = 0xB_81DC, [], Corer;
+    PRTDCB_TCUPM_REG_CM = 0xB_C360, [(4, 3)], Corer;
+    PRTDCB_TCUPM_REG_DM = 0xB_C3A0, [(4, 3)], Corer;
     GLPCI_CNF2 = 0xB_E004, [], Pcir;
+    GLPCI_CUR_CLNT_COMMON = 0xB_FD84, [], Corer;
+    GLPCI_CUR_CLNT_PIPEMON = 0xB_FD88, [], Corer;
+    GLPCI_WATMK_CLNT_PIPEMON = 0xB_FD90, [], Corer;
     VP_MDET_TX_TCLAN = 0xF_B800, [(4, 255)], Corer;
     PF_MDET_TX_TCLAN = 0xF_C000, [], Corer;
     GL_MDET_TX_TCLAN = 0xF_C068, [], Corer;
+    GLLAN_TCLAN_FETCH_CTL_FBK_BOB_CTL = 0xF_C148, [(4, 8)], Corer;
+    GLLAN_TCLAN_FETCH_CTL_PROC_BOB_CTL = 0xF_C188, [(4, 8)], Corer;
+    GLLAN_TCLAN_CACHE_CTL_BOB_CTL = 0xF_C1C8, [(4, 8)], Corer;
+    GLLAN_TCLAN_FETCH_CTL_SCHED_BOB_CTL = 0xF_C248, [(4, 8)], Corer;
+    GLLAN_TCLAN_FETCH_CTL_PCIE_RD_BOB_CTL = 0xF_C288, [(4, 8)], Corer;
     VPINT_MBX_CTL = 0x16_A000, [(4, 767)], Corer;
     PFINT_TSYN_MSK = 0x16_C980, [(4, 7)], Corer;
     VPLAN_TX_QBASE = 0x1D_1800, [(4, 255)], Corer;
@@ -184,6 +218,7 @@ pub(crate) mod place {
     pub(crate) const PRTDCB_GENS: RegOffset = RegOffset::new(0x8_3020);
     pub(crate) const GLQF_FD_SIZE: RegOffset = RegOffset::new(0x46_0010);
     pub(crate) const PFQF_FD_SIZE: RegOffset = RegOffset::new(0x46_0100);
+    pub(crate) const GLQF_FD_CNT: RegOffset = RegOffset::new(0x46_0018);
 
     /// Elements of the queue registers: receive, transmit.
     const RX_QUEUES: u32 = 2048;
@@ -232,6 +267,11 @@ pub(crate) mod place {
     /// The transmit queue whose QTX_COMM_DBELL is at `off`.
     pub(crate) fn tx_doorbell(off: RegOffset) -> Option<u16> {
         element(off, 0x2C_0000, TX_QUEUES)
+    }
+
+    /// VSIQF_FD_CNT of a VSI.
+    pub(crate) fn vsi_filters(vsi: u16) -> Option<RegOffset> {
+        RegOffset::try_new(0x46_4000 + u32::from(vsi) * 4)
     }
 
     /// QTX_COMM_HEAD of a transmit queue.

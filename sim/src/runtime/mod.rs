@@ -160,6 +160,14 @@ impl Runtime {
         }
     }
 
+    /// What a function had to do until now is done when this returns; in virtual time only the
+    /// program makes it so.
+    pub(crate) fn settle(&self, function: u8) {
+        if let Clockwork::Real(time) = &self.clockwork {
+            time.settle(function.into());
+        }
+    }
+
     /// One empty turn of a loop of function `function`'s program.
     pub(crate) fn relax(&self, function: u8) {
         match &self.clockwork {

@@ -145,7 +145,11 @@ impl RealTime {
             self.helper.notify_of(shared_due);
         }
         let card = machine.card_view();
-        let direct = machine.link.is_transparent();
+        let direct = machine.link.is_transparent()
+            && !machine
+                .functions
+                .iter()
+                .any(|function| function.is_looped());
         let functions = machine.functions.drain(..);
         for ((lane, seat), function) in self.lanes.lanes.iter().zip(seats).zip(functions) {
             lane.set_due(&function, &self.helper);
@@ -254,6 +258,22 @@ impl RealTime {
         {
             self.run(index);
         }
+    }
+
+    /// Does what function `index` has to do now, and waits for a thread that does it already.
+    pub(super) fn settle(&self, index: usize) {
+        let Some(lane) = self.lanes.get(index) else {
+            return;
+        };
+        // An engine under traffic always has more to do: it has had its turns then.
+        for _ in 0..CHAIN {
+            drop(lane.seat.lock());
+            if !lane.is_due(self.now().0) {
+                return;
+            }
+            self.run(index);
+        }
+        self.leave(lane);
     }
 
     /// Runs the engine of function `first`, and those that get frames because of it and are polled

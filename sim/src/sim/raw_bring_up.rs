@@ -129,6 +129,25 @@ fn memory_taken_away_too_early_is_a_fault() {
     assert_eq!(sim.stats(0).dma_faults, 1);
 }
 
+/// A machine that takes down and makes thousands of mappings keeps the engine from nothing: a
+/// command is carried out before memory goes that its driver takes away after it.
+#[test]
+fn a_command_is_carried_out_before_a_later_mapping_goes() {
+    let sim = Sim::builder()
+        .mode(Mode::Real)
+        .engine(|_, config| config.cqp_delay = (0, 0))
+        .build();
+    let nic = sim.function(0);
+    let mut driver = RawDriver::new(nic.clone(), 0);
+    driver.create_cqp();
+    for nth in 1..if cfg!(miri) { 5 } else { 500 } {
+        driver.post(0x20, [0, 0, 0, 0, driver.buffer.iova().0, 0, 0, 0]);
+        assert_eq!(nic.detach_memory(0x7000_0000, 4096), 0);
+        assert_eq!(u64::from(hw::PFPE_CQPTAIL.get(&nic)), nth % 4, "{nth}");
+    }
+    assert_eq!(sim.findings(), []);
+}
+
 #[test]
 fn the_engines_choices_can_be_made_and_changed() {
     let errors = CqpErrors::Opcode(0x12);

@@ -90,7 +90,7 @@ variations! {
     /// What FLUSH_WQES answers where nothing is outstanding.
     nothing_to_flush: NothingToFlush [Refused, Done];
     /// Which queue pairs refuse MODIFY_QP to ERROR.
-    error_refused: ErrorRefused [Known, Always, Never];
+    error_refused: ErrorRefused [Again, Known, Always, Never];
 }
 
 #[cfg(test)]

@@ -14,9 +14,12 @@ pub enum NothingToFlush {
 /// the sources (control-path 4.5); when a card gives it is not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ErrorRefused {
-    /// Idle ones, and those that an earlier MODIFY_QP moved to ERROR. One that the device stopped
-    /// by itself goes there \[inf: Linux flushes a failed queue pair only when this command
-    /// worked\].
+    /// Those that an earlier MODIFY_QP moved to ERROR. An idle one goes there: the kernel's users
+    /// drain queue pairs of connections that were refused, and warn when that fails. So does one
+    /// that the device stopped by itself \[inf: Linux flushes a failed queue pair only when this
+    /// command worked\].
+    Again,
+    /// Idle ones as well.
     Known,
     /// Also those that the device stopped by itself.
     Always,

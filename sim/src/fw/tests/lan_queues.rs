@@ -1,6 +1,6 @@
 //! LAN frames from one function's queues to another's: descriptors, offloads, tags, counters.
 
-use super::client::params;
+use super::client::{Client, params};
 use super::lan_port::*;
 use super::switch::mac_rule;
 use e810_hal::regs as hw;
@@ -229,6 +229,74 @@ fn promiscuous_rules_are_patterns() {
         ports[0].send(&frame(to, a, 60), 0, None);
         assert_eq!(ports[1].received().len(), 1, "{to:x?}");
     }
+    assert_eq!(sim.findings(), []);
+}
+
+/// Linux' `ethtool -t` and `ethtool -K loopback on`: what is sent comes in again, nothing leaves
+/// and nothing enters.
+#[test]
+fn a_mac_in_loopback_gives_frames_back() {
+    let (sim, mut ports) = Port::pair(&properties(), RX);
+    let [a, b] = macs(&ports);
+    let loopback = |ports: &mut [Port; 2], on: u8| {
+        let on = params(&[(0, &[on])]);
+        ports[1].client.direct(0x0620, on).ok();
+    };
+    loopback(&mut ports, 1);
+    let sent = frame([0xFF; 6], b, 64);
+    ports[1].send(&sent, 0, None);
+    let [back] = &ports[1].received()[..] else {
+        panic!("no frame")
+    };
+    assert_eq!(back.bytes, sent);
+    ports[0].send(&frame(b, a, 64), 0, None);
+    assert_eq!(ports.each_mut().map(|port| port.received().len()), [0, 0]);
+    loopback(&mut ports, 0);
+    ports[1].send(&sent, 0, None);
+    ports[0].send(&frame(b, a, 64), 0, None);
+    assert_eq!(ports.each_mut().map(|port| port.received().len()), [1, 1]);
+    // A reset of the function ends it, too.
+    loopback(&mut ports, 1);
+    hw::PFGEN_CTRL.set(&ports[1].client.nic, 1);
+    sim.run(Ns::from_ms(3_000));
+    let mut again = Port::new(&sim, 1, &properties(), RX);
+    ports[0].send(&frame(b, a, 64), 0, None);
+    assert_eq!(again.received().len(), 1);
+    assert_eq!(sim.findings(), []);
+}
+
+/// By the VSI's key and the function's table, which Linux has (lan-path 7.4). Without either the
+/// first queue gets all.
+#[test]
+fn flows_go_to_the_queues_of_the_table() {
+    const TABLE_OF_FUNCTION: u8 = 2;
+    let mut spread = properties();
+    spread[78] = TABLE_OF_FUNCTION;
+    let (sim, mut ports) = Port::pair(&spread, RX);
+    let [a, b] = macs(&ports);
+    let packet = tcp(b, a, 100, false);
+    let got = |ports: &mut [Port; 2]| {
+        ports[0].send(&packet, 0, None);
+        let received = ports[1].received();
+        received.last().map(|received| received.last()[1] >> 12 & 1)
+    };
+    assert_eq!(got(&mut ports), Some(0), "no hash");
+    let vsi = (ports[1].vsi | 1 << 15).to_le_bytes();
+    let client = &mut ports[1].client;
+    client.tell(0x0b02, params(&[(0, &vsi)]), &[0x5A; 52]).ok();
+    let table = |client: &mut Client, queue: u8| {
+        let whose = params(&[(0, &vsi), (2, &[9, 0])]);
+        client.tell(0x0b03, whose, &[queue; 2048]).ok();
+        let read = client.ask(0x0b05, whose, 2048).ok();
+        assert_eq!(read.data, [queue; 2048]);
+    };
+    table(client, 0);
+    assert_eq!(got(&mut ports), Some(1), "a hash");
+    table(&mut ports[1].client, 1);
+    assert_eq!(got(&mut ports), None, "that queue is off");
+    // A frame of no flow is for the first one.
+    ports[0].send(&frame(b, a, 60), 0, None);
+    assert_eq!(ports[1].received().len(), 1);
     assert_eq!(sim.findings(), []);
 }
 

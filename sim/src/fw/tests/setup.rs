@@ -1,10 +1,11 @@
 //! Version, locks, capabilities, flash, addresses, link.
 
 use super::client::{Client, params};
+use super::lan_port::reg;
 use crate::fw::AqCode;
 use crate::{PortLink, Sim};
 use e810_hal::regs as hw;
-use e810_hal::{Clock, Ns};
+use e810_hal::{Bus, Clock, Ns};
 
 fn capability(data: &[u8], id: u16) -> Option<[u32; 3]> {
     let word = |entry: &[u8], at: usize| u32::from_le_bytes(entry[at..at + 4].try_into().unwrap());
@@ -175,6 +176,34 @@ fn a_port_has_one_option() {
     let reply = client.ask(0x06ea, [0; 16], 128).ok();
     assert_eq!((reply.params[2], reply.params[4]), (1, 0x80));
     assert_eq!((reply.datalen, reply.data[0]), (8, 1));
+}
+
+#[test]
+fn a_ports_led_blinks_or_not() {
+    let mut client = Client::new();
+    for (mode, other_port, is_right) in [(1, 0, true), (0, 0, true), (2, 0, false), (1, 1, false)] {
+        let port = client.nic.pf() + other_port;
+        let reply = client.direct(0x06e9, params(&[(0, &[port, 1, mode])]));
+        if is_right {
+            reply.ok();
+        } else {
+            reply.refused(AqCode::EINVAL);
+        }
+    }
+}
+
+/// Drivers look how many filters of the flow director are free before they add one: none is.
+#[test]
+fn filters_of_the_flow_director_are_all_taken() {
+    let mut client = Client::of(Sim::builder().functions(2));
+    let read = |client: &Client, off| client.nic.read32(reg(off));
+    let size = read(&client, 0x46_0010);
+    let vsi = u32::from(client.add_vsi());
+    assert!(size & 0x3fff != 0 && size >> 16 != 0);
+    // Guaranteed ones, divided among the functions; shared ones of the card.
+    assert_eq!(read(&client, 0x46_4000 + 4 * vsi), (size & 0x3fff) / 2);
+    assert_eq!(read(&client, 0x46_0018) >> 16, size >> 16);
+    assert_eq!(client.kinds(), [""; 0]);
 }
 
 #[test]

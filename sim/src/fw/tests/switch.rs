@@ -182,6 +182,40 @@ fn recipes_can_be_read_and_changed() {
     assert_eq!(get(&mut client, 1).ok().data, recipe.data);
 }
 
+/// Linux asks for a recipe of its own for a rule of `tc flower`, and says so when there is none.
+#[test]
+fn rules_that_would_not_be_carried_out_are_refused() {
+    let mut client = Client::new();
+    let vsi = client.add_vsi();
+    let ask = [5, 0, 1, 0, 0, 0];
+    client
+        .tell(0x0208, params(&ONE), &ask)
+        .refused(AqCode::ENOSPC);
+    let mut recipe = vec![0; 64];
+    recipe[0] = 16;
+    client
+        .tell(0x0290, params(&ONE), &recipe)
+        .refused(AqCode::EINVAL);
+    let rule = mac_rule(vsi, [2, 0, 0, 0, 0, 9]);
+    // Another recipe; to a queue.
+    for (at, byte) in [(4, 16), (8, rule[8] | 1)] {
+        let mut wrong = rule;
+        wrong[at] = byte;
+        client
+            .tell(0x02a0, params(&ONE), &wrong)
+            .refused(AqCode::EINVAL);
+    }
+    // A large action, of one word.
+    let large = [2, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0];
+    for opcode in [0x02a0, 0x02a1] {
+        client
+            .tell(opcode, params(&ONE), &large)
+            .refused(AqCode::ENOSYS);
+    }
+    client.tell(0x02a0, params(&ONE), &rule).ok();
+    assert_eq!(client.kinds(), [""; 0]);
+}
+
 #[test]
 fn the_switch_has_the_functions_port() {
     let mut client = Client::new();

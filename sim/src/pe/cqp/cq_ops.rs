@@ -132,6 +132,7 @@ impl Device {
         if id == 0 {
             self.tables.ccq = true;
         }
+        self.destroyed_cqs.remove(&id);
         DONE
     }
 
@@ -171,6 +172,7 @@ impl Device {
         self.ceq_forget(cq.ceq, cq.unacknowledged);
         let destroyed = self.cqs.destroy(id.into(), &mut self.hmc, env);
         self.reached(destroyed, env)?;
+        self.destroyed_cqs.insert(id);
         if id == 0 {
             self.tables.ccq = false;
         }

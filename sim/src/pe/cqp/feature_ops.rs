@@ -21,6 +21,9 @@ const FEATURES: [(u64, u64); 3] = [
     (32, 0),
 ];
 
+/// HMC functions of VFs: behind those of the PFs, as many as there are registers for (vf-path 3.1).
+const VF_FUNCTIONS: std::ops::Range<u16> = 8..40;
+
 impl Device {
     /// QUERY_RDMA_FEATURES 0x12.
     pub(super) fn query_features(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
@@ -85,20 +88,34 @@ impl Device {
         }
     }
 
-    /// MANAGE_HMC_PM_FUNC_TABLE 0x15: VF support only; what it returns is not in the sources.
+    /// MANAGE_HMC_PM_FUNC_TABLE 0x15: gives a VF an HMC function, whose index is in OPRETVAL, or
+    /// takes it back (vf-path 5).
     pub(super) fn manage_pm_function(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
         let vf = bits16(c.header(), 15, 0);
-        let changed = if set(c, 62) {
-            self.tables.pm_functions.remove(&vf)
-        } else {
-            self.tables.pm_functions.insert(vf)
-        };
-        if !changed {
+        let functions = &mut self.tables.pm_functions;
+        let there = functions.contains_key(&vf);
+        if set(c, 62) != there {
             return Err(Refusal::state(
                 env,
                 format!("HMC PM function of VF {vf}: it is there already, or not there"),
             ));
         }
-        DONE
+        if there {
+            functions.remove(&vf);
+            return DONE;
+        }
+        let mut all = VF_FUNCTIONS;
+        let free = all.find(|index| functions.values().all(|taken| taken != index));
+        let Some(index) = free else {
+            return Err(Refusal::parameter(
+                env,
+                format!("HMC PM function of VF {vf}: all are given out"),
+            ));
+        };
+        functions.insert(vf, index);
+        Ok(Reply {
+            value: index.into(),
+            minor: 0,
+        })
     }
 }

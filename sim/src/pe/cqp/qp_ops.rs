@@ -107,16 +107,18 @@ impl Device {
                 format!("CREATE_QP {id}: QPTYPE {code}"),
             ));
         };
-        let state = match (next_state(c), kind) {
-            (Some(State::Idle), _) => State::Idle,
-            (Some(State::Rts), QpType::Uda) => State::Rts,
-            _ => {
-                return Err(Refusal::parameter(
-                    env,
-                    format!("CREATE_QP {id}: NEXTIWSTATE is not idle"),
-                ));
-            }
-        };
+        if !kind.is_served() {
+            return Err(Refusal::parameter(
+                env,
+                format!("CREATE_QP {id}: QPTYPE {code}: iWARP is not served here"),
+            ));
+        }
+        if next_state(c) != Some(State::Idle) {
+            return Err(Refusal::parameter(
+                env,
+                format!("CREATE_QP {id}: NEXTIWSTATE is not idle"),
+            ));
+        }
         let pieces = Pieces::new(c.header());
         if !pieces.cq_numbers {
             return Err(Refusal::parameter(
@@ -129,21 +131,14 @@ impl Device {
             host[19] = 0;
         }
         let mut qp = Qp::new(kind, host, bit(c.header(), 45), c.q(40));
-        qp.other_state = state;
         self.check_queues(id, &qp, env)?;
         self.lint_shadow(id, &qp, env)?;
-        if matches!(kind, QpType::RoceRc | QpType::RoceUd) {
-            // The checks are the same for both; only a connection has the state.
-            let config = qp
-                .rc_config(id, &self.config)
-                .map_err(|bad| Refusal::parameter(env, format!("CREATE_QP {id}: {bad}")))?;
-            qp.rc = (kind == QpType::RoceRc).then(|| Box::new(QpRcState::new(config)));
-        }
-        // Linux creates its first QP before any queue set exists, with handle 0: it matters when
-        // the QP is to send.
-        if state == State::Rts {
-            self.lint_queue_set(id, &qp, env);
-        }
+        // The checks are the same for both; only a connection has the state. The queue set matters
+        // when the QP is to send: Linux creates its first one before there is any.
+        let config = qp
+            .rc_config(id, &self.config)
+            .map_err(|bad| Refusal::parameter(env, format!("CREATE_QP {id}: {bad}")))?;
+        qp.rc = (kind == QpType::RoceRc).then(|| Box::new(QpRcState::new(config)));
         self.use_cqs(&qp, env)?;
         let created = self.qps.create(id.into(), Box::new(qp), &mut self.hmc, env);
         self.reached(created, env)?;
@@ -246,9 +241,11 @@ impl Device {
     /// is no mistake: Linux remembers the state (control-path 5.5), but an event and a program may
     /// make it ask at the same time.
     fn check_error_request(&mut self, id: u32, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
-        let known = qp.state() == State::Idle || qp.modified_to_error;
+        let again = qp.modified_to_error;
+        let known = again || qp.state() == State::Idle;
         let refused = match self.config.variation.error_refused {
             ErrorRefused::Never => false,
+            ErrorRefused::Again => again,
             ErrorRefused::Known => known,
             ErrorRefused::Always => known || qp.state() == State::Error,
         };

@@ -140,17 +140,18 @@ fn nothing_to_flush_is_refused_or_done() {
 
 #[test]
 fn error_from_where_there_is_no_need_is_refused_or_done() {
-    for (choice, answer) in [
-        (ErrorRefused::Known, STATE),
-        (ErrorRefused::Always, STATE),
-        (ErrorRefused::Never, GOOD),
+    for (choice, of_idle, answer) in [
+        (ErrorRefused::Again, GOOD, STATE),
+        (ErrorRefused::Known, STATE, STATE),
+        (ErrorRefused::Always, STATE, STATE),
+        (ErrorRefused::Never, GOOD, GOOD),
     ] {
         let mut driver = card(Variation {
             error_refused: choice,
             ..Variation::default()
         });
         let idle = TestQp::create(&mut driver, 3, PD, 1);
-        assert_eq!(idle.modify(&mut driver, 6, 0), answer);
+        assert_eq!(idle.modify(&mut driver, 6, 0), of_idle);
         // It was asked for, so no more can be expected of a driver.
         idle.flush(&mut driver, FLUSH_SQ | FLUSH_RQ);
         assert_eq!(idle.destroy(&mut driver), GOOD);
@@ -162,6 +163,21 @@ fn error_from_where_there_is_no_need_is_refused_or_done() {
         // Asking again is what two threads of a driver may do.
         assert_eq!(driver.env.findings, []);
     }
+}
+
+/// The kernel's users do so with a queue pair whose connection was refused: what it has posted for
+/// receiving comes back.
+#[test]
+fn an_idle_queue_pair_can_be_drained() {
+    let mut driver = TestDriver::ready(Config::default());
+    let mut qp = TestQp::create(&mut driver, 3, PD, 1);
+    let (stag, _) = driver.register(9, PD, VA, BYTES, ALL_RIGHTS);
+    qp.post_receive(&mut driver, VA, 100, stag);
+    assert_eq!(qp.modify(&mut driver, 6, 0), GOOD);
+    assert_eq!(qp.flush(&mut driver, FLUSH_RQ).minor, 2);
+    assert!(qp.receive.poll(&mut driver.env).is_some());
+    assert_eq!(qp.destroy(&mut driver), GOOD);
+    assert_eq!(driver.env.findings, []);
 }
 
 #[test]

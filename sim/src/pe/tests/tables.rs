@@ -206,7 +206,16 @@ fn push_pages_local_macs_and_statistics_are_handed_out_once() {
         STATE,
         "cqp-state",
     );
-    driver.good(0x15, [0, 0, 0, 9, 0, 0, 0, 0]);
+    // A VF's HMC function is behind those of the PFs, the same one again when it was given back.
+    let given = |driver: &mut TestDriver, vf| driver.good(0x15, [0, 0, 0, vf, 0, 0, 0, 0]);
+    assert_eq!((given(&mut driver, 9), given(&mut driver, 5)), (8, 9));
+    driver.good(0x15, [0, 0, 0, 1 << 62 | 9, 0, 0, 0, 0]);
+    assert_eq!(given(&mut driver, 9), 8);
+    for vf in 100..130 {
+        given(&mut driver, vf);
+    }
+    let one_more = [0, 0, 0, 130, 0, 0, 0, 0];
+    refused(&mut driver, 0x15, one_more, OTHER, "cqp-parameter");
     refused(
         &mut driver,
         0x15,
@@ -302,7 +311,7 @@ fn a_damaged_context_stops_the_qp_and_is_reported_once() {
 }
 
 #[test]
-fn a_doorbell_of_a_queue_pair_that_was_destroyed_is_nobodys_fault() {
+fn a_doorbell_of_a_queue_that_was_destroyed_is_nobodys_fault() {
     let mut driver = TestDriver::ready(Config {
         write_through: true,
         ..Config::default()
@@ -315,6 +324,16 @@ fn a_doorbell_of_a_queue_pair_that_was_destroyed_is_nobodys_fault() {
     // One that never was is somebody's.
     driver.ring(Doorbell::WqeAlloc, 4);
     assert_eq!(driver.env.kinds(), ["doorbell-qp"]);
+    // A CEQE of a completion queue may be taken when that is gone.
+    driver.env.findings.clear();
+    driver.create_cq(12, 64);
+    for cq in [12, 13] {
+        driver.command(0x05, [64, 0, 0, cq, 0, 0, 0, 0]);
+        driver.env.findings.clear();
+        driver.ring(Doorbell::CqAck, cq as u32);
+        let kinds = ["doorbell-cq"];
+        assert_eq!(driver.env.kinds(), kinds[usize::from(cq == 12)..]);
+    }
     // And one that was created again, and whose context is overwritten.
     driver.env.findings.clear();
     qp.create_in_device(&mut driver);

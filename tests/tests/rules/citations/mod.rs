@@ -28,6 +28,8 @@ const DOCUMENTS: &[&str] = &[
     "cm-path",
     "verbs-abi",
     "field-evidence",
+    "vf-path",
+    "recovery-congestion",
 ];
 
 fn documents() -> Vec<Document> {

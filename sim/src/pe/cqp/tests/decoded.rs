@@ -16,8 +16,16 @@ use crate::pe::qp::HOST_WORDS;
 use crate::pe::tests::env::TestEnv;
 
 /// Recorded commands that a device has to refuse, because the recorder's inputs cannot be in a real
-/// device.
-const IMPOSSIBLE: [(&str, &str); 3] = [
+/// device, or because the model does not serve what they are for.
+const IMPOSSIBLE: [(&str, &str); 5] = [
+    (
+        "qp_create_type1_virt0",
+        "iWARP, which the model does not serve",
+    ),
+    (
+        "qp_create_type1_virt1",
+        "iWARP, which the model does not serve",
+    ),
     ("cq_create_3_ov0", "CEQ 1023, and MAX_CEQS is at most 1023"),
     ("cq_create_3_ov1", "CEQ 1023, and MAX_CEQS is at most 1023"),
     (

@@ -201,7 +201,7 @@ pub(super) fn prepare(
                 .unwrap();
         }
         0x11 if set(c, 62) => drop(device.tables.push_pages.insert(bits16(header, 15, 0), 0)),
-        0x15 if set(c, 62) => drop(device.tables.pm_functions.insert(bits16(header, 15, 0))),
+        0x15 if set(c, 62) => drop(device.tables.pm_functions.insert(bits16(header, 15, 0), 8)),
         0x18 => drop(
             device
                 .ceqs

@@ -38,6 +38,17 @@ fn a_command_that_creates() {
         (CREATE + 1, STATE, "CREATE_QP: QP 4 exists"),
         (CREATE + 5, PARAMETER, "QP 8: only 8 are committed"),
         (CREATE & !RC, PARAMETER, "CREATE_QP 3: QPTYPE 0"),
+        // A user who switches Linux to iWARP gets an error, and no connection that hangs.
+        (
+            CREATE & !RC | 1 << 48,
+            PARAMETER,
+            "CREATE_QP 3: QPTYPE 1: iWARP is not served here",
+        ),
+        (
+            CREATE & !RC | 2 << 48,
+            PARAMETER,
+            "CREATE_QP 3: QPTYPE 2: iWARP is not served here",
+        ),
         (
             CREATE & !IDLE | 2 << 60,
             PARAMETER,

@@ -93,7 +93,7 @@ impl Run<'_> {
             }
             0x15 => {
                 let vf = self.inputs.number("vf_id") as u16;
-                let there = self.device.tables.pm_functions.contains(&vf);
+                let there = self.device.tables.pm_functions.contains_key(&vf);
                 let freed = self.inputs.is_set("free_fcn");
                 self.inputs.same("the function is there", there, !freed);
             }
