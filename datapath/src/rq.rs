@@ -18,13 +18,22 @@ use crate::wqe::fragment;
 use crate::wr::{RecvWr, Sge};
 
 /// A receive queue. `P` orders stores, `W` is the ring, `M` the slot table.
-#[derive(Debug)]
 pub struct RecvQueue<P, W, M: SlotMemory> {
     platform: P,
     producer: Producer<W, M>,
     max_sge: u32,
     /// Quanta of a slot.
     slot: u64,
+}
+
+/// Without the platform, which every queue of a device has.
+impl<P, W, M: SlotMemory> fmt::Debug for RecvQueue<P, W, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvQueue")
+            .field("producer", &self.producer)
+            .field("max_sge", &self.max_sge)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A list that is being posted, receive by receive: [`RecvQueue::list`].

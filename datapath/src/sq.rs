@@ -7,6 +7,8 @@
 //! is rung once a list, after the header of the last posted request, also when
 //! a later request of the list was refused, and never when nothing was posted.
 
+use core::fmt;
+
 use e810_hal::regs::PFPE_WQEALLOC;
 use e810_hal::{Barrier, Bus, DmaWords};
 use e810_types::{QpType, WorkQueue};
@@ -64,7 +66,6 @@ pub struct SendLimits {
 }
 
 /// A send queue. `P` rings the doorbell, `W` is the ring, `M` the slot table.
-#[derive(Debug)]
 pub struct SendQueue<P, W, M: SlotMemory> {
     platform: P,
     producer: Producer<W, M>,
@@ -90,6 +91,16 @@ const _: () = assert!(PLAIN.bits() == 7);
 const MEMORY: PostError = PostError::Memory {
     queue: WorkQueue::Send,
 };
+
+/// Without the platform, which every queue of a device has.
+impl<P, W, M: SlotMemory> fmt::Debug for SendQueue<P, W, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendQueue")
+            .field("producer", &self.producer)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
 
 impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
     /// The send queue of an opened QP, on `ring`: zeroed memory of at least the

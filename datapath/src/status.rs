@@ -54,6 +54,12 @@ pub enum WcStatus {
 }
 
 impl WcStatus {
+    /// Whether the request was carried out.
+    #[must_use]
+    pub const fn is_success(self) -> bool {
+        matches!(self, Self::Success)
+    }
+
     /// Its name in the field.
     #[must_use]
     pub const fn name(self) -> &'static str {

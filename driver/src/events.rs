@@ -8,6 +8,8 @@
 //! thread: its destruction waits, and once it is done nothing of the object is
 //! delivered. So `deliver` must not destroy what it is called for.
 
+use core::fmt;
+
 use e810_adminq::oicr::{self, Causes, Details, RequiredReset};
 use e810_ceq::event::{EventLog, Kind};
 use e810_ceq::{Aeq, AsyncEvent, Ceq, CqRef, Delivery, Itr, Timer, ceq, irq};
@@ -78,7 +80,6 @@ pub struct Polled {
 
 /// The event queues of one interrupt vector. It is `Send`, so an interrupt handler
 /// can own it.
-#[derive(Debug)]
 #[doc(alias = "fi_eq_open")]
 pub struct VectorEvents<P: Platform> {
     pub(crate) platform: P,
@@ -105,6 +106,17 @@ pub struct VectorEvents<P: Platform> {
 /// There is room for as many as there can be. Those that other threads or handlers
 /// had in between are pushed back for the shutdown.
 pub type EventSet<P> = HostList<P, VectorEvents<P>>;
+
+/// What of it can be named.
+impl<P: Platform> fmt::Debug for VectorEvents<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VectorEvents")
+            .field("vector", &self.vector)
+            .field("completion_vector", &self.completion_vector())
+            .field("has_async", &self.has_async())
+            .finish_non_exhaustive()
+    }
+}
 
 impl<P: Platform> VectorEvents<P> {
     /// The interrupt vector.

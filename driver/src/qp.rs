@@ -6,6 +6,7 @@
 //! borrows them apart with [`Qp::queues`]; one that keeps the control path elsewhere
 //! takes them apart with [`Qp::into_parts`].
 
+use core::fmt;
 use core::ops::{Deref, DerefMut};
 
 use e810_cqp::qpc::RoceContext;
@@ -38,7 +39,6 @@ pub struct Qp<P: Platform> {
 }
 
 /// What the control path knows of a queue pair.
-#[derive(Debug)]
 #[must_use = "a queue pair is destroyed with Control::destroy_qp"]
 pub struct QpControl<P: Platform> {
     pub(crate) owner: u64,
@@ -91,6 +91,18 @@ pub(crate) struct Made {
     pub(crate) user_context: u64,
     /// The QP exists in the device: false if creating it again after RESET failed.
     pub(crate) exists: bool,
+}
+
+/// What of it can be named.
+impl<P: Platform> fmt::Debug for QpControl<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QpControl")
+            .field("number", &self.number())
+            .field("qp_type", &self.qp_type())
+            .field("state", &self.state())
+            .field("caps", &self.made.caps)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<P: Platform> Deref for Qp<P> {

@@ -6,6 +6,7 @@
 //! still write there. [`DmaBuf::release`] frees, and is called by the code
 //! that has stopped the device first.
 
+use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
@@ -31,8 +32,8 @@ impl Iova {
     }
 }
 
-impl core::fmt::Display for Iova {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl fmt::Display for Iova {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}", self.0)
     }
 }
@@ -172,8 +173,8 @@ pub enum DmaError {
 /// How much is locked, as a part of a sentence.
 struct InUse(Option<u64>);
 
-impl core::fmt::Display for InUse {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl fmt::Display for InUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(bytes) => write!(f, ", {bytes} of them in use"),
             None => f.write_str(", how much is in use is not known"),
@@ -232,7 +233,6 @@ pub unsafe trait DmaAlloc {
 }
 
 /// An owned piece of DMA memory. See the [module documentation](self).
-#[derive(Debug)]
 #[must_use = "dropping DMA memory leaks it; call release() once the device is quiet"]
 pub struct DmaBuf<P: DmaAlloc> {
     platform: P,
@@ -292,6 +292,13 @@ impl<P: DmaAlloc> Drop for DmaBuf<P> {
             self.bytes(),
             self.raw.iova
         );
+    }
+}
+
+/// Neither the words nor the platform, which every object of a device has.
+impl<P: DmaAlloc> fmt::Debug for DmaBuf<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DmaBuf({} bytes at {})", self.bytes(), self.raw.iova)
     }
 }
 

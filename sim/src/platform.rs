@@ -5,6 +5,7 @@ mod config_space;
 mod device_server;
 mod vectors;
 
+use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -32,10 +33,17 @@ pub(crate) use vectors::HostVector;
 /// The type is the same in virtual and in real time, and may be used from any thread in both. In
 /// virtual time the order of the threads' calls decides the run, so only a single thread gives a
 /// reproducible run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SimPlatform {
     owner: Arc<RuntimeOwner>,
     function: u8,
+}
+
+/// Which function it is: the simulator behind it is in every object of a driver.
+impl fmt::Debug for SimPlatform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimPlatform(function {})", self.function)
+    }
 }
 
 impl SimPlatform {

@@ -49,7 +49,12 @@ impl Device {
             for quantum in 1..quanta as usize {
                 for word in [1, 3] {
                     let q1 = self.ring[at + quantum * 4 + word].get();
-                    assert_eq!(q1 >> 63, lap_valid, "fragment of quantum {quantum}");
+                    let what = "valid bit (data-path 1.6) of a fragment";
+                    assert_eq!(
+                        q1 >> 63,
+                        lap_valid,
+                        "{what}: word {word} of quantum {quantum}"
+                    );
                 }
             }
         }

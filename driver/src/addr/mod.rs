@@ -85,7 +85,7 @@ pub(crate) const fn udp_source_port(flow_label: u32, local_qpn: u32, remote_qpn:
     ((low ^ high) as u16 & 0x3FFF) | 0xC000
 }
 
-/// An IPv4 address from its GID words; used by tests and logs.
+/// The IPv4 address `a.b.c.d`.
 #[must_use]
 pub const fn v4(a: u8, b: u8, c: u8, d: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(a, b, c, d))

@@ -1,5 +1,7 @@
 //! The stages of a bring-up, each undone in order.
 
+use core::fmt;
+
 use e810_hal::Platform;
 
 use crate::config::Config;
@@ -38,7 +40,6 @@ pub use ready::Ready;
 /// the device may still use stays allocated, and the error says so.
 // Transitions are not inlined: merged into one function, stages are moved field
 // by field, and all of them are on the stack at once.
-#[derive(Debug)]
 #[must_use = "dropping a device that was brought up leaks its memory: call shutdown()"]
 pub struct Device<P: Platform, S> {
     platform: P,
@@ -46,6 +47,15 @@ pub struct Device<P: Platform, S> {
     /// The LAN side, from the engine's first stage on.
     lan_side: LanOwnership<P>,
     stage: S,
+}
+
+/// Without the platform and what the stage has made.
+impl<P: Platform, S> fmt::Debug for Device<P, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A transition that failed: the stage before, and why.

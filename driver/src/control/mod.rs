@@ -1,5 +1,7 @@
 //! [`Control`]: the control path, the one owner of the CQP, the HMC and all id tables.
 
+use core::fmt;
+
 use e810_ceq::AeqEntries;
 use e810_ceq::event::EventLog;
 use e810_cqp::Cqp;
@@ -81,7 +83,6 @@ const PAIR_SHADOW: u64 = 256;
 /// A blocking call posts one command and polls the CCQ itself, so it never
 /// depends on an interrupt thread. What events report is finished by
 /// [`Control::progress`], which never waits.
-#[derive(Debug)]
 #[doc(alias = "ibv_context")]
 pub struct Control<P: Platform> {
     platform: P,
@@ -118,6 +119,20 @@ pub struct Control<P: Platform> {
     aeq_entries: AeqEntries,
     cpu_hints: CpuHints,
     lan_side: LanOwnership<P>,
+}
+
+/// What a reader can use in a log: whose it is, and the objects that are alive.
+impl<P: Platform> fmt::Debug for Control<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control")
+            .field("lan", &self.lan)
+            .field("pds", &self.pds.taken())
+            .field("mrs", &self.mrs.taken())
+            .field("cqs", &self.cqs.taken())
+            .field("qps", &self.qps.taken())
+            .field("ahs", &self.ahs.taken())
+            .finish_non_exhaustive()
+    }
 }
 
 impl<P: Platform> Control<P> {

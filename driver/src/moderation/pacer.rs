@@ -1,5 +1,7 @@
 //! Moderation on the polling side, which knows how many completions came.
 
+use core::fmt;
+
 use e810_ceq::dim::{Counted, EVENTS, LoadDim, RdmaDim, RdmaSample};
 use e810_ceq::{Itr, Result};
 use e810_hal::{CeqId, Platform};
@@ -61,7 +63,6 @@ impl Machine {
 }
 
 /// The moderation of one completion queue, where it is polled.
-#[derive(Debug)]
 pub(crate) struct Pacer<P: Platform> {
     /// Whose clock it goes by.
     platform: P,
@@ -76,6 +77,16 @@ pub(crate) struct Pacer<P: Platform> {
     requests: u32,
     /// Requests until the next sample; 0: there is none to come.
     left: u32,
+}
+
+/// Without the platform, which every queue of a device has.
+impl<P: Platform> fmt::Debug for Pacer<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pacer")
+            .field("setting", &self.setting)
+            .field("machine", &self.machine)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<P: Platform> Pacer<P> {

@@ -5,6 +5,32 @@ use e810_tests::traffic::{Buffer, Kind, Pair, Setup, Transfer};
 
 use crate::failures::requests::{A, sim};
 
+/// `unwrap` of a refusal, and `dbg!`, show what a reader can use.
+#[test]
+fn objects_in_a_log_are_short() {
+    let sim = sim(4);
+    let pair = Pair::simulated(&sim, Setup::default());
+    let a = pair.sides.into_iter().next().unwrap();
+    let (qp, cq) = (&a.qps[0], &a.cqs[0]);
+    let number = qp.number().get().to_string();
+    for (what, text, part) in [
+        ("Qp", format!("{qp:?}"), number.as_str()),
+        ("Cq", format!("{cq:?}"), "entries"),
+        ("Mr", format!("{:?}", a.mr), "stag"),
+        ("Control", format!("{:?}", a.control), "qps: 1"),
+        ("EventSet", format!("{:?}", a.events), "has_async: true"),
+        ("a platform", format!("{:?}", sim.function(1)), "function 1"),
+    ] {
+        assert!(text.contains(part), "{what}: {text}");
+        assert!(text.len() < 4096, "{what}: {} bytes", text.len());
+    }
+    let refused = a.control.shutdown(a.events).unwrap_err();
+    let text = format!("{refused:?}");
+    // The reason is not at the end of all that is given back.
+    assert!(text.starts_with("ShutdownError { error: "), "{text:.200}");
+    assert!(text.len() < 16_384, "{} bytes: {text:.4000}", text.len());
+}
+
 #[test]
 fn objects_outside_the_limits() {
     let sim = sim(4);
