@@ -162,7 +162,7 @@ impl ContextEvents {
     /// The program closes the context.
     pub(crate) fn close(&self) {
         self.end();
-        self.waiting.tell_lost(true);
+        self.waiting.report_lost(true);
     }
 
     /// No event comes any more: all who wait for one are told, also of a channel.
@@ -192,7 +192,7 @@ impl ContextEvents {
 
 impl EventSink for ContextEvents {
     fn tell(&self, happened: Happened) {
-        // Held until it is told: whoever takes an object away finds all of its events behind that.
+        // Held until it is reported: what is purged after an object has left is all there was.
         let objects = self.objects();
         match happened {
             Happened::Device(DeviceEvent::DeviceFatal) => {
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_events_stay_and_the_last_one_is_told() {
+    fn the_oldest_events_stay_and_so_does_the_last() {
         let events = events();
         let [one, other] = [(), ()].map(|()| Token::next());
         events.enter(one, queue_pair());
@@ -363,7 +363,7 @@ mod tests {
 
     /// One object comes and goes while another thread tells of it: nothing is left of it then.
     #[test]
-    fn nothing_is_told_of_an_object_that_has_gone() {
+    fn an_object_that_has_gone_leaves_no_event() {
         let events = events();
         let channel = Arc::new(ChannelEvents::new("test").unwrap());
         let tokens = [(), ()].map(|()| Token::next());

@@ -183,8 +183,8 @@ pub unsafe extern "C-unwind" fn get_cq_event(
         target.waiting.fetch_sub(1, Ordering::AcqRel);
         let taken = target.cq.0;
         // SAFETY: the queue is there, as its events are purged before it is destroyed, and none
-        // comes afterwards: `ContextEvents::tell` has the lock of what it tells of until it has told.
-        // The rest is the caller's.
+        // comes afterwards: `ContextEvents::tell` holds the lock of the objects while it puts one
+        // in. The rest is the caller's.
         unsafe {
             cq.write(taken);
             cq_context.write(CqObject::of(taken).program_context());

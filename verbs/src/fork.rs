@@ -114,7 +114,7 @@ impl<T> PerProcess<T> {
                 let placed =
                     self.0
                         .compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire);
-                // SAFETY: the one that is in place is never freed, and nobody else has seen another.
+                // SAFETY: the one that is in place is never freed; nobody else has seen another.
                 unsafe {
                     match placed {
                         Ok(_) => &*new,

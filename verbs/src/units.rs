@@ -43,7 +43,7 @@ struct Waiting<T> {
 #[derive(Debug, Default)]
 struct Lost {
     count: u64,
-    told: u64,
+    reported: u64,
 }
 
 /// What a reader that has a unit gets.
@@ -62,7 +62,7 @@ const CLOSED: u64 = 1 << 62;
 
 impl<T> Units<T> {
     /// A queue with nothing in it, which keeps at most `most`, the oldest. Later ones are lost,
-    /// which is counted and told in a line that begins with `what`.
+    /// which is counted and reported in a line that begins with `what`.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -143,7 +143,7 @@ impl<T> Units<T> {
         added >= 0
     }
 
-    /// Nothing comes any more: what waits is taken still, and then all who read are told.
+    /// Nothing comes any more: what waits is taken still, and then all who read hear of it.
     pub(crate) fn close(&self) {
         if !self.is_here() {
             return;
@@ -212,15 +212,15 @@ impl<T> Units<T> {
     }
 
     /// One line on standard error with the number of events that are lost, when it is twice what
-    /// was told, and at the end (`all`). Threads of the library do not: a program that reads no
+    /// was reported, and at the end (`all`). Threads of the library do not: a program that reads no
     /// events may not read that either.
-    pub(crate) fn tell_lost(&self, all: bool) {
+    pub(crate) fn report_lost(&self, all: bool) {
         let mut waiting = self.waiting();
-        let Lost { count, told } = waiting.lost;
-        if count == told || (!all && count < told.saturating_mul(2)) {
+        let Lost { count, reported } = waiting.lost;
+        if count == reported || (!all && count < reported.saturating_mul(2)) {
             return;
         }
-        waiting.lost.told = count;
+        waiting.lost.reported = count;
         drop(waiting);
         complain(&format!(
             "{}: {count} are lost, the last ones: {} wait at most until the program takes them",
@@ -338,19 +338,19 @@ mod tests {
         assert!(!readable(&units));
         let lost = || {
             let waiting = units.waiting();
-            (waiting.lost.count, waiting.lost.told)
+            (waiting.lost.count, waiting.lost.reported)
         };
         // Told with the first that was taken.
         assert_eq!(lost(), (3, 3));
         for event in 0..5 {
             units.put(event);
         }
-        units.tell_lost(false);
-        assert_eq!(lost(), (6, 6), "twice what was told");
+        units.report_lost(false);
+        assert_eq!(lost(), (6, 6), "twice what was reported");
         units.put(0);
-        units.tell_lost(false);
+        units.report_lost(false);
         assert_eq!(lost(), (7, 6));
-        units.tell_lost(true);
+        units.report_lost(true);
         assert_eq!(lost(), (7, 7));
     }
 }

@@ -108,7 +108,7 @@ fn end<T: Send + 'static>(error: Option<c_int>, taken: &impl Fn(&T)) -> Option<c
     let found = held.queue.take(taken);
     match found {
         Taken::Event(()) => {
-            held.queue.tell_lost(false);
+            held.queue.report_lost(false);
             Some(0)
         }
         Taken::Closed => Some(fail(libc::EIO)),

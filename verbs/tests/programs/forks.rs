@@ -134,7 +134,7 @@ pub(crate) fn child_destroys() {
     let channel = ctx.channel();
     let connection = Connection::new(ctx, Some(channel));
     let [_, incoming] = connection.cqs;
-    let is_told = || [ctx.async_fd(), channel.fd()].map(|fd| readable(fd, Duration::ZERO));
+    let signals = || [ctx.async_fd(), channel.fd()].map(|fd| readable(fd, Duration::ZERO));
     // Nothing waits, and then an event of each kind does.
     for waits in [false, true] {
         if waits {
@@ -148,7 +148,7 @@ pub(crate) fn child_destroys() {
                 attr.en_sqd_async_notify = 1;
             });
             assert_eq!(drained, 0);
-            until("events", || is_told() == [true; 2]);
+            until("events", || signals() == [true; 2]);
         }
         assert_eq!(
             fork(|| {
@@ -156,12 +156,12 @@ pub(crate) fn child_destroys() {
             }),
             DONE
         );
-        assert_eq!(is_told(), [waits; 2]);
+        assert_eq!(signals(), [waits; 2]);
     }
     assert_eq!(channel.take(), Ok((incoming, 2)));
     incoming.acknowledge(1);
     acknowledge(ctx.event());
-    assert_eq!(is_told(), [false; 2]);
+    assert_eq!(signals(), [false; 2]);
     for fd in [channel.fd(), ctx.async_fd()] {
         set_nonblocking(fd, true);
     }
