@@ -95,8 +95,8 @@ impl<P: Platform> Control<P> {
         self.neighbours.used()
     }
 
-    /// A count that is another whenever [`neighbours`](Self::neighbours) may be: for who has them
-    /// follow what the link says.
+    /// A count that is another whenever [`neighbours`](Self::neighbours) may be, for programs whose
+    /// paths follow what the link says.
     #[must_use]
     pub const fn neighbour_changes(&self) -> u64 {
         self.neighbours.changes()

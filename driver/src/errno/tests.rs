@@ -162,6 +162,9 @@ fn numbers_of_other_parts_are_handed_on() {
         assert_eq!(Error::from(dma).errno(), number, "{dma:?}");
         assert!(MAP.contains(named), "{named}");
     }
+    let (object, limit) = (Object::Arp, 255);
+    assert_eq!(Error::Exhausted { object, limit }.errno(), 105);
+    assert!(MAP.contains("| ENOBUFS | 105 | all entries of the card's ARP table"));
     let pbles = e810_cqp::Error::NoPbles { wanted: 2, free: 1 };
     assert_eq!(Error::from(pbles).errno(), 12);
     let interval = e810_ceq::Error::Interval { us: 3, max: 2 };

@@ -75,16 +75,16 @@ impl<P: Places> Table<P> {
     /// Enters one whose address is not there. False: there is no room.
     pub(super) fn insert(&mut self, entry: Entry) -> bool {
         let (Ok(place) | Err(place)) = self.place(entry.ip);
-        let Some(moved) = self.places.as_mut().get_mut(place..=self.used) else {
-            return false;
-        };
-        // The free place behind the last entry comes to be the first of these.
-        moved.rotate_right(1);
-        if let Some(first) = moved.first_mut() {
-            *first = Place(Some(entry));
+        let moved = self.places.as_mut().get_mut(place..=self.used);
+        if let Some(moved) = moved
+            && let Some(free) = moved.last_mut()
+        {
+            *free = Place(Some(entry));
+            moved.rotate_right(1);
             self.used += 1;
+            return true;
         }
-        true
+        false
     }
 
     pub(super) fn remove(&mut self, place: usize) {

@@ -29,7 +29,7 @@ pub(super) type Answer = SyncSender<Result<Neighbour, Unresolved>>;
 /// the answer to its queue pair.
 const UNUSED: Ns = Ns::from_secs(5);
 /// Time between two looks at those, and at what found no place.
-const LOOK: Ns = Ns::from_ms(100);
+const SWEEP_INTERVAL: Ns = Ns::from_ms(100);
 
 /// A destination that has a place, or is to have one.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(super) struct Targets {
     waiting: Vec<Waiting>,
     /// How long a question may take.
     limit: e810_hal::Ns,
-    look_at: Ns,
+    sweep_at: Ns,
 }
 
 impl Targets {
@@ -67,7 +67,7 @@ impl Targets {
             all: HashMap::new(),
             waiting: Vec::new(),
             limit,
-            look_at: Ns::ZERO,
+            sweep_at: Ns::ZERO,
         }
     }
 
@@ -166,10 +166,10 @@ impl Targets {
                 Some(answer) => drop(waiting.answer.try_send(answer)),
             }
         }
-        if now < self.look_at {
+        if now < self.sweep_at {
             return;
         }
-        self.look_at = now.plus(LOOK);
+        self.sweep_at = now.plus(SWEEP_INTERVAL);
         let asked: Vec<_> = self.waiting.iter().map(|of| of.destination).collect();
         let over = self.all.iter().filter(|(destination, target)| {
             !target.is_used && target.until <= now && !asked.contains(destination)

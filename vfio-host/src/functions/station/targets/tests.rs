@@ -1,4 +1,5 @@
-//! Destinations in virtual time, on a link of the test: which of them have places, and for how long.
+//! Destinations in virtual time, on a link of the test: which of them have places, and for how
+//! long.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, sync_channel};
