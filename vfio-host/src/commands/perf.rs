@@ -6,7 +6,7 @@ mod rows;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
@@ -19,24 +19,23 @@ use crate::functions::start::Start;
 use crate::functions::workload::{self, RunContext, Workload};
 use crate::handshake::{Done, Link, Program, Rendezvous, Role, SIZES, seconds_term};
 use crate::measure::op::Op;
-use crate::measure::perf::{Client, MAX_POST_LIST, PerfEndpoint, Plan, Run, Server, Test};
+use crate::measure::perf::{Client, DEPTH, MAX_POST_LIST, PerfEndpoint, Plan, Run, Server, Test};
 use crate::measure::pingpong::{MESSAGE_LIMIT, UNREACHED};
 use crate::monitor::MonitorRegistry;
+use crate::output::ended::Ended;
 use crate::stop::Stop;
 use rows::{Plot, Rows, Sink};
 
 pub(super) use rows::DiscardRows;
 
 /// Bytes of a message, where nothing else is asked for.
-const SIZE: u32 = 64;
+pub(crate) const SIZE: u32 = 64;
 /// Messages of a size, where nothing else is asked for.
-const ITERATIONS: u64 = 1000;
+pub(crate) const ITERATIONS: u64 = 1000;
 /// Messages of a run that ends by time: more than there will be, and a number
 /// that payload can be made of.
 const MOST_IN_A_DURATION: u64 = 1 << 40;
-/// Messages outstanding on a queue pair, where nothing else is asked for.
-const DEPTH: u32 = 128;
-/// The same for latency, where only a few are.
+/// Messages outstanding on a queue pair for latency, where only a few are.
 const LATENCY_DEPTH: u32 = 16;
 /// Turns of which one, if it is empty, looks at the clock.
 const TURNS_PER_CLOCK: u32 = 16;
@@ -67,19 +66,12 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
         stop: &stop,
         rows: &rows,
     };
-    let ended = workload::run(&args.pair, &job);
-    let (report, out) = rows.end();
-    // What there is of it, also after a failure.
-    if let Some(report) = &report {
-        if args.json && (ended.is_ok() || !report.rows.is_empty()) {
-            serde_json::to_writer(&mut *out, report)?;
-            writeln!(out)?;
-        }
-        if let Some(plot) = plot {
-            plot.draw(report)?;
-        }
+    let result = workload::run(&args.pair, &job);
+    let report = rows.end(Ended::of(&result, &stop))?;
+    if let (Some(report), Some(plot)) = (&report, plot) {
+        plot.draw(report)?;
     }
-    ended?;
+    result?;
     let errors = report.map_or(0, |report| report.errors());
     ensure!(errors == 0, "{errors} payloads differed from what was sent");
     Ok(stop.check()?)
@@ -132,6 +124,12 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
     if args.plot.is_some() && args.pair.rendezvous.listen.is_some() {
         refuse!("--plot: the side that connects measures; give it there");
     }
+    if args.inline > 0 && args.op == Op::Read {
+        refuse!("--op read --inline: a READ sends no data; leave it out, or use --op write");
+    }
+    if args.report_gbits && test == Test::Latency {
+        refuse!("--report-gbits: it is of bandwidth; use --test bw");
+    }
     if args.histogram && test == Test::Bandwidth {
         refuse!("--histogram: it is of latencies; use --test lat");
     }
@@ -156,6 +154,7 @@ fn plan(args: &PerfArgs) -> Result<Plan> {
         wait_mode: args.pair.wait_mode()?,
         tuning: args.pair.tuning.values(),
     };
+    plan.check_queues()?;
     let memory = plan.places() as u64 * u64::from(plan.largest()) * 2;
     if memory > MOST_MEMORY {
         refuse!(
@@ -190,13 +189,15 @@ impl<S: Sink> Workload for Measure<'_, S> {
         context: RunContext<'_>,
     ) -> Result<()> {
         let make = |platform, start: &Start, which| self.end(platform, start, which);
-        let [mut ask, mut answer] = lifecycle::sides(platforms, starts, make)?;
+        let [mut ask, mut answer] = lifecycle::sides(platforms, starts, make, PerfEndpoint::close)?;
         let done = self
             .connect([&mut ask, &mut answer], context)
             .and_then(|()| self.rows.begin(context.transport, Role::Client))
             .and_then(|()| {
                 self.all_sizes(|size| self.both([&mut ask, &mut answer], size, context))
             });
+        self.rows
+            .interrupts(ask.endpoint.interrupts() + answer.endpoint.interrupts());
         lifecycle::close_both([ask, answer], PerfEndpoint::close, done.map(drop), context)
     }
 
@@ -229,7 +230,8 @@ impl<S: Sink> Measure<'_, S> {
         start: &Start,
         which: usize,
     ) -> Result<PerfEndpoint<P>> {
-        let (control, events) = lifecycle::bring_up(platform.clone(), start)?;
+        let (control, events) =
+            lifecycle::bring_up_for(platform.clone(), start, self.plan.objects())?;
         let publisher = workload::publisher(self.registry, self.pair, which);
         let mut end = PerfEndpoint::new(platform, control, events, self.plan, publisher)?;
         match workload::start_station(self.pair, start, which, &mut end.endpoint) {
@@ -305,7 +307,9 @@ impl<S: Sink> Measure<'_, S> {
         let done = self.all_sizes(|size| match role {
             Role::Client => self.ask(end, size, link, context),
             Role::Server => self.answer(end, size, link, context),
-        })?;
+        });
+        self.rows.interrupts(end.endpoint.interrupts());
+        let done = done?;
         link.done(done)?;
         let theirs = link.finish()?;
         ensure!(
@@ -324,6 +328,30 @@ impl<S: Sink> Measure<'_, S> {
         context: RunContext<'_>,
     ) -> Result<Run> {
         let mut client = Client::prepare(end, self.plan, size)?;
+        match self.ask_all(end, &mut client, size, link, context) {
+            Ok(()) => client.finish(end),
+            Err(error) => Err(self.cut(size, &client.so_far(), error)),
+        }
+    }
+
+    /// Adds the row of a run that failed with `error`, if there is something to tell.
+    fn cut(&self, size: u32, run: &Run, error: Error) -> Error {
+        if run.messages > 0
+            && let Err(unshown) = self.rows.add(size, run)
+        {
+            log::warn!("{unshown:#}");
+        }
+        error
+    }
+
+    fn ask_all<P: HostPlatform>(
+        &self,
+        end: &mut PerfEndpoint<P>,
+        client: &mut Client<'_>,
+        size: u32,
+        link: &mut Link,
+        context: RunContext<'_>,
+    ) -> Result<()> {
         link.ready()?;
         let peer_watch = PeerWatch::new(context, link);
         let mut patience = Patience::default();
@@ -343,8 +371,7 @@ impl<S: Sink> Measure<'_, S> {
         if let Some(posted) = client.cut_short() {
             link.stop(posted)?;
         }
-        link.ready()?;
-        client.finish(end)
+        Ok(link.ready()?)
     }
 
     fn answer<P: HostPlatform>(
@@ -355,6 +382,19 @@ impl<S: Sink> Measure<'_, S> {
         context: RunContext<'_>,
     ) -> Result<Run> {
         let mut server = Server::prepare(end, self.plan, size)?;
+        match self.answer_all(end, &mut server, link, context) {
+            Ok(()) => server.finish(end),
+            Err(error) => Err(self.cut(size, &server.so_far(), error)),
+        }
+    }
+
+    fn answer_all<P: HostPlatform>(
+        &self,
+        end: &mut PerfEndpoint<P>,
+        server: &mut Server<'_>,
+        link: &mut Link,
+        context: RunContext<'_>,
+    ) -> Result<()> {
         link.ready()?;
         let peer_watch = PeerWatch::new(context, link);
         // How long the peer takes is its business; whether it lives is seen.
@@ -368,8 +408,7 @@ impl<S: Sink> Measure<'_, S> {
                 end.endpoint.sleep()?;
             }
         }
-        link.ready()?;
-        server.finish(end)
+        Ok(link.ready()?)
     }
 
     /// What both processes must have been asked for.

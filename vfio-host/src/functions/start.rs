@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use e810::hmc::{Backing, Capacity};
 use e810::{
     AdminqError, ColdStart, Config, Device, Lan, LinkPolicy, Package, PackageSource, Platform,
-    Reached, Ready, bring_up, bring_up_cold,
+    QpCaps, Reached, Ready, bring_up, bring_up_cold,
 };
 use e810_hal::Ns;
 
@@ -32,6 +32,43 @@ pub struct Sizes {
     pub capacity: Capacity,
     /// Fewer will do, where the device has not as many.
     pub or_fewer: bool,
+    /// [`Config::tracker_words_per_qp`].
+    pub tracker_words_per_qp: u32,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self {
+            backing: Backing::default(),
+            capacity: Capacity::DEFAULT,
+            or_fewer: false,
+            tracker_words_per_qp: Config::cold(MTU).tracker_words_per_qp,
+        }
+    }
+}
+
+impl Sizes {
+    /// Enough for `qps` queue pairs of these capacities.
+    pub(crate) fn of_queue_pairs(qps: u32, caps: QpCaps) -> Self {
+        let usual = Self::default();
+        // Numbers that the device keeps for itself are the same for every capacity.
+        let reserved = usual.capacity.qps - usual.capacity.usable_qps();
+        let of_capacity = qps.saturating_add(reserved).next_power_of_two();
+        let capacity = Capacity {
+            qps: usual.capacity.qps.max(of_capacity),
+            ..usual.capacity
+        };
+        // All share what there is for each of the capacity.
+        let words = u64::from(qps) * u64::from(caps.tracker_words().unwrap_or_default());
+        let words = words.div_ceil(capacity.qps.into());
+        Self {
+            tracker_words_per_qp: usual
+                .tracker_words_per_qp
+                .max(u32::try_from(words).unwrap_or(u32::MAX)),
+            capacity,
+            ..usual
+        }
+    }
 }
 
 /// How a function is brought up.
@@ -145,8 +182,7 @@ impl Start {
     ) -> Result<Device<P, Ready<P>>> {
         let sizes = Sizes {
             backing,
-            capacity: Capacity::DEFAULT,
-            or_fewer: false,
+            ..Sizes::default()
         };
         self.bring_up_for(platform, sizes, link, observe)
     }
@@ -166,6 +202,7 @@ impl Start {
             config.backing = sizes.backing;
             config.capacity = sizes.capacity;
             config.or_fewer = sizes.or_fewer;
+            config.tracker_words_per_qp = sizes.tracker_words_per_qp;
             config.ceqs = ceqs;
             config
         };
@@ -208,7 +245,7 @@ impl Start {
 }
 
 /// MTU of an interface where none is given.
-const MTU: u16 = 1500;
+pub(super) const MTU: u16 = 1500;
 /// The environment variable that names a package where no option does.
 const DDP: &str = "E810_DDP";
 
@@ -218,8 +255,9 @@ const DDP: &str = "E810_DDP";
 /// From then on the driver's log of it ends when the way to it fails.
 ///
 /// # Errors
-/// A package that cannot be read, or a LAN side that has to be given.
+/// A package that cannot be read, a LAN side that has to be given, or must not be.
 pub(crate) fn start<D: HostDevice>(device: &D, asked: &StartArgs) -> Result<Start> {
+    asked.check()?;
     device.on_failure(silence_driver_log);
     let mtu = asked.mtu.unwrap_or(MTU);
     if asked.warm {

@@ -155,6 +155,7 @@ impl DeviceVisitor<1> for Serving {
                 backing: Backing::Full,
                 capacity: CAPACITY,
                 or_fewer: true,
+                ..Sizes::default()
             },
             LinkPolicy::GoOn,
             &mut |_| {},

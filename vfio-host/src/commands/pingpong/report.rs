@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use crate::measure::latency::Summary;
+use crate::output::asked::Asked;
 use crate::output::counters::Counters;
+use crate::output::ended::Ended;
 use crate::output::wire::WireReport;
 
 /// The JSON of `e810 pingpong`.
@@ -14,13 +16,17 @@ pub struct PingpongReport {
     /// The simulated wire; absent where it is not of this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireReport>,
+    /// How it ended: where it is not `complete`, there are fewer iterations than were asked for.
+    pub ended: Ended,
+    /// What it was asked for.
+    pub asked: Asked,
     /// `rc` or `ud`.
     pub service: &'static str,
     /// `send`, `write` or `read`.
     pub op: &'static str,
     /// Bytes of payload in a message.
     pub size: u32,
-    /// Iterations; fewer than were asked for when a signal ended the run.
+    /// Iterations that were done.
     pub iterations: u64,
     /// Iterations whose every byte was as expected.
     pub verified: u64,
