@@ -129,9 +129,9 @@ impl fmt::Display for Bdf {
 
 /// The forms of a device's name.
 #[cfg(feature = "sim")]
-const FORMS: &str = "sim, vfio-user:PATH or vfio:BDF";
+const FORMS: &str = "sim, sim:wire=NAME, vfio-user:PATH, or a PCI address like 3b:00.0 (vfio:BDF)";
 #[cfg(not(feature = "sim"))]
-const FORMS: &str = "vfio-user:PATH or vfio:BDF";
+const FORMS: &str = "vfio-user:PATH, or a PCI address like 3b:00.0 (vfio:BDF)";
 
 impl FromStr for DeviceSpec {
     type Err = String;

@@ -8,6 +8,7 @@ pub mod capture;
 pub mod device;
 mod doctor;
 pub mod faults;
+pub(crate) mod file;
 pub mod help;
 mod link;
 mod list;

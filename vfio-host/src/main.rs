@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     terminal::use_stdout();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(said) => return help::tell(&said),
+        Err(said) => return help::tell(&said, std::env::args_os()),
     };
     let mut out = Standard::lock();
     let result = e810_host::run(&cli, &mut out).and_then(|()| Ok(out.flush()?));

@@ -15,7 +15,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// A run that a signal ended before it was through, with everything in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("interrupted by signal {0}: what was done until then is above")]
+#[error("interrupted by signal {0}")]
 pub struct Interrupted(pub libc::c_int);
 
 impl Interrupted {

@@ -12,6 +12,7 @@ use crate::cli::usage::refuse;
 
 /// What a function is called on the network.
 #[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Addresses")]
 pub struct AddressArgs {
     /// Addresses of the function, joined by commas; they become entries of its GID table from
     /// index 1 on.
@@ -92,6 +93,13 @@ impl AddressArgs {
     /// # Errors
     /// A gateway that nothing can be sent to, or that is never used.
     pub fn check(&self) -> Result<()> {
+        if let (None, Some(index), Some(vlan)) = (&self.tap, self.gid_index, self.vlan)
+            && index == 0
+        {
+            refuse!(
+                "--gid-index 0 --vlan {vlan}: the link-local address of index 0 is on no VLAN; choose an address of --ip, or leave out --vlan"
+            );
+        }
         if let (Some(tap), Some(vlan), false) = (&self.tap, self.vlan, self.ip.is_empty()) {
             refuse!(
                 "--ip with --vlan and --tap: make the VLAN's interface and give that the address: `ip link add link {tap} name {tap}.{vlan} type vlan id {vlan}`, on a persistent {tap} (`ip tuntap add dev {tap} mode tap`) before this command"
@@ -176,13 +184,13 @@ impl AddressArgs {
     /// # Errors
     /// An interface that is too small, with what to do.
     pub fn mtu(&self, mtu: u16) -> Result<Mtu> {
-        let fits = Mtu::fitting(mtu).with_context(|| {
-            format!(
+        let Some(fits) = Mtu::fitting(mtu) else {
+            refuse!(
                 "the interface MTU of {mtu} bytes is below 256 and headers: give a larger one with --mtu"
-            )
-        })?;
+            );
+        };
         match self.path_mtu {
-            Some(asked) if asked > fits => bail!(
+            Some(asked) if asked > fits => refuse!(
                 "--path-mtu {}: packets of the interface MTU {mtu} carry at most {}; give a larger --mtu, or a smaller path MTU",
                 asked.bytes(),
                 fits.bytes()

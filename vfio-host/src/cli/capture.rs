@@ -12,6 +12,7 @@ use clap::Args;
 use e810_sim::Sim;
 use e810_sim::pcap::Writer;
 
+use crate::cli::file::output;
 use crate::cli::usage::refuse;
 
 /// Bytes that are held back before they are written: the simulated device
@@ -20,13 +21,14 @@ const BUFFER: usize = 1 << 20;
 
 /// Whether frames are recorded.
 #[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Records and memory")]
 pub struct CaptureArgs {
     /// Write every frame that a simulated function of this process sends, or gets from another
     /// process, to this file, for tshark and the like.
     ///
     /// In the order they are sent, with the simulator's time (0 when it starts), also those that
     /// the wire loses or changes later; those of other processes when they come.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output)]
     pub pcap: Option<PathBuf>,
 }
 

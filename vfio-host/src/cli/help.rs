@@ -1,19 +1,29 @@
 //! What the command line's parser says, in lines that fit.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::Error;
 
+use crate::output::ending::in_one_object;
 use crate::output::terminal;
 use crate::output::wrap::wrap;
 
 /// Characters of a line of help, at most.
 pub const WIDEST: usize = 100;
 
-/// Prints help, the version, or why the command line was not understood; gives the
-/// exit code.
+/// Prints help, the version, or why the command line was not understood, which is JSON where the
+/// command line asks for it; gives the exit code.
 #[must_use]
-pub fn tell(said: &Error) -> ExitCode {
+pub fn tell(said: &Error, line: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let code = u8::try_from(said.exit_code()).unwrap_or(2);
+    if said.use_stderr() && wants_json(line) {
+        eprintln!(
+            "{}",
+            in_one_object(&reason(&said.render().to_string()), code)
+        );
+        return ExitCode::from(code);
+    }
     let columns = terminal::size().map_or(WIDEST, |size| size.columns.min(WIDEST));
     let text = said.render();
     let is_error = said.use_stderr();
@@ -29,16 +39,69 @@ pub fn tell(said: &Error) -> ExitCode {
             let _ = std::io::stdout().write_all(text.as_bytes());
         }
     }
-    ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2))
+    ExitCode::from(code)
+}
+
+/// Whether a command line that was not understood has `--json`: an option of the command, not of a
+/// program that `e810 run` starts.
+fn wants_json(line: impl IntoIterator<Item = OsString>) -> bool {
+    let mut words = line.into_iter().skip(1).take_while(|word| word != "--");
+    words
+        .next()
+        .is_some_and(|command| command != "run" && words.any(|word| word == "--json"))
+}
+
+/// The reason alone, in one line: without its label, the usage and where to find help.
+fn reason(text: &str) -> String {
+    let lines = text.lines().map(str::trim);
+    let lines = lines.take_while(|line| {
+        !line.starts_with("Usage:") && !line.starts_with("For more information")
+    });
+    let words: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    let reason = words.join(" ");
+    reason.strip_prefix("error: ").unwrap_or(&reason).to_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, Parser as _};
 
     use super::*;
     use crate::cli::Cli;
     use crate::output::wrap::length;
+
+    #[test]
+    fn a_command_line_with_json_gets_its_reason_as_json() {
+        let of = |text: &str| wants_json(text.split(' ').map(OsString::from));
+        assert!(of("e810 pingpong --json --size 0"));
+        assert!(of("e810 list --josn --json"));
+        for text in [
+            "e810",
+            "e810 --json",
+            "e810 pingpong -s 0",
+            "e810 run -- p --json",
+            "e810 run p --json",
+        ] {
+            assert!(!of(text), "{text}");
+        }
+        let said = |line: &str| {
+            let error = Cli::try_parse_from(line.split(' ')).unwrap_err();
+            reason(&error.render().to_string())
+        };
+        assert_eq!(
+            said("e810 pingpong --size 0"),
+            "invalid value '0' for '--size <BYTES>': `0` is no size from 1 to 64M bytes: give it like 64, 64K or 1M (K = 1024)"
+        );
+        let unknown = said("e810 pingpong --sizes 1");
+        assert!(
+            unknown.starts_with("unexpected argument '--sizes' found"),
+            "{unknown}"
+        );
+        assert!(
+            unknown.contains("tip: ") && !unknown.contains("Usage"),
+            "{unknown}"
+        );
+    }
 
     #[test]
     fn no_line_of_help_is_too_long() {

@@ -1,5 +1,6 @@
 //! How interrupt moderation is described on the command line.
 
+use std::fmt;
 use std::str::FromStr;
 
 use e810::{Adaptive, CqModeration};
@@ -29,13 +30,28 @@ impl ModerationArg {
     }
 }
 
+/// As the command line has it.
+impl fmt::Display for ModerationArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            CqModeration::Fixed {
+                count: 0,
+                period_us,
+            } => write!(f, "{period_us}us"),
+            CqModeration::Fixed { count, period_us } => write!(f, "{count}/{period_us}us"),
+            _ => f.write_str(self.name()),
+        }
+    }
+}
+
 impl FromStr for ModerationArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is no moderation: use off, adaptive, dim, TIME like 50us (at most {MOST_US}us), or COUNT/TIME like 16/50us"
+                "`{text}` is no moderation: use off, adaptive, dim, TIME like 50us (at most {MOST_US}us), or COUNT/TIME like 16/50us (COUNT at most {})",
+                u16::MAX
             )
         };
         let moderation = match text {
@@ -77,6 +93,7 @@ mod tests {
             ("8160us", fixed(0, 8160)),
         ] {
             assert_eq!(text.parse(), Ok(ModerationArg(setting)));
+            assert_eq!(ModerationArg(setting).to_string(), text);
         }
         for text in [
             "",

@@ -9,6 +9,7 @@ use super::PairArgs;
 use super::device::socket_path;
 use super::number::{number, seconds, size};
 use crate::measure::op::Op;
+use crate::measure::perf::{DEPTH, MAX_DEPTH, MAX_QPS};
 
 /// Arguments of `e810 monitor`.
 #[derive(Args, Debug, Clone)]
@@ -39,10 +40,10 @@ pub struct MonitorArgs {
     #[arg(short, long, value_name = "BYTES", default_value = "64", value_parser = size::<u32>(1, 8 << 20))]
     pub size: u32,
     /// Queue pairs, 1 to 256.
-    #[arg(short, long, value_name = "N", default_value = "1", value_parser = number::<u32>(1, 256))]
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = number::<u32>(1, MAX_QPS.into()))]
     pub qps: u32,
     /// Messages outstanding on each queue pair, 1 to 4096.
-    #[arg(short = 't', long, value_name = "N", default_value = "128", value_parser = number::<u32>(1, 4096))]
+    #[arg(short = 't', long, value_name = "N", default_value_t = DEPTH, value_parser = number::<u32>(1, MAX_DEPTH.into()))]
     pub depth: u32,
     /// The functions. Completions are waited for by events, with adaptive moderation unless
     /// `--moderation` says otherwise.

@@ -21,9 +21,10 @@ use crate::measure::wait_mode::WaitMode;
 
 /// Two functions, in this process or one in another, and what is between them.
 #[derive(Args, Debug, Clone)]
-#[command(group(ArgGroup::new("has_other_mac").args(["warm", "listen", "connect"]).multiple(true)))]
+#[command(next_help_heading = "Functions", group(ArgGroup::new("has_other_mac").args(["warm", "listen", "connect"]).multiple(true)))]
 pub struct PairArgs {
-    /// The initiator: `sim`, `vfio-user:PATH` or `vfio:BDF` [default: E810_DEVICE, else sim].
+    /// The initiator: `sim`, `vfio-user:PATH`, or a PCI address like 3b:00.0 [default:
+    /// E810_DEVICE, else sim].
     ///
     /// `sim:latency=2us,rate=25G`, or one of them, gives the simulated wire a latency, and the
     /// functions' ports a rate in bits per second. Without that there is no limit of the rate, and
@@ -35,9 +36,6 @@ pub struct PairArgs {
     /// The responder [default: with `sim`, another function of the same simulator].
     #[arg(long, value_name = "SPEC")]
     pub peer: Option<DeviceSpec>,
-    /// Where the other process is, if there is one.
-    #[command(flatten)]
-    pub rendezvous: RendezvousArgs,
     /// Run the simulator in virtual time: reproducible, prints counts and no times.
     #[arg(long = "virtual", conflicts_with_all = ["listen", "connect"])]
     pub virtual_time: bool,
@@ -65,12 +63,6 @@ pub struct PairArgs {
     /// Seed of the payload, and of the simulator's choices.
     #[arg(long, value_name = "N", default_value = "1", value_parser = number::<u64>(0, u64::MAX))]
     pub seed: u64,
-    /// How the functions are started.
-    #[command(flatten)]
-    pub start: StartArgs,
-    /// How functions behind a backend are used.
-    #[command(flatten)]
-    pub backend: BackendArgs,
     /// What the simulated wire does to frames: loss=N%,dup=N%,reorder=N%,corrupt=N%,delay=TIME,
     /// any of them.
     ///
@@ -79,12 +71,6 @@ pub struct PairArgs {
     /// decides which.
     #[arg(long, value_name = "FAULTS")]
     pub faults: Option<Faults>,
-    /// Whether frames are recorded.
-    #[command(flatten)]
-    pub capture: CaptureArgs,
-    /// What the functions are called.
-    #[command(flatten)]
-    pub address: AddressArgs,
     /// Addresses of the peer in this process; as `--ip` [defaults: 10.8.10.1 here and 10.8.10.2
     /// there].
     #[arg(long, value_name = "ADDR[/LEN],..", value_delimiter = ',', conflicts_with_all = ["listen", "connect"])]
@@ -99,6 +85,21 @@ pub struct PairArgs {
     /// VSI of the peer in this process; as `--vsi`.
     #[arg(long, value_name = "N", requires = "warm", conflicts_with_all = ["listen", "connect"], value_parser = number::<u16>(0, u16::MAX.into()))]
     pub peer_vsi: Option<u16>,
+    /// Where the other process is, if there is one.
+    #[command(flatten)]
+    pub rendezvous: RendezvousArgs,
+    /// What the functions are called.
+    #[command(flatten)]
+    pub address: AddressArgs,
+    /// How the functions are started.
+    #[command(flatten)]
+    pub start: StartArgs,
+    /// How functions behind a backend are used.
+    #[command(flatten)]
+    pub backend: BackendArgs,
+    /// Whether frames are recorded.
+    #[command(flatten)]
+    pub capture: CaptureArgs,
 }
 
 impl PairArgs {

@@ -6,9 +6,10 @@ use clap::{Args, ValueEnum};
 use e810_hal::Ns;
 
 use super::PairArgs;
+use super::file::picture;
 use super::number::{number, seconds, size};
 use crate::measure::op::Op;
-use crate::measure::perf::MAX_POST_LIST;
+use crate::measure::perf::{MAX_DEPTH, MAX_POST_LIST, MAX_QPS};
 
 /// Arguments of `e810 perf`.
 #[derive(Args, Debug, Clone)]
@@ -27,10 +28,10 @@ pub struct PerfArgs {
     #[arg(short, long)]
     pub all: bool,
     /// Queue pairs, 1 to 256.
-    #[arg(short, long, value_name = "N", default_value = "1", value_parser = number::<u32>(1, 256))]
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = number::<u32>(1, MAX_QPS.into()))]
     pub qps: u32,
-    /// Messages outstanding on each queue pair, 1 to 4096 [default: 128].
-    #[arg(short = 't', long, value_name = "N", value_parser = number::<u32>(1, 4096))]
+    /// Messages outstanding on each queue pair of --test bw, 1 to 4096 [default: 128].
+    #[arg(short = 't', long, value_name = "N", value_parser = number::<u32>(1, MAX_DEPTH.into()))]
     pub depth: Option<u32>,
     /// Messages up to so many bytes go into the queue instead of being read from memory, 0 to 101.
     #[arg(short = 'I', long, value_name = "BYTES", default_value = "0", value_parser = number::<u32>(0, 101))]
@@ -64,7 +65,7 @@ pub struct PerfArgs {
     #[arg(short = 'H', long)]
     pub histogram: bool,
     /// Draw the figures over the size into this file, as SVG.
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = picture)]
     pub plot: Option<PathBuf>,
     /// The functions.
     #[command(flatten)]

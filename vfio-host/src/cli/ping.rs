@@ -20,8 +20,8 @@ pub struct PingArgs {
     /// Whom to ask, an IP address [default: with `sim`, the other function].
     #[arg(value_name = "DEST")]
     pub destination: Option<IpAddr>,
-    /// The function that asks: `sim`, `vfio-user:PATH` or `vfio:BDF` [default: E810_DEVICE, else
-    /// sim].
+    /// The function that asks: `sim`, `vfio-user:PATH`, or a PCI address like 3b:00.0
+    /// [default: E810_DEVICE, else sim].
     ///
     /// With `sim` another function of the same simulator is there to answer, but for
     /// `sim:wire=NAME`, where others on that wire are asked.

@@ -11,6 +11,7 @@ use e810_sim_wire::{WireName, WireSpec};
 use super::capture::CaptureArgs;
 use super::device::socket_path;
 use super::faults::Faults;
+use super::file::output;
 use super::mac::parse_mac;
 use super::number::number;
 use super::{LinkArg, WireArgs};
@@ -48,13 +49,13 @@ pub struct SimArgs {
     ///
     /// The report of an earlier server is replaced; any other file there is left alone, and an
     /// error.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output)]
     pub report: Option<PathBuf>,
     /// Write a package (DDP) that the simulated firmware takes to this file, for `--ddp` of the
     /// other commands.
     ///
     /// A file that is there and is not this package is left alone, and an error.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output)]
     pub package: Option<PathBuf>,
     /// Be the card of this report (of `e810 report`).
     ///

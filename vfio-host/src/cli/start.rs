@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 use e810_backends::{Accept, Options};
 
+use super::file::output;
 use super::mac::parse_mac;
 use super::number::number;
+use super::usage::refuse;
 
 /// How a function is started.
 #[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Bring-up")]
 pub struct StartArgs {
     /// The card's package (DDP) [default: E810_DDP, else intel/ice/ddp/ice.pkg of the firmware;
     /// `sim` has its own].
@@ -18,11 +21,13 @@ pub struct StartArgs {
     /// The function's LAN side is ready, as only a simulator started with `--warm` leaves it.
     #[arg(long)]
     pub warm: bool,
-    /// Ethernet address of the function [default: from its serial number].
-    #[arg(long, value_name = "MAC", requires = "warm", value_parser = parse_mac)]
+    /// Ethernet address of a function with --warm [default: from its serial number]; that of a
+    /// simulated function of this process is `sim:mac=MAC`.
+    #[arg(long, value_name = "MAC", value_parser = parse_mac)]
     pub mac: Option<[u8; 6]>,
-    /// VSI whose packets reach the RDMA engine [default: the only one its registers name].
-    #[arg(long, value_name = "N", requires = "warm", value_parser = number::<u16>(0, u16::MAX.into()))]
+    /// VSI of a function with --warm whose packets reach the RDMA engine [default: the only one its
+    /// registers name].
+    #[arg(long, value_name = "N", value_parser = number::<u16>(0, u16::MAX.into()))]
     pub vsi: Option<u16>,
     /// MTU of the interface in bytes, for both functions, 68 to 9702 [default: 1500; with `sim`
     /// 9000].
@@ -34,8 +39,26 @@ pub struct StartArgs {
     pub leave_link: bool,
 }
 
+impl StartArgs {
+    /// Checks what the options say of each other.
+    ///
+    /// # Errors
+    /// What only a function with a LAN side that is ready is given.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        for (option, is_given) in [("--mac", self.mac.is_some()), ("--vsi", self.vsi.is_some())] {
+            if is_given && !self.warm {
+                refuse!(
+                    "{option}: a function that is brought up from its reset says it itself; leave it out, or give it with --warm"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
 /// How a function behind a backend is used.
 #[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Records and memory")]
 pub struct BackendArgs {
     /// Take memory for the device from huge pages of 2 MiB, which have to be reserved.
     #[arg(long)]
@@ -44,7 +67,7 @@ pub struct BackendArgs {
     ///
     /// Each access to a register, each command with its buffers, each work request and each entry
     /// of a queue, with times. A file that is there is overwritten; a trace ends at 256 MiB.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output)]
     pub trace: Option<PathBuf>,
     /// Which functions are opened: no option of its own.
     #[arg(skip)]

@@ -8,7 +8,8 @@ use super::{BackendArgs, StartArgs};
 /// Arguments of `e810 stat`.
 #[derive(Args, Debug, Clone)]
 pub struct StatArgs {
-    /// The function: `sim`, `vfio-user:PATH` or `vfio:BDF` [default: E810_DEVICE, else sim].
+    /// The function: `sim`, `vfio-user:PATH`, or a PCI address like 3b:00.0 [default:
+    /// E810_DEVICE, else sim].
     ///
     /// It is brought up for this, so it is one that nobody else uses; `e810 pingpong --counters`
     /// counts messages.

@@ -14,7 +14,8 @@ pub struct TapArgs {
     /// The interface: one that is made, and gone at the end, or a persistent TAP.
     #[arg(value_name = "NAME", value_parser = interface_name)]
     pub name: String,
-    /// The function: `sim:wire=NAME`, `vfio-user:PATH` or `vfio:BDF` [default: E810_DEVICE].
+    /// The function: `sim:wire=NAME`, `vfio-user:PATH`, or a PCI address like 3b:00.0 [default:
+    /// E810_DEVICE].
     #[arg(short, long, value_name = "SPEC")]
     pub device: Option<DeviceSpec>,
     /// Addresses that the interface gets, joined by commas; more can be added while it is there.

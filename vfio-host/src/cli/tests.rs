@@ -73,7 +73,14 @@ fn defaults_and_limits() {
             "--peer-mac",
             "+2:e8:10:00:00:01",
         ],
-        &["e810", "pingpong", "--mac", "02:e8:10:00:00:01"],
+        &["e810", "pingpong", "--port", "7"],
+        &["e810", "pingpong", "--wait", "7"],
+        &["e810", "pingpong", "--pcap", "-"],
+        &["e810", "pingpong", "--trace", "-"],
+        &["e810", "perf", "--plot", "-"],
+        &["e810", "perf", "--plot", "a.png"],
+        &["e810", "report", "--out", "-"],
+        &["e810", "sim", "--socket", "a", "--report", "-"],
         &["e810", "pingpong", "--peer-mac", "02:e8:10:00:00:01"],
         &["e810", "pingpong", "--listen", "18515"],
         &["e810", "pingpong", "--connect", "127.0.0.1:x"],
@@ -121,7 +128,8 @@ fn defaults_and_limits() {
 
 #[test]
 fn short_options_are_those_of_the_field() {
-    let words = "e810 perf -s 64K -n 5 -d sim -q 2 -t 64 -l 4 -I 32 -p 7 -x 1 -m 512 -H -e";
+    let words =
+        "e810 perf -s 64K -n 5 -d sim -q 2 -t 64 -l 4 -I 32 -p 7 --connect b -x 1 -m 512 -H -e";
     let cli = Cli::try_parse_from(words.split(' ')).unwrap();
     let Command::Perf(args) = cli.command else {
         panic!("perf")
@@ -168,6 +176,50 @@ fn a_wrong_number_is_refused_with_the_valid_range() {
             .to_string();
         assert!(error.contains(says), "{words}: {error}");
         assert!(!error.contains("invalid digit"), "{error}");
+    }
+}
+
+/// What help says is what the command has.
+#[test]
+fn help_has_the_defaults_and_limits_of_the_constants() {
+    use crate::commands::{perf, pingpong};
+    use crate::measure::perf::{DEPTH, MAX_DEPTH, MAX_POST_LIST, MAX_QPS};
+    let help = |name: &str| {
+        let mut cli = Cli::command();
+        let command = cli.find_subcommand_mut(name).unwrap();
+        let help = command.render_long_help().to_string();
+        help.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    for (name, parts) in [
+        (
+            "perf",
+            vec![
+                format!("1 to 8M (K = 1024) [default: {}]", perf::SIZE),
+                format!("Queue pairs, 1 to {MAX_QPS}"),
+                format!("--test bw, 1 to {MAX_DEPTH} [default: {DEPTH}]"),
+                format!("with one doorbell, 1 to {MAX_POST_LIST}"),
+                format!("on each queue pair [default: {}]", perf::ITERATIONS),
+            ],
+        ),
+        (
+            "pingpong",
+            vec![
+                format!("1 to 64M (K = 1024) [default: {}]", pingpong::SIZE),
+                format!("Messages to exchange [default: {}]", pingpong::ITERATIONS),
+            ],
+        ),
+        (
+            "monitor",
+            vec![
+                format!("Queue pairs, 1 to {MAX_QPS}"),
+                format!("queue pair, 1 to {MAX_DEPTH} [default: {DEPTH}]"),
+            ],
+        ),
+    ] {
+        for part in parts {
+            let help = help(name);
+            assert!(help.contains(&part), "{name}: {part}: {help}");
+        }
     }
 }
 

@@ -15,6 +15,16 @@ pub enum TuningArg {
 }
 
 impl TuningArg {
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Linux => "linux",
+            Self::NoFlowControl => "no-flow-control",
+            Self::FlowControl => "flow-control",
+        }
+    }
+
     /// The settings.
     #[must_use]
     pub const fn values(self) -> Tuning {

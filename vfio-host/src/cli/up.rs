@@ -9,7 +9,8 @@ use super::{BackendArgs, StartArgs};
 /// Arguments of `e810 up`.
 #[derive(Args, Debug, Clone)]
 pub struct UpArgs {
-    /// The function: `sim`, `vfio-user:PATH` or `vfio:BDF` [default: E810_DEVICE, else sim].
+    /// The function: `sim`, `vfio-user:PATH`, or a PCI address like 3b:00.0 [default:
+    /// E810_DEVICE, else sim].
     #[arg(short, long, value_name = "SPEC")]
     pub device: Option<DeviceSpec>,
     /// Print one JSON object instead of text.

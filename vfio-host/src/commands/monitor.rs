@@ -16,7 +16,7 @@ use crate::cli::{ModerationArg, MonitorArgs, PairArgs};
 use crate::functions::workload;
 use crate::measure::perf::{Plan, Test};
 use crate::monitor::{Client, MonitorRegistry, Snapshot, View, print, print_within};
-use crate::output::terminal;
+use crate::output::{json, terminal};
 use crate::stop::Stop;
 
 /// How long functions have for an answer.
@@ -79,6 +79,7 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
         wait_mode: pair.wait_mode()?,
         tuning: pair.tuning.values(),
     };
+    plan.check_queues()?;
     let served = workload::registry(&pair, "monitor")?;
     let registry = match &served {
         Some((registry, _)) => registry.clone(),
@@ -181,8 +182,7 @@ impl<'a> Show<'a> {
 
     fn one(&mut self, view: &View) -> Result<()> {
         if self.json {
-            serde_json::to_writer(&mut *self.out, view)?;
-            writeln!(self.out)?;
+            json::write_line(self.out, "monitor", view)?;
             return Ok(self.out.flush()?);
         }
         match (self.over, self.shown) {

@@ -1,50 +1,39 @@
 //! `e810 perf`: latency and bandwidth over message sizes.
 
 mod local;
+mod plan;
 mod rows;
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
-use crate::cli::usage::refuse;
-use crate::cli::{PairArgs, PerfArgs, TestArg};
+use crate::cli::{PairArgs, PerfArgs};
 use crate::functions::lifecycle;
 use crate::functions::peer::{self, PeerWatch};
 use crate::functions::start::Start;
 use crate::functions::workload::{self, RunContext, Workload};
-use crate::handshake::{Done, Link, Program, Rendezvous, Role, SIZES, seconds_term};
-use crate::measure::op::Op;
-use crate::measure::perf::{Client, MAX_POST_LIST, PerfEndpoint, Plan, Run, Server, Test};
+use crate::handshake::{Done, Link, Rendezvous, Role, SIZES, seconds_term};
+use crate::measure::perf::{Client, PerfEndpoint, Plan, Run, Server};
 use crate::measure::pingpong::{MESSAGE_LIMIT, UNREACHED};
 use crate::monitor::MonitorRegistry;
+use crate::output::ended::Ended;
 use crate::stop::Stop;
+use plan::plan;
 use rows::{Plot, Rows, Sink};
 
+#[cfg(test)]
+pub(crate) use plan::{ITERATIONS, SIZE};
 pub(super) use rows::DiscardRows;
 
-/// Bytes of a message, where nothing else is asked for.
-const SIZE: u32 = 64;
-/// Messages of a size, where nothing else is asked for.
-const ITERATIONS: u64 = 1000;
-/// Messages of a run that ends by time: more than there will be, and a number
-/// that payload can be made of.
-const MOST_IN_A_DURATION: u64 = 1 << 40;
-/// Messages outstanding on a queue pair, where nothing else is asked for.
-const DEPTH: u32 = 128;
-/// The same for latency, where only a few are.
-const LATENCY_DEPTH: u32 = 16;
 /// Turns of which one, if it is empty, looks at the clock.
 const TURNS_PER_CLOCK: u32 = 16;
 /// Iterations between two calls of [`RunContext::watch`].
 const TURNS_PER_WATCH: u32 = 64;
-/// Payload memory of a side, at most: a typing error should not ask for all
-/// that the machine has.
-const MOST_MEMORY: u64 = 1 << 30;
 
 /// Runs the command.
 ///
@@ -67,105 +56,15 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
         stop: &stop,
         rows: &rows,
     };
-    let ended = workload::run(&args.pair, &job);
-    let (report, out) = rows.end();
-    // What there is of it, also after a failure.
-    if let Some(report) = &report {
-        if args.json && (ended.is_ok() || !report.rows.is_empty()) {
-            serde_json::to_writer(&mut *out, report)?;
-            writeln!(out)?;
-        }
-        if let Some(plot) = plot {
-            plot.draw(report)?;
-        }
+    let result = workload::run(&args.pair, &job);
+    let report = rows.end(Ended::of(&result, &stop))?;
+    if let (Some(report), Some(plot)) = (&report, plot) {
+        plot.draw(report)?;
     }
-    ended?;
+    result?;
     let errors = report.map_or(0, |report| report.errors());
     ensure!(errors == 0, "{errors} payloads differed from what was sent");
     Ok(stop.check()?)
-}
-
-/// What that program cannot do.
-fn refuse_for_rc_pingpong(args: &PerfArgs) -> Result<()> {
-    if args.op != Op::Send || args.test != TestArg::Lat || args.all || args.duration.is_some() {
-        refuse!(
-            "--with ibv_rc_pingpong: its messages are SENDs of one size, one at a time, and counted; leave out --op, --test, --all and --duration"
-        );
-    }
-    if args.check {
-        refuse!(
-            "--with ibv_rc_pingpong --check: it sends back what it received; e810 pingpong verifies that"
-        );
-    }
-    Ok(())
-}
-
-/// What `args` ask for, if it can be.
-fn plan(args: &PerfArgs) -> Result<Plan> {
-    let test = match args.test {
-        TestArg::Lat => Test::Latency,
-        TestArg::Bw => Test::Bandwidth,
-    };
-    if test == Test::Latency && (args.qps > 1 || args.post_list > 1 || args.depth.is_some()) {
-        refuse!(
-            "--test lat: one message at a time has no use for --qps, --post-list or --depth; leave them out, or use --test bw"
-        );
-    }
-    let program = args.pair.rendezvous.with;
-    if program == Program::IbvRcPingpong {
-        refuse_for_rc_pingpong(args)?;
-    }
-    let (size, iterations) = program.size_and_iterations().unwrap_or((SIZE, ITERATIONS));
-    let depth = match test {
-        Test::Latency => LATENCY_DEPTH,
-        Test::Bandwidth => args.depth.unwrap_or(DEPTH),
-    };
-    if args.post_list > depth {
-        refuse!(
-            "--post-list {}: a list does not fit a queue of {depth}; give a larger --depth",
-            args.post_list
-        );
-    }
-    if args.plot.is_some() && args.pair.virtual_time {
-        refuse!("--plot: virtual time measures nothing; leave out --virtual");
-    }
-    if args.plot.is_some() && args.pair.rendezvous.listen.is_some() {
-        refuse!("--plot: the side that connects measures; give it there");
-    }
-    if args.histogram && test == Test::Bandwidth {
-        refuse!("--histogram: it is of latencies; use --test lat");
-    }
-    let plan = Plan {
-        op: args.op,
-        test,
-        sizes: match args.all {
-            true => (1..=23).map(|power| 1 << power).collect(),
-            false => vec![args.size.unwrap_or(size)],
-        },
-        qps: args.qps as usize,
-        depth,
-        inline: args.inline,
-        post_list: args.post_list,
-        iterations: match args.duration {
-            Some(_) => MOST_IN_A_DURATION,
-            None => args.iters.unwrap_or(iterations),
-        },
-        duration: args.duration,
-        seed: args.pair.seed,
-        check: args.check,
-        wait_mode: args.pair.wait_mode()?,
-        tuning: args.pair.tuning.values(),
-    };
-    let memory = plan.places() as u64 * u64::from(plan.largest()) * 2;
-    if memory > MOST_MEMORY {
-        refuse!(
-            "--check: {} MiB of memory on each side for {} places of {} bytes; give a smaller --size, --depth or --qps",
-            memory >> 20,
-            plan.places(),
-            plan.largest()
-        );
-    }
-    Ok(plan)
 }
 
 pub(super) struct Measure<'a, S> {
@@ -190,13 +89,15 @@ impl<S: Sink> Workload for Measure<'_, S> {
         context: RunContext<'_>,
     ) -> Result<()> {
         let make = |platform, start: &Start, which| self.end(platform, start, which);
-        let [mut ask, mut answer] = lifecycle::sides(platforms, starts, make)?;
+        let [mut ask, mut answer] = lifecycle::sides(platforms, starts, make, PerfEndpoint::close)?;
         let done = self
             .connect([&mut ask, &mut answer], context)
             .and_then(|()| self.rows.begin(context.transport, Role::Client))
             .and_then(|()| {
                 self.all_sizes(|size| self.both([&mut ask, &mut answer], size, context))
             });
+        self.rows
+            .interrupts(ask.endpoint.interrupts() + answer.endpoint.interrupts());
         lifecycle::close_both([ask, answer], PerfEndpoint::close, done.map(drop), context)
     }
 
@@ -229,7 +130,8 @@ impl<S: Sink> Measure<'_, S> {
         start: &Start,
         which: usize,
     ) -> Result<PerfEndpoint<P>> {
-        let (control, events) = lifecycle::bring_up(platform.clone(), start)?;
+        let (control, events) =
+            lifecycle::bring_up_for(platform.clone(), start, self.plan.objects())?;
         let publisher = workload::publisher(self.registry, self.pair, which);
         let mut end = PerfEndpoint::new(platform, control, events, self.plan, publisher)?;
         match workload::start_station(self.pair, start, which, &mut end.endpoint) {
@@ -305,7 +207,9 @@ impl<S: Sink> Measure<'_, S> {
         let done = self.all_sizes(|size| match role {
             Role::Client => self.ask(end, size, link, context),
             Role::Server => self.answer(end, size, link, context),
-        })?;
+        });
+        self.rows.interrupts(end.endpoint.interrupts());
+        let done = done?;
         link.done(done)?;
         let theirs = link.finish()?;
         ensure!(
@@ -324,6 +228,30 @@ impl<S: Sink> Measure<'_, S> {
         context: RunContext<'_>,
     ) -> Result<Run> {
         let mut client = Client::prepare(end, self.plan, size)?;
+        match self.ask_all(end, &mut client, size, link, context) {
+            Ok(()) => client.finish(end),
+            Err(error) => Err(self.cut(size, &client.so_far(), error)),
+        }
+    }
+
+    /// Adds the row of a run that failed with `error`, if there is something to tell.
+    fn cut(&self, size: u32, run: &Run, error: Error) -> Error {
+        if run.messages > 0
+            && let Err(unshown) = self.rows.add(size, run)
+        {
+            log::warn!("{unshown:#}");
+        }
+        error
+    }
+
+    fn ask_all<P: HostPlatform>(
+        &self,
+        end: &mut PerfEndpoint<P>,
+        client: &mut Client<'_>,
+        size: u32,
+        link: &mut Link,
+        context: RunContext<'_>,
+    ) -> Result<()> {
         link.ready()?;
         let peer_watch = PeerWatch::new(context, link);
         let mut patience = Patience::default();
@@ -343,8 +271,7 @@ impl<S: Sink> Measure<'_, S> {
         if let Some(posted) = client.cut_short() {
             link.stop(posted)?;
         }
-        link.ready()?;
-        client.finish(end)
+        Ok(link.ready()?)
     }
 
     fn answer<P: HostPlatform>(
@@ -355,6 +282,19 @@ impl<S: Sink> Measure<'_, S> {
         context: RunContext<'_>,
     ) -> Result<Run> {
         let mut server = Server::prepare(end, self.plan, size)?;
+        match self.answer_all(end, &mut server, link, context) {
+            Ok(()) => server.finish(end),
+            Err(error) => Err(self.cut(size, &server.so_far(), error)),
+        }
+    }
+
+    fn answer_all<P: HostPlatform>(
+        &self,
+        end: &mut PerfEndpoint<P>,
+        server: &mut Server<'_>,
+        link: &mut Link,
+        context: RunContext<'_>,
+    ) -> Result<()> {
         link.ready()?;
         let peer_watch = PeerWatch::new(context, link);
         // How long the peer takes is its business; whether it lives is seen.
@@ -368,8 +308,7 @@ impl<S: Sink> Measure<'_, S> {
                 end.endpoint.sleep()?;
             }
         }
-        link.ready()?;
-        server.finish(end)
+        Ok(link.ready()?)
     }
 
     /// What both processes must have been asked for.
@@ -439,5 +378,3 @@ impl Patience {
         Ok(())
     }
 }
-
-const _: () = assert!(MAX_POST_LIST <= DEPTH);

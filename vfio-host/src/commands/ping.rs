@@ -26,6 +26,8 @@ use crate::functions::simulated::{Simulated, refuse_for_sim, simulator};
 use crate::functions::start::{Start, start};
 use crate::functions::station::{Network, Pace, Station, StationEvent};
 use crate::functions::{lifecycle, watch};
+use crate::output::ended::Ended;
+use crate::output::json;
 use crate::stop::Stop;
 pub use report::{PingReport, RoundTrips, Unanswered};
 use report::{Times, ms};
@@ -62,18 +64,20 @@ pub fn run(args: &PingArgs, out: &mut dyn Write) -> Result<()> {
         simulated: None,
     };
     let report = open([&device], &args.backend, asked)?;
-    if args.json {
-        serde_json::to_writer(&mut *out, &report)?;
-        writeln!(out)?;
-    } else {
-        report.print(out)?;
-    }
+    show(args, &report, out)?;
     if report.received == 0 {
         // Ctrl-C before the first one is no failure of the peer's.
         stop.check()?;
         bail!("{destination}: no reply{}", remedy(&report.unanswered));
     }
     Ok(())
+}
+
+fn show(args: &PingArgs, report: &PingReport, out: &mut dyn Write) -> Result<()> {
+    match args.json {
+        true => json::write_line(out, "ping", report),
+        false => report.print(out),
+    }
 }
 
 /// Whom to ask, if the options fit together.
@@ -96,7 +100,7 @@ fn check(args: &PingArgs, device: &DeviceSpec, is_alone: bool) -> Result<IpAddr>
         }
         Some(destination) => Ok(destination),
         None if is_alone => Ok(peer_addresses(args).first().map_or(PEER, |peer| peer.ip)),
-        None => refuse!("whom to ask on {device} is missing: give its IP address"),
+        None => refuse!("DEST is missing: give the IP address on {device} to ask"),
     }
 }
 
@@ -250,23 +254,41 @@ impl Asked<'_> {
         }
     }
 
-    /// Asks until it is enough.
+    /// Asks until it is enough. What there is until a failure is shown.
     fn ask<P: HostPlatform>(
         &mut self,
         station: &Station<P>,
         watch: &dyn Fn() -> Result<()>,
     ) -> Result<PingReport> {
-        let (args, destination) = (self.args, self.destination);
         let mut report = PingReport {
             transport: self.transport,
-            destination,
-            size: args.size,
+            ended: Ended::Complete,
+            destination: self.destination,
+            size: self.args.size,
             transmitted: 0,
             received: 0,
             unanswered: Unanswered::default(),
             round_trip_ns: None,
         };
         let mut times = Times::default();
+        let asked = self.ask_all(station, watch, &mut report, &mut times);
+        report.round_trip_ns = times.summary();
+        report.ended = Ended::of(&asked, self.stop);
+        if asked.is_err() && report.transmitted > 0 {
+            show(self.args, &report, self.out)?;
+            self.out.flush()?;
+        }
+        asked.map(|()| report)
+    }
+
+    fn ask_all<P: HostPlatform>(
+        &mut self,
+        station: &Station<P>,
+        watch: &dyn Fn() -> Result<()>,
+        report: &mut PingReport,
+        times: &mut Times,
+    ) -> Result<()> {
+        let (args, destination) = (self.args, self.destination);
         if !args.json {
             writeln!(
                 self.out,
@@ -327,8 +349,7 @@ impl Asked<'_> {
                 self.out.flush()?;
             }
         }
-        report.round_trip_ns = times.summary();
-        Ok(report)
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod report;
 mod with_peer;
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::net::IpAddr;
 
@@ -24,11 +25,10 @@ use crate::measure::pingpong::{
 };
 use crate::measure::wait_mode::WaitMode;
 use crate::monitor::MonitorRegistry;
-use crate::output::counters::{by_name, print_counters};
+use crate::output::ended::Ended;
 use crate::output::progress::Progress;
-use crate::output::units::human_ns;
 use crate::stop::Stop;
-use report::PingpongReport;
+use report::{print, report};
 
 /// Runs the command.
 ///
@@ -57,6 +57,13 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
             args.op.name()
         );
     }
+    let path_mtu = workload::path_mtu(&args.pair)?.bytes();
+    if args.transport == ServiceArg::Ud && plan.size > path_mtu {
+        refuse!(
+            "--transport ud --size {}: a datagram carries at most the path MTU, {path_mtu} bytes; give a smaller --size or a larger --path-mtu or --mtu",
+            plan.size
+        );
+    }
     if args.op == PingpongOp::SendInv && plan.size < KEY_BYTES {
         refuse!(
             "--op send-inv --size {}: a message begins with a key of {KEY_BYTES} bytes; give a larger --size",
@@ -81,11 +88,23 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         },
         plan,
         stop: &stop,
+        done: RefCell::default(),
     };
-    let (outcome, transport) = workload::run(&args.pair, &job)?;
+    let result = workload::run(&args.pair, &job);
+    let ended = Ended::of(&result, &stop);
+    let done = job.done.into_inner();
+    // After a failure that no message came before there is nothing to report.
+    let Some((outcome, transport)) =
+        done.filter(|(outcome, _)| result.is_ok() || outcome.iterations > 0)
+    else {
+        return result;
+    };
     let (errors, iterations) = (outcome.errors, outcome.iterations);
-    let report = report(args, &plan, &transport, outcome);
+    let report = report(args, &plan, &transport, outcome, ended);
     print(args, &transport, &report, out)?;
+    // Before the failure is on standard error.
+    out.flush()?;
+    result?;
     if errors > 0 {
         bail!("{errors} of {iterations} messages differed from what was sent");
     }
@@ -93,9 +112,9 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 /// Bytes of a message, where nothing else is asked for.
-const SIZE: u32 = 64;
+pub(crate) const SIZE: u32 = 64;
 /// Messages, where nothing else is asked for.
-const ITERATIONS: u64 = 10_000;
+pub(crate) const ITERATIONS: u64 = 10_000;
 
 /// What that program cannot do.
 fn refuse_for_rc_pingpong(args: &PingpongArgs) -> Result<()> {
@@ -123,6 +142,8 @@ struct Messages<'a> {
     counted: Counted,
     plan: Plan,
     stop: &'a Stop,
+    /// What was exchanged, and over what, also by a run that failed; `None` before that.
+    done: RefCell<Option<(Outcome, TransportLabel)>>,
 }
 
 /// Whose counters are wanted.
@@ -134,39 +155,38 @@ enum Counted {
 }
 
 impl Workload for Messages<'_> {
-    type Outcome = Outcome;
+    type Outcome = ();
 
     fn run_local<P: HostPlatform>(
         &self,
         platforms: [P; 2],
         starts: &[Start; 2],
         context: RunContext<'_>,
-    ) -> Result<Outcome> {
+    ) -> Result<()> {
         let make = |platform, start: &Start, which| self.side(platform, start, which);
-        let [mut ask, mut answer] = lifecycle::sides(platforms, starts, make)?;
+        let [mut ask, mut answer] =
+            lifecycle::sides(platforms, starts, make, PingpongEndpoint::close)?;
         let mut progress = Progress::new();
-        let before = self.counters([&mut ask, &mut answer])?;
-        let mut outcome = self
-            .connect([&mut ask, &mut answer], context)
-            .and_then(|()| match self.service {
-                ServiceArg::Rc => exchange(
-                    &mut ask,
-                    &mut answer,
-                    &self.plan,
-                    &mut progress,
-                    context.watch,
-                    self.stop,
-                ),
-                ServiceArg::Ud => {
-                    self.datagrams([&mut ask, &mut answer], &mut progress, context.watch)
+        let mut outcome = Outcome::default();
+        let exchanged = self.counters([&mut ask, &mut answer]).and_then(|before| {
+            self.connect([&mut ask, &mut answer], context)?;
+            let sides = [&mut ask, &mut answer];
+            let exchanged = match self.service {
+                ServiceArg::Rc => {
+                    let ended_by = (self.stop, &mut outcome);
+                    exchange(sides, &self.plan, &mut progress, context.watch, ended_by)
                 }
-            });
-        progress.clear();
-        if let Ok(outcome) = &mut outcome {
-            outcome.counters = grown(&before, &self.counters([&mut ask, &mut answer])?);
+                ServiceArg::Ud => self.datagrams(sides, &mut progress, context.watch, &mut outcome),
+            };
             outcome.interrupts = ask.endpoint.interrupts() + answer.endpoint.interrupts();
-        }
-        lifecycle::close_both([ask, answer], PingpongEndpoint::close, outcome, context)
+            if exchanged.is_ok() {
+                outcome.counters = grown(&before, &self.counters([&mut ask, &mut answer])?);
+            }
+            exchanged
+        });
+        progress.clear();
+        self.done_with(outcome, context);
+        lifecycle::close_both([ask, answer], PingpongEndpoint::close, exchanged, context)
     }
 
     fn run_distributed<P: HostPlatform>(
@@ -175,7 +195,7 @@ impl Workload for Messages<'_> {
         start: &Start,
         rendezvous: Rendezvous,
         context: RunContext<'_>,
-    ) -> Result<Outcome> {
+    ) -> Result<()> {
         let side = self.side(platform, start, 0)?;
         let job = |role, side: &mut PingpongEndpoint<P>, link: &mut Link| {
             self.with_peer(role, side, link, context)
@@ -262,7 +282,8 @@ impl Messages<'_> {
         [ask, answer]: [&mut PingpongEndpoint<P>; 2],
         progress: &mut Progress,
         watch: Watch<'_>,
-    ) -> Result<Outcome> {
+        outcome: &mut Outcome,
+    ) -> Result<()> {
         datagram::prepare(ask)?;
         datagram::prepare(answer)?;
         let mut responder = datagram::Responder::new(&self.plan);
@@ -275,13 +296,20 @@ impl Messages<'_> {
             ask.endpoint.relax();
             Ok(())
         };
-        let mut outcome = datagram::ask(ask, &self.plan, progress, &mut idle, self.stop)?;
-        // An iteration is right when it was both ways.
+        let asked = datagram::ask(ask, &self.plan, progress, &mut idle, (self.stop, outcome));
         responder.stop_at(outcome.iterations);
-        let there = responder.outcome()?;
+        let all = asked.and_then(|()| responder.check_all());
+        // An iteration is right when it was both ways.
+        let there = responder.outcome();
         outcome.errors += there.errors;
         outcome.verified = outcome.verified.saturating_sub(there.errors);
-        Ok(outcome)
+        all
+    }
+
+    /// Notes what was exchanged.
+    fn done_with(&self, outcome: Outcome, context: RunContext<'_>) {
+        self.done
+            .replace(Some((outcome, context.transport.clone())));
     }
 
     /// The counters of functions or queue pairs, if they are wanted.
@@ -301,101 +329,4 @@ impl Messages<'_> {
 fn grown(before: &[Stats], after: &[Stats]) -> Vec<Stats> {
     let pairs = after.iter().zip(before);
     pairs.map(|(after, before)| after.since(before)).collect()
-}
-
-fn report(
-    args: &PingpongArgs,
-    plan: &Plan,
-    transport: &TransportLabel,
-    outcome: Outcome,
-) -> PingpongReport {
-    let seconds = outcome.elapsed.0 as f64 / 1e9;
-    // Virtual time counts events; a rate made of it would only look like one.
-    let timed = !args.pair.virtual_time;
-    PingpongReport {
-        transport: transport.name,
-        wire: transport.wire.clone(),
-        service: args.transport.name(),
-        op: plan.op.name(),
-        size: plan.size,
-        iterations: outcome.iterations,
-        verified: outcome.verified,
-        errors: outcome.errors,
-        messages_per_second: (timed && seconds > 0.0).then(|| outcome.messages as f64 / seconds),
-        counters: outcome.counters.iter().map(by_name).collect(),
-        lost: (args.transport == ServiceArg::Ud).then_some(outcome.lost),
-        interrupts: args.pair.events.then_some(outcome.interrupts),
-        latency_ns: timed.then(|| outcome.latencies.summary()).flatten(),
-    }
-}
-
-fn print(
-    args: &PingpongArgs,
-    transport: &TransportLabel,
-    report: &PingpongReport,
-    out: &mut dyn Write,
-) -> Result<()> {
-    if args.json {
-        serde_json::to_writer(&mut *out, report)?;
-        writeln!(out)?;
-        return Ok(());
-    }
-    let time = if args.pair.virtual_time {
-        "virtual time"
-    } else {
-        "real time"
-    };
-    writeln!(
-        out,
-        "transport   {}, {time}{}",
-        transport.text, transport.details
-    )?;
-    if let Some(wire) = &report.wire {
-        writeln!(out, "wire        {wire}")?;
-    }
-    writeln!(
-        out,
-        "verified    {} of {} × {} B {} ({} errors)",
-        report.verified, report.iterations, report.size, report.op, report.errors
-    )?;
-    if let Some(lost) = report.lost {
-        writeln!(out, "datagrams   {lost} sent again")?;
-    }
-    if let Some(interrupts) = report.interrupts {
-        writeln!(
-            out,
-            "interrupts  {interrupts}, of the functions of this process"
-        )?;
-    }
-    if let Some(latency) = report.latency_ns {
-        let what = match args.op {
-            PingpongOp::Send | PingpongOp::SendInv => "half the round trip",
-            _ => "post to completion",
-        };
-        writeln!(
-            out,
-            "latency     min {}  p50 {}  p99 {}  max {}  ({}; {what})",
-            human_ns(latency.min),
-            human_ns(latency.p50),
-            human_ns(latency.p99),
-            human_ns(latency.max),
-            transport.label
-        )?;
-    }
-    if let Some(rate) = report.messages_per_second {
-        writeln!(
-            out,
-            "rate        {rate:.0} messages/s ({})",
-            transport.label
-        )?;
-    }
-    for (function, counters) in report.counters.iter().enumerate() {
-        let whose = match args.qp_counters {
-            true => "the queue pair of ",
-            false => "",
-        };
-        writeln!(out, "counters of {whose}function {function}")?;
-        print_counters(counters, out)?;
-    }
-    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use e810_backends::signals::{STOP, Signals};
@@ -15,6 +15,7 @@ use e810_sim_server::files::{self, ReportFile};
 use e810_sim_server::{Server, VECTORS};
 
 use crate::cli::capture::Recording;
+use crate::cli::usage::refuse;
 use crate::cli::{ProfileArg, SimArgs};
 use crate::functions::simulated::link;
 
@@ -33,11 +34,31 @@ fn card(path: &Path) -> Result<RecordedCard> {
     RecordedCard::from_document(&document).with_context(of_file)
 }
 
+/// Checks the sockets of a server.
+fn check_sockets(sockets: &[PathBuf]) -> Result<()> {
+    if sockets.len() > MAX_FUNCTIONS {
+        refuse!(
+            "{} of --socket: a card has {MAX_FUNCTIONS} functions; start another `e810 sim` for the others, on the same --wire NAME",
+            sockets.len()
+        );
+    }
+    for (at, socket) in sockets.iter().enumerate() {
+        if sockets.iter().take(at).any(|before| before == socket) {
+            refuse!("--socket {}: it is given twice", socket.display());
+        }
+    }
+    Ok(())
+}
+
+/// Functions of a server, at most.
+const MAX_FUNCTIONS: usize = 8;
+
 /// Runs the command.
 ///
 /// # Errors
 /// A socket that cannot be served, or findings.
 pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
+    check_sockets(&args.socket)?;
     let wire = args.to_others();
     let first_mac = match (args.mac, &wire) {
         (None, Some(wire)) => Some(wire.first_mac().context("--link")?),

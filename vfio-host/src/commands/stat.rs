@@ -20,6 +20,7 @@ use crate::functions::simulated::{refuse_for_sim, sim_start, simulator};
 use crate::functions::start::{Start, start};
 use crate::functions::{lifecycle, watch};
 use crate::output::counters::{Counters, by_name, print_counters};
+use crate::output::json;
 use crate::output::units::{human_bytes, link_speed, mac};
 
 pub use limits::LimitsReport;
@@ -41,6 +42,9 @@ pub struct GidReport {
 pub struct StatReport {
     /// How the function was reached.
     pub transport: &'static str,
+    /// The card's port, from 0, as the firmware counts; absent with `--warm`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u8>,
     /// `active` or `down`.
     pub state: &'static str,
     /// Speed of the link in Mbit/s; 0 when it is not known.
@@ -88,9 +92,7 @@ pub fn run(args: &StatArgs, out: &mut dyn Write) -> Result<()> {
     };
     let report = open([&device], &args.backend, asked)?;
     if args.json {
-        serde_json::to_writer(&mut *out, &report)?;
-        writeln!(out)?;
-        return Ok(());
+        return json::write_line(out, "stat", &report);
     }
     print(&report, out)
 }
@@ -166,6 +168,7 @@ fn ask<P: Platform>(
     let gids = (0..GIDS as u8).filter_map(gid).collect();
     Ok(StatReport {
         transport,
+        port: control.lan_side().map(|side| side.identity().port.lport),
         state: match port.state {
             PortState::Active => "active",
             PortState::Down => "down",
@@ -187,9 +190,10 @@ fn ask<P: Platform>(
 fn print(report: &StatReport, out: &mut dyn Write) -> Result<()> {
     let speed = link_speed(report.link_mbps);
     let fec = report.link_fec.unwrap_or("not known");
+    let port = report.port.map_or(String::new(), |port| port.to_string());
     writeln!(
         out,
-        "port 1      {}, {speed}, FEC {fec}, {}, VSI {}   ({})",
+        "port {port:<6} {}, {speed}, FEC {fec}, {}, VSI {}   ({})",
         report.state, report.mac, report.vsi, report.transport
     )?;
     let path = report

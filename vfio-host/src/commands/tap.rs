@@ -22,6 +22,7 @@ use crate::functions::start::{Start, start};
 use crate::functions::station::RESOLVE_LIMIT;
 use crate::functions::tap::{GidChange, Tap, TapChange, TapCounts, TapPlan};
 use crate::functions::{lifecycle, watch};
+use crate::output::json;
 use crate::output::units::{link_speed, mac};
 use crate::stop::Stop;
 
@@ -205,8 +206,7 @@ impl Resident<'_> {
 
     fn show(&mut self, event: &TapEvent) -> Result<()> {
         if self.args.json {
-            serde_json::to_writer(&mut *self.out, event)?;
-            writeln!(self.out)?;
+            json::write_line(self.out, "tap", event)?;
         } else {
             print(event, self.out)?;
         }

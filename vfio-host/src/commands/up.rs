@@ -26,6 +26,7 @@ use crate::functions::simulated::{Simulated, refuse_for_sim, simulator};
 use crate::functions::start::{LINK, Start, start};
 use crate::functions::watch;
 use crate::measure::access::{Times, times};
+use crate::output::json;
 use crate::output::units::{human_bytes, human_ns, mac};
 use limits::as_source;
 use report::{LanReport, ObjectReport, StageReport, UpReport};
@@ -232,9 +233,7 @@ fn objects<P: Platform>(memory: &Memory<P>, linux: &LinuxPlan) -> Vec<ObjectRepo
 
 fn print(args: &UpArgs, report: &UpReport, out: &mut dyn Write) -> Result<()> {
     if args.json {
-        serde_json::to_writer(&mut *out, report)?;
-        writeln!(out)?;
-        return Ok(());
+        return json::write_line(out, "up", report);
     }
     writeln!(
         out,

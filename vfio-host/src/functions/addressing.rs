@@ -14,6 +14,7 @@ use super::tap::TapPlan;
 use crate::cli::PairArgs;
 use crate::cli::address::Own;
 use crate::cli::own_address::OwnAddress;
+use crate::cli::usage::refuse;
 use crate::measure::endpoint::Endpoint;
 
 /// The addresses that function `which` of this process is given.
@@ -76,6 +77,39 @@ pub(crate) fn start_station<P: HostPlatform>(
         endpoint.start_station(&network_of(args, which));
     }
     Ok(())
+}
+
+/// Checks what the options say of the addresses of two functions of this process.
+///
+/// # Errors
+/// [`Usage`](crate::cli::usage::Usage): an address of both, of different families, or an index
+/// without an address. What a TAP interface has is not known yet.
+pub(super) fn check_addresses(args: &PairArgs) -> Result<()> {
+    let [here, there] = [0, 1].map(|which| own_addresses(args, which));
+    if let Some(both) = here
+        .iter()
+        .find(|own| there.iter().any(|other| other.ip == own.ip))
+    {
+        refuse!(
+            "both functions are {}: give them different addresses with --ip and --peer-ip",
+            both.ip
+        );
+    }
+    let address = &args.address;
+    if address.tap.is_some() {
+        return Ok(());
+    }
+    match (address.gid_index, here.first(), there.first()) {
+        (Some(index), ..) if usize::from(index) > here.len().min(there.len()) => refuse!(
+            "--gid-index {index}: the GID tables have no such entry; entry 0 is the link-local address, and those of --ip and --peer-ip follow"
+        ),
+        (None, Some(own), Some(other)) if own.ip.is_ipv4() != other.ip.is_ipv4() => refuse!(
+            "{} and {} are not of one family: give --ip and --peer-ip alike",
+            own.ip,
+            other.ip
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Names two functions of this process, and gives the path from each to the

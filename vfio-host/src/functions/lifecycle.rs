@@ -1,10 +1,9 @@
 //! Bring-up, waiting for links, and shutdown of one function, or of two of this process.
 
 use anyhow::{Context, Result};
-use e810::hmc::Backing;
 use e810::{Control, EventSet, LinkPolicy, Platform};
 
-use super::start::{LINK, Start};
+use super::start::{LINK, Sizes, Start};
 use super::watch;
 use super::workload::RunContext;
 
@@ -17,7 +16,16 @@ pub(crate) fn bring_up<P: Platform>(
     platform: P,
     start: &Start,
 ) -> Result<(Control<P>, EventSet<P>)> {
-    let device = start.bring_up(platform, Backing::default(), LinkPolicy::GoOn, &mut |_| {})?;
+    bring_up_for(platform, start, Sizes::default())
+}
+
+/// The same, for as many objects as `sizes` says.
+pub(crate) fn bring_up_for<P: Platform>(
+    platform: P,
+    start: &Start,
+    sizes: Sizes,
+) -> Result<(Control<P>, EventSet<P>)> {
+    let device = start.bring_up_for(platform, sizes, LinkPolicy::GoOn, &mut |_| {})?;
     Ok(device.split())
 }
 
@@ -41,7 +49,8 @@ pub(crate) fn wait_links<P: Platform>(controls: [&mut Control<P>; 2]) -> Result<
     Ok(())
 }
 
-/// Makes a side of each of two functions of this process.
+/// Makes a side of each of two functions of this process. Where the second cannot be made, the
+/// first is shut down.
 ///
 /// # Errors
 /// What failed, and for which function.
@@ -49,11 +58,13 @@ pub(crate) fn sides<P, S>(
     [ask, answer]: [P; 2],
     [ask_start, answer_start]: &[Start; 2],
     make: impl Fn(P, &Start, usize) -> Result<S>,
+    shut_down: impl Fn(S) -> Result<()>,
 ) -> Result<[S; 2]> {
-    Ok([
-        make(ask, ask_start, 0).context(FUNCTIONS[0])?,
-        make(answer, answer_start, 1).context(FUNCTIONS[1])?,
-    ])
+    let ask = make(ask, ask_start, 0).context(FUNCTIONS[0])?;
+    match make(answer, answer_start, 1).context(FUNCTIONS[1]) {
+        Ok(answer) => Ok([ask, answer]),
+        Err(error) => Err(after_failure(error, shut_down(ask).context(FUNCTIONS[0]))),
+    }
 }
 
 /// Shuts both sides of this process down, as [`close`].

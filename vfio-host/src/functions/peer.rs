@@ -13,9 +13,9 @@ use super::addressing::{destination_mac, settle};
 use super::lifecycle::{self, close};
 use super::workload::RunContext;
 use crate::cli::PairArgs;
-use crate::handshake::{Link, Offer, Program, Rendezvous, Role};
+use crate::handshake::{Link, Offer, Program, Rendezvous, Role, WIRE};
 use crate::measure::endpoint::{Endpoint, RemoteQp};
-use crate::stop::Stop;
+use crate::stop::{Interrupted, Stop};
 
 /// How often its connection is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -43,7 +43,11 @@ pub(crate) fn run_with_peer<S, O>(
     let outcome = link.and_then(|mut link| {
         let outcome = job(role, &mut side, &mut link);
         if let Err(error) = &outcome {
-            link.give_up(&format_args!("{error:#}"));
+            match error.downcast_ref::<Interrupted>() {
+                // What was going on is not why.
+                Some(interrupted) => link.give_up(interrupted),
+                None => link.give_up(&format_args!("{error:#}")),
+            }
         }
         outcome
     });
@@ -71,6 +75,13 @@ pub(crate) fn exchange_params<P: HostPlatform>(
     let (v4, family) = (own.gid.ip().is_ipv4(), "addresses of");
     terms.insert(family.to_owned(), if v4 { "IPv4" } else { "IPv6" }.into());
     terms.insert("--vlan".to_owned(), address.vlan.into());
+    if let Some(wire) = args
+        .device()?
+        .simulated()
+        .and_then(|spec| spec.wire.as_ref())
+    {
+        terms.insert(WIRE.to_owned(), wire.to_string().into());
+    }
     let qps = endpoint.describe(own.index)?;
     let peer = link.exchange_params(&Offer::new(terms, lan.mac, own.gid, mtu, qps))?;
     lifecycle::wait_link(endpoint.control())?;

@@ -114,12 +114,21 @@ pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Star
 /// [`Usage`](crate::cli::usage::Usage), which names the first of them.
 pub(crate) fn refuse_for_sim(start: &StartArgs, backend: &BackendArgs) -> Result<()> {
     let given = [
-        ("--mac", start.mac.is_some(), LAN_SIDE),
+        (
+            "--mac",
+            start.mac.is_some(),
+            "name its Ethernet address in --device sim:mac=MAC",
+        ),
         ("--vsi", start.vsi.is_some(), LAN_SIDE),
         (
             "--hugepages",
             backend.hugepages,
             "its memory is this process's own",
+        ),
+        (
+            "--leave-link",
+            start.leave_link,
+            "no management controller owns its link",
         ),
     ];
     match given.into_iter().find(|(_, is_given, _)| *is_given) {

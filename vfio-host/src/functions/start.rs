@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use e810::hmc::{Backing, Capacity};
 use e810::{
     AdminqError, ColdStart, Config, Device, Lan, LinkPolicy, Package, PackageSource, Platform,
-    Reached, Ready, bring_up, bring_up_cold,
+    QpCaps, Reached, Ready, bring_up, bring_up_cold,
 };
 use e810_hal::Ns;
 
@@ -38,17 +38,39 @@ pub struct Sizes {
     pub tracker_words_per_qp: u32,
 }
 
-impl Sizes {
-    /// Those of the driver's own.
-    #[must_use]
-    pub const fn usual(backing: Backing) -> Self {
+impl Default for Sizes {
+    fn default() -> Self {
         let config = Config::cold(MTU);
         Self {
-            backing,
+            backing: config.backing,
             capacity: config.capacity,
             or_fewer: config.or_fewer,
             pds: config.pds,
             tracker_words_per_qp: config.tracker_words_per_qp,
+        }
+    }
+}
+
+impl Sizes {
+    /// Enough for `qps` queue pairs of these capacities.
+    pub(crate) fn of_queue_pairs(qps: u32, caps: QpCaps) -> Self {
+        let usual = Self::default();
+        // Numbers that the device keeps for itself are the same for every capacity.
+        let reserved = usual.capacity.qps - usual.capacity.usable_qps();
+        let of_capacity = qps.saturating_add(reserved).next_power_of_two();
+        let capacity = Capacity {
+            qps: usual.capacity.qps.max(of_capacity),
+            ..usual.capacity
+        };
+        // All share what there is for each of the capacity.
+        let words = u64::from(qps) * u64::from(caps.tracker_words().unwrap_or_default());
+        let words = words.div_ceil(capacity.qps.into());
+        Self {
+            tracker_words_per_qp: usual
+                .tracker_words_per_qp
+                .max(u32::try_from(words).unwrap_or(u32::MAX)),
+            capacity,
+            ..usual
         }
     }
 }
@@ -162,7 +184,11 @@ impl Start {
         link: LinkPolicy,
         observe: &mut dyn FnMut(Reached),
     ) -> Result<Device<P, Ready<P>>> {
-        self.bring_up_for(platform, Sizes::usual(backing), link, observe)
+        let sizes = Sizes {
+            backing,
+            ..Sizes::default()
+        };
+        self.bring_up_for(platform, sizes, link, observe)
     }
 
     /// The same, for as many objects as `sizes` says.
@@ -234,8 +260,9 @@ const DDP: &str = "E810_DDP";
 /// From then on the driver's log of it ends when the way to it fails.
 ///
 /// # Errors
-/// A package that cannot be read, or a LAN side that has to be given.
+/// A package that cannot be read, a LAN side that has to be given, or must not be.
 pub(crate) fn start<D: HostDevice>(device: &D, asked: &StartArgs) -> Result<Start> {
+    asked.check()?;
     device.on_failure(silence_driver_log);
     let mtu = asked.mtu.unwrap_or(MTU);
     if asked.warm {

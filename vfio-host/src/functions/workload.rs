@@ -2,6 +2,7 @@
 //! functions are opened, started, and watched while it runs.
 
 use anyhow::{Context, Error, Result};
+use e810::Mtu;
 use e810_backends::host::Host;
 use e810_backends::interrupts::HostPlatform;
 use e810_backends::spec::SimSpec;
@@ -11,8 +12,8 @@ use e810_sim::{Mode, Sim};
 use super::checks::{exists, warn_of_memlock};
 use super::lifecycle::FUNCTIONS;
 use super::open::open;
-use super::simulated::{LAN_SIDE, Simulated, link, refuse_for_sim, simulator};
-use super::start::{Start, start};
+use super::simulated::{LAN_SIDE, SIM_MTU, Simulated, link, refuse_for_sim, simulator};
+use super::start::{MTU, Start, start};
 use super::watch;
 use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, StartArgs};
@@ -22,6 +23,7 @@ use crate::monitor::{MonitorRegistry, Service, SnapshotPublisher};
 use crate::output::wire::WireReport;
 use crate::stop::Stop;
 
+use super::addressing::check_addresses;
 pub(crate) use super::addressing::{paths, start_station};
 pub(crate) use super::transport_label::TransportLabel;
 
@@ -75,11 +77,9 @@ impl RunContext<'_> {
 /// # Errors
 /// A function that cannot be opened, options that do not fit it, the job's own,
 /// or findings of the simulator.
-pub(crate) fn run<J: Workload>(
-    args: &PairArgs,
-    workload: &J,
-) -> Result<(J::Outcome, TransportLabel)> {
+pub(crate) fn run<J: Workload>(args: &PairArgs, workload: &J) -> Result<J::Outcome> {
     args.address.check()?;
+    path_mtu(args)?;
     let device = args.device()?;
     let wire = device.simulated().map(|spec| {
         let link = link(spec, mode(args), args.faults);
@@ -105,7 +105,7 @@ pub(crate) fn run<J: Workload>(
             transport: &transport,
             simulated: None,
         };
-        return Ok((open([&device], &args.backend, run_distributed)?, transport));
+        return open([&device], &args.backend, run_distributed);
     }
     if args.peer.is_none() {
         // What is missing first of all is not the peer.
@@ -117,6 +117,12 @@ pub(crate) fn run<J: Workload>(
             "--device {device} --peer {peer}: these share no wire; name two functions of one kind"
         );
     }
+    if device.is_simulated() && device != peer {
+        refuse!(
+            "--device {device} --peer {peer}: two functions of one process are on one wire; name both with the same options, or leave out --peer"
+        );
+    }
+    check_addresses(args)?;
     warn_of_memlock(&[&device, &peer]);
     if !device.is_simulated() {
         only_simulated(args)?;
@@ -134,7 +140,19 @@ pub(crate) fn run<J: Workload>(
         transport: &transport,
         simulated: None,
     };
-    Ok((open([&device, &peer], &args.backend, run_local)?, transport))
+    open([&device, &peer], &args.backend, run_local)
+}
+
+/// The path MTU that the options of this process leave.
+///
+/// # Errors
+/// [`Usage`](crate::cli::usage::Usage): an interface that is too small.
+pub(crate) fn path_mtu(args: &PairArgs) -> Result<Mtu> {
+    let usual = match args.device()?.is_simulated() {
+        true => SIM_MTU,
+        false => MTU,
+    };
+    args.address.mtu(args.start.mtu.unwrap_or(usual))
 }
 
 /// How time passes for a simulator of this process.

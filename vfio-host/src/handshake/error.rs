@@ -1,5 +1,6 @@
 //! Why two processes did not come together.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -28,7 +29,7 @@ pub enum HandshakeError {
     },
     /// Nobody came.
     #[error(
-        "nobody connected to {at} within {limit:?}{}: start the peer with --connect {at}, or wait longer with --wait", others(*strangers)
+        "nobody connected to {at} within {limit:?}{}: start the peer with --connect {}, or wait longer with --wait", others(*strangers), Reached(*at)
     )]
     Nobody {
         /// Where.
@@ -126,6 +127,22 @@ impl HandshakeError {
         Self::Malformed {
             peer,
             why: why.into(),
+        }
+    }
+}
+
+/// Where a listener is reached: one at all addresses of this machine has no address to connect to.
+struct Reached(SocketAddr);
+
+impl fmt::Display for Reached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.ip().is_unspecified() {
+            true => write!(
+                f,
+                "HOST:{} (HOST: a name or an address of this machine)",
+                self.0.port()
+            ),
+            false => self.0.fmt(f),
         }
     }
 }

@@ -28,7 +28,7 @@ pub use lines::{Lines, MAX_LINE};
 pub use link::Link;
 pub use messages::Done;
 pub use offer::{Offer, Peer, QpRecord};
-pub(crate) use offer::{SIZES, seconds_term};
+pub(crate) use offer::{SIZES, WIRE, seconds_term};
 pub use program::Program;
 pub use rendezvous::{Rendezvous, RendezvousArgs, Role};
 

@@ -174,7 +174,12 @@ impl Offer {
         // What others follow from comes first: both sides name the same.
         names.sort_by_key(|name| (FIRST.iter().position(|first| first == name), *name));
         names.sort_by_key(|name| !FIRST.contains(name));
-        for name in names {
+        // A wire that only one side names may be that of a server, which has a name there.
+        let has_both = |name: &&str| {
+            let sides = [&self.terms, &theirs.terms];
+            *name != WIRE || sides.iter().all(|terms| terms.contains_key(WIRE))
+        };
+        for name in names.into_iter().filter(has_both) {
             let [ours, other] = [self, theirs].map(|offer| given(name, offer.terms.get(name)));
             if ours != other {
                 return Err(HandshakeError::Differs {
@@ -206,6 +211,9 @@ fn given(name: &str, value: Option<&Value>) -> String {
         Some(value) => named(value),
     }
 }
+
+/// The name of the simulated wire that a side is on.
+pub(crate) const WIRE: &str = "--device sim:wire";
 
 /// The name of the sizes of `e810 perf`, which two options give.
 pub(crate) const SIZES: &str = "--size or --all";

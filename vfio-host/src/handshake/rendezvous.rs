@@ -1,6 +1,6 @@
 //! Setting up the TCP connection: which side listens, which connects, time limits.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IsTerminal as _, stderr};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ const LOGGED: u64 = 8;
 
 /// Where the other process is.
 #[derive(Args, Debug, Clone, Default)]
-#[command(group(ArgGroup::new("has_peer_process").args(["listen", "connect"]).multiple(true)))]
+#[command(next_help_heading = "Another process", group(ArgGroup::new("has_peer_process").args(["listen", "connect"]).multiple(true)))]
 pub struct RendezvousArgs {
     /// Wait here for another e810 that has `--connect`: ADDR:PORT, ADDR or :PORT.
     ///
@@ -37,7 +37,7 @@ pub struct RendezvousArgs {
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "peer")]
     pub connect: Option<HostPort>,
     /// Port where `--listen` or `--connect` names none.
-    #[arg(short = 'p', long, value_name = "PORT", default_value = "18515", value_parser = number::<u16>(0, u16::MAX.into()))]
+    #[arg(short = 'p', long, value_name = "PORT", default_value = "18515", requires = "has_peer_process", value_parser = number::<u16>(0, u16::MAX.into()))]
     pub port: u16,
     /// The program at the other end: another e810, or libibverbs' `ibv_rc_pingpong`, unmodified, on
     /// any RDMA host.
@@ -48,7 +48,7 @@ pub struct RendezvousArgs {
     #[arg(long, value_enum, value_name = "PROGRAM", default_value_t = Program::E810, requires = "has_peer_process")]
     pub with: Program,
     /// How long to wait for the other process, and for each of its answers.
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = number::<u32>(1, 3600))]
+    #[arg(long, value_name = "SECONDS", default_value = "60", requires = "has_peer_process", value_parser = number::<u32>(1, 3600))]
     pub wait: u32,
 }
 
@@ -214,12 +214,18 @@ impl Rendezvous {
     /// Connects; the listener may be started later.
     fn reach(&self, end: Instant, watch: &dyn Fn() -> Result<()>) -> Result<TcpStream> {
         let at = self.at;
+        let mut is_said = !stderr().is_terminal();
         loop {
             watch()?;
             let left = end.saturating_duration_since(Instant::now());
             match TcpStream::connect_timeout(&at, left.max(AGAIN)) {
                 Ok(stream) => return Ok(stream),
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused && !left.is_zero() => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused && !left.is_zero() => {
+                    if !is_said {
+                        eprintln!("nobody listens on {at} yet: trying for {:?}", self.wait);
+                        is_said = true;
+                    }
+                }
                 Err(error) => return Err(HandshakeError::Connect { at, error }.into()),
             }
             sleep(AGAIN);

@@ -6,10 +6,10 @@
 
 use std::net::IpAddr;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use e810::{
     AccessFlags, Control, Cq, EventSet, FastMr, Mr, Path, Pd, Qp, QpCaps, QpInit, QpType, Qpn,
-    Remaining, Sge, Stats, Tuning, UdTarget, Wc, WcStatus,
+    Remaining, Sge, Stats, Tuning, UdTarget, Wc,
 };
 use e810::{Ah, ConnectOptions, Mtu, QpInfo};
 use e810_backends::buffer::Buffer;
@@ -18,6 +18,7 @@ use e810_hal::{Ns, SharedBytes};
 
 use super::progress_loop::ProgressLoop;
 use super::wait_mode::WaitMode;
+use crate::functions::lifecycle::after_failure;
 use crate::functions::neighbours::NeighbourTracker;
 use crate::functions::station::Network;
 use crate::functions::tap::TapPlan;
@@ -110,31 +111,26 @@ impl<P: HostPlatform> Endpoint<P> {
         plan: &EndpointPlan,
         publisher: Option<SnapshotPublisher>,
     ) -> Result<Self> {
-        let buffer = platform.payload(plan.bytes)?;
-        let pd = control.alloc_pd()?;
-        let cq = control.create_cq(plan.cqes, 0);
-        let mut cq = sized(cq, plan.options.map(|options| options.cq))?;
-        let mr = control.reg_mr(&pd, buffer.bytes(), plan.access)?;
-        let init = QpInit {
-            counters: plan.counters,
-            fast_register: plan.fast_register,
-            tuning: Some(plan.tuning),
-            ..QpInit::new(plan.qp_type, &cq, &cq, plan.caps)
+        let mut made = Remaining {
+            qps: Vec::new(),
+            ahs: [],
+            cqs: None,
+            mrs: None,
+            pds: None,
         };
-        let qp = |_| {
-            let qp = control.create_qp(&pd, &init);
-            sized(qp, plan.options.map(|options| options.qp))
+        let buffer = match make_objects(&platform, &mut control, plan, &mut made) {
+            Ok(buffer) => buffer,
+            Err(error) => {
+                let closed = control.shutdown_with(events, made);
+                return Err(after_failure(error, closed.context("shutting down")));
+            }
         };
-        let qps = (0..plan.qps).map(qp).collect::<Result<_>>()?;
+        let (Some(pd), Some(cq), Some(mr)) = (made.pds, made.cqs, made.mrs) else {
+            bail!("an endpoint without its objects");
+        };
+        let qps = made.qps;
         Ok(Self {
-            device: ProgressLoop::new(
-                platform,
-                control,
-                events,
-                &mut cq,
-                plan.wait_mode,
-                publisher,
-            )?,
+            device: ProgressLoop::new(platform, control, events, plan.wait_mode, publisher),
             pd,
             cq,
             qps,
@@ -396,6 +392,42 @@ impl<P: HostPlatform> Endpoint<P> {
     }
 }
 
+/// The objects of an endpoint while they are made.
+type Made<P> = Remaining<Vec<Qp<P>>, [Ah; 0], Option<Cq<P>>, Option<Mr<P>>, Option<Pd>>;
+
+/// Makes the objects of `plan`, and gives the memory that is registered. What could be made before
+/// a failure is in `made`.
+fn make_objects<P: HostPlatform>(
+    platform: &P,
+    control: &mut Control<P>,
+    plan: &EndpointPlan,
+    made: &mut Made<P>,
+) -> Result<Buffer> {
+    let buffer = platform.payload(plan.bytes)?;
+    let pd = made.pds.insert(control.alloc_pd()?);
+    let cq = control.create_cq(plan.cqes, 0);
+    let cq = made
+        .cqs
+        .insert(sized(cq, plan.options.map(|options| options.cq))?);
+    if let WaitMode::Interrupt(moderation) = plan.wait_mode {
+        control.modify_cq(cq, moderation).context("--moderation")?;
+    }
+    let mr = control.reg_mr(pd, buffer.bytes(), plan.access)?;
+    made.mrs = Some(mr);
+    let init = QpInit {
+        counters: plan.counters,
+        fast_register: plan.fast_register,
+        tuning: Some(plan.tuning),
+        ..QpInit::new(plan.qp_type, cq, cq, plan.caps)
+    };
+    for _ in 0..plan.qps {
+        let qp = control.create_qp(pd, &init);
+        made.qps
+            .push(sized(qp, plan.options.map(|options| options.qp))?);
+    }
+    Ok(buffer)
+}
+
 /// The object, or why there is none and which options size it.
 fn sized<T>(object: e810::Result<T>, options: Option<&'static str>) -> Result<T> {
     match options {
@@ -407,7 +439,7 @@ fn sized<T>(object: e810::Result<T>, options: Option<&'static str>) -> Result<T>
 /// Whether a request was carried out.
 pub(crate) fn succeeded(wc: &Wc) -> Result<()> {
     ensure!(
-        wc.status == WcStatus::Success,
+        wc.status.is_success(),
         "request {} of queue pair {} completed with {}",
         wc.wr_id,
         wc.qp_num,

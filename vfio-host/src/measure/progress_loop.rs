@@ -3,8 +3,8 @@
 //! Every measurement runs this loop. How it waits until something may have happened
 //! is decided here too ([`WaitMode`]), so that all commands wait in the same ways.
 
-use anyhow::{Context, Result, bail};
-use e810::{AsyncEvent, Control, Cq, Event, EventSet, Notify, VectorEvents, Wc};
+use anyhow::{Result, bail};
+use e810::{AsyncEvent, Control, Cq, Event, EventSet, Notify, PortState, VectorEvents, Wc};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, Platform, Vector};
 
@@ -39,23 +39,15 @@ pub(crate) struct ProgressLoop<P: HostPlatform> {
 }
 
 impl<P: HostPlatform> ProgressLoop<P> {
-    /// Takes charge of a device that is ready, whose only queue is `cq`. Its
-    /// snapshots go to `publisher`.
-    ///
-    /// # Errors
-    /// Moderation that the card does not have.
+    /// Takes charge of a device that is ready. Its snapshots go to `publisher`.
     pub(crate) fn new(
         platform: P,
-        mut control: Control<P>,
+        control: Control<P>,
         events: EventSet<P>,
-        cq: &mut Cq<P>,
         wait_mode: WaitMode,
         publisher: Option<SnapshotPublisher>,
-    ) -> Result<Self> {
-        if let WaitMode::Interrupt(moderation) = wait_mode {
-            control.modify_cq(cq, moderation).context("--moderation")?;
-        }
-        Ok(Self {
+    ) -> Self {
+        Self {
             platform,
             control,
             counts: Counts {
@@ -69,7 +61,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
             fired: Vec::new(),
             publisher,
             neighbours: None,
-        })
+        }
     }
 
     /// Has the function answer for its addresses.
@@ -184,7 +176,12 @@ impl<P: HostPlatform> ProgressLoop<P> {
             Ok(_) => {}
         }
         match failure {
-            Some(event) => bail!("{event}"),
+            Some(event) => match self.control.query_port(1).map(|port| port.state) {
+                Ok(PortState::Down) => bail!(
+                    "the port has no link: check the cable and the port at its other end ({event})"
+                ),
+                _ => bail!("{event}"),
+            },
             None => Ok(()),
         }
     }

@@ -193,7 +193,8 @@ fn function_lines(function: &FunctionView, layout: Layout, lines: &mut Vec<Strin
         }
     }
     if hidden > 0 {
-        lines.push(format!("  {hidden} idle vectors"));
+        let plural = if hidden == 1 { "" } else { "s" };
+        lines.push(format!("  {hidden} idle vector{plural}"));
     }
     lines.push(layout.line([
         "CQ",

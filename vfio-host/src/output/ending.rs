@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::cli::usage::Usage;
 use crate::commands::run::CannotExecute;
+use crate::output::json::VERSION;
 use crate::output::standard::NOBODY_READS;
 use crate::output::terminal;
 use crate::output::wrap::wrap;
@@ -50,9 +51,14 @@ fn code(error: &Error, nobody_reads: bool) -> u8 {
 
 fn line(error: &Error, code: u8, in_json: bool) -> String {
     match in_json {
-        true => json!({"error": format!("{error:#}"), "exit_code": code}).to_string(),
+        true => in_one_object(&format!("{error:#}"), code),
         false => format!("e810: {error:#}"),
     }
+}
+
+/// A failure, as the commands say it that print JSON.
+pub(crate) fn in_one_object(error: &str, code: u8) -> String {
+    json!({"version": VERSION, "report": "error", "error": error, "exit_code": code}).to_string()
 }
 
 #[cfg(test)]
@@ -84,7 +90,7 @@ mod tests {
         let parsed: serde_json::Value = serde_json::from_str(&line(&error, 1, true)).unwrap();
         assert_eq!(
             parsed,
-            json!({"error": "reading: a \"name\"", "exit_code": 1})
+            json!({"version": 1, "report": "error", "error": "reading: a \"name\"", "exit_code": 1})
         );
     }
 }

@@ -1,7 +1,10 @@
 //! Output for people and scripts: on a terminal, in a pipe, at the end.
 
+pub mod asked;
 pub mod counters;
+pub mod ended;
 pub mod ending;
+pub mod json;
 pub mod progress;
 pub mod standard;
 pub mod terminal;

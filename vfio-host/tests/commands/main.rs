@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod json;
 mod monitor;
 mod perf;
 mod ping;
@@ -14,6 +15,7 @@ mod pingpong;
 mod report;
 mod stat;
 mod trace;
+mod usage;
 
 use clap::Parser;
 use e810_host::cli::Cli;

@@ -159,10 +159,6 @@ fn sides_that_do_not_fit_say_so_in_a_line_each() {
         (["--ip=192.0.2.1", "--ip=2001:db8::1"], "addresses of IPv"),
         (["--vlan=5", "--vlan=6"], "--vlan"),
         (["--vlan=5", ""], "no --vlan"),
-        (
-            ["--transport=ud --size=1025", "--transport=ud --size=1025"],
-            "--path-mtu",
-        ),
     ] {
         for end in both(&server, "pingpong", words) {
             let line = end.failure();

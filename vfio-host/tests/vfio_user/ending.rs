@@ -68,7 +68,7 @@ fn an_interrupted_exchange_tells_what_was_verified() {
     answer.signal(libc::SIGINT);
     let answer = answer.end();
     assert_eq!(answer.status.code(), Some(130), "{answer:?}");
-    assert!(ask.end().failure().contains("gave up: interrupted"));
+    assert_eq!(ask.end().status.code(), Some(1));
     // Also while nobody has come yet.
     let (waits, _) = listener("perf", &server.paths[0], "");
     waits.signal(libc::SIGTERM);

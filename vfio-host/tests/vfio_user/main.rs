@@ -12,6 +12,7 @@
 
 mod apart;
 mod cables;
+mod cut_short;
 mod ending;
 mod faults;
 mod first_day;

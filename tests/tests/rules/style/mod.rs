@@ -10,6 +10,7 @@
 mod errata;
 mod examples;
 mod lengths;
+mod names;
 mod paths;
 mod words;
 

@@ -56,10 +56,17 @@ impl<S: Sink> Measure<'_, S> {
         // that of one thread.
         let threads =
             self.plan.test == Test::Bandwidth && processors > 1 && !self.pair.virtual_time;
-        if threads {
-            self.on_two_threads([ask, answer], &mut client, &mut server, size, context)?;
-        } else {
-            self.in_turn([ask, answer], &mut client, &mut server, size, context)?;
+        let sides = [&mut *ask, &mut *answer];
+        let done = match threads {
+            true => self.on_two_threads(sides, &mut client, &mut server, size, context),
+            false => self.in_turn(sides, &mut client, &mut server, size, context),
+        };
+        if let Err(error) = done {
+            let there = server.so_far();
+            let mut run = client.so_far();
+            run.verified += there.verified;
+            run.errors += there.errors;
+            return Err(self.cut(size, &run, error));
         }
         let there = server.finish(answer)?;
         let mut run = client.finish(ask)?;

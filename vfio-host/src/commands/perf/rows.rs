@@ -11,8 +11,10 @@ use crate::cli::PerfArgs;
 use crate::functions::workload::TransportLabel;
 use crate::handshake::Role;
 use crate::measure::perf::{self, Layout, PerfReport, Plan, Run, Table, Test, core_to_core};
+use crate::output::asked::Asked;
+use crate::output::ended::Ended;
 use crate::output::progress::Progress;
-use crate::output::terminal;
+use crate::output::{json, terminal};
 
 /// Where the outcome of each size goes.
 pub(in crate::commands) trait Sink {
@@ -30,6 +32,9 @@ pub(in crate::commands) trait Sink {
 
     /// So many messages of `size` bytes are through.
     fn at(&self, size: u32, done: u64);
+
+    /// So many interrupts came in all.
+    fn interrupts(&self, count: u64);
 }
 
 /// Nobody wants to know.
@@ -45,6 +50,8 @@ impl Sink for DiscardRows {
     }
 
     fn at(&self, _: u32, _: u64) {}
+
+    fn interrupts(&self, _: u64) {}
 }
 
 /// The file of `--plot`.
@@ -100,10 +107,24 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// All of them, if any were begun, and where text goes.
-    pub(super) fn end(self) -> (Option<PerfReport>, &'a mut dyn Write) {
+    /// Prints what is left to be printed of a run that has `ended`, and gives the report, if any
+    /// row was begun.
+    pub(super) fn end(self, ended: Ended) -> Result<Option<PerfReport>> {
         let Shown { out, report, .. } = self.shown.into_inner();
-        (report.map(|(_, report)| report), out)
+        let Some((table, mut report)) = report else {
+            return Ok(None);
+        };
+        report.ended = ended;
+        // What there is of it, also after a failure.
+        let is_shown = ended != Ended::Failed || !report.rows.is_empty();
+        match (is_shown, self.args.json) {
+            (false, _) => {}
+            (true, true) => json::write_line(out, "perf", &report)?,
+            (true, false) => table.foot(&report, out)?,
+        }
+        // Before the failure is on standard error.
+        out.flush()?;
+        Ok(Some(report))
     }
 }
 
@@ -114,6 +135,7 @@ impl Sink for Rows<'_> {
         let floor = (timed && self.plan.test == Test::Latency).then(core_to_core);
         let mut report = PerfReport::new(self.plan, transport.name, floor.flatten());
         report.wire.clone_from(&transport.wire);
+        report.asked = Asked::new(&self.args.pair, self.plan.iterations, self.plan.duration);
         let layout = Layout {
             csv: self.args.csv,
             gbits: self.args.report_gbits,
@@ -164,5 +186,11 @@ impl Sink for Rows<'_> {
             format!("size {place} of {}, {size} bytes: {done} {of}", sizes.len())
         };
         self.shown.borrow_mut().progress.at(text);
+    }
+
+    fn interrupts(&self, count: u64) {
+        if let Some((_, report)) = &mut self.shown.borrow_mut().report {
+            report.interrupts = self.args.pair.events.then_some(count);
+        }
     }
 }

@@ -7,11 +7,15 @@ use anyhow::Result;
 use e810_net::{Ns, PingFailure};
 use serde::Serialize;
 
+use crate::output::ended::Ended;
+
 /// The JSON of `e810 ping`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PingReport {
     /// How the function was reached.
     pub transport: &'static str,
+    /// How it ended; a signal is the usual end where no count was given.
+    pub ended: Ended,
     /// Who was asked.
     pub destination: IpAddr,
     /// Bytes of payload of a request.

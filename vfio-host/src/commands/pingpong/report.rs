@@ -1,9 +1,20 @@
-//! The JSON of `e810 pingpong`.
+//! What `e810 pingpong` prints, in words and as JSON.
 
+use std::io::Write;
+
+use anyhow::Result;
 use serde::Serialize;
 
+use crate::cli::{PingpongArgs, ServiceArg};
+use crate::functions::workload::TransportLabel;
 use crate::measure::latency::Summary;
-use crate::output::counters::Counters;
+use crate::measure::op::PingpongOp;
+use crate::measure::pingpong::{Outcome, Plan};
+use crate::output::asked::Asked;
+use crate::output::counters::{Counters, by_name, print_counters};
+use crate::output::ended::Ended;
+use crate::output::json;
+use crate::output::units::human_ns;
 use crate::output::wire::WireReport;
 
 /// The JSON of `e810 pingpong`.
@@ -14,13 +25,17 @@ pub struct PingpongReport {
     /// The simulated wire; absent where it is not of this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireReport>,
+    /// How it ended: where it is not `complete`, there are fewer iterations than were asked for.
+    pub ended: Ended,
+    /// What it was asked for.
+    pub asked: Asked,
     /// `rc` or `ud`.
     pub service: &'static str,
     /// `send`, `write` or `read`.
     pub op: &'static str,
     /// Bytes of payload in a message.
     pub size: u32,
-    /// Iterations; fewer than were asked for when a signal ended the run.
+    /// Iterations that were done.
     pub iterations: u64,
     /// Iterations whose every byte was as expected.
     pub verified: u64,
@@ -44,4 +59,122 @@ pub struct PingpongReport {
     /// virtual time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages_per_second: Option<f64>,
+}
+
+/// What a run came to that has `ended`.
+pub(super) fn report(
+    args: &PingpongArgs,
+    plan: &Plan,
+    transport: &TransportLabel,
+    outcome: Outcome,
+    ended: Ended,
+) -> PingpongReport {
+    let seconds = outcome.elapsed.0 as f64 / 1e9;
+    // Virtual time counts events; a rate made of it would only look like one.
+    let timed = !args.pair.virtual_time;
+    PingpongReport {
+        transport: transport.name,
+        wire: transport.wire.clone(),
+        ended,
+        asked: Asked::new(&args.pair, plan.iterations, plan.duration),
+        service: args.transport.name(),
+        op: plan.op.name(),
+        size: plan.size,
+        iterations: outcome.iterations,
+        verified: outcome.verified,
+        errors: outcome.errors,
+        messages_per_second: (timed && seconds > 0.0).then(|| outcome.messages as f64 / seconds),
+        counters: outcome.counters.iter().map(by_name).collect(),
+        lost: (args.transport == ServiceArg::Ud).then_some(outcome.lost),
+        interrupts: args.pair.events.then_some(outcome.interrupts),
+        latency_ns: timed.then(|| outcome.latencies.summary()).flatten(),
+    }
+}
+
+/// Prints it.
+///
+/// # Errors
+/// Where it goes.
+pub(super) fn print(
+    args: &PingpongArgs,
+    transport: &TransportLabel,
+    report: &PingpongReport,
+    out: &mut dyn Write,
+) -> Result<()> {
+    if args.json {
+        return json::write_line(out, "pingpong", report);
+    }
+    let time = if args.pair.virtual_time {
+        "virtual time"
+    } else {
+        "real time"
+    };
+    writeln!(
+        out,
+        "transport   {}, {time}{}",
+        transport.text, transport.details
+    )?;
+    if let Some(wire) = &report.wire {
+        writeln!(out, "wire        {wire}")?;
+    }
+    if let Some(unusual) = report.asked.unusual() {
+        writeln!(out, "options     {unusual}")?;
+    }
+    if report.ended.is_partial() {
+        let of = report.asked.iterations.map(|all| format!(" of {all}"));
+        writeln!(
+            out,
+            "ended       {}, after {}{} messages",
+            report.ended,
+            report.iterations,
+            of.unwrap_or_default()
+        )?;
+    }
+    writeln!(
+        out,
+        "verified    {} of {} × {} B {} ({} errors)",
+        report.verified, report.iterations, report.size, report.op, report.errors
+    )?;
+    if let Some(lost) = report.lost {
+        writeln!(out, "datagrams   {lost} sent again")?;
+    }
+    if let Some(interrupts) = report.interrupts {
+        writeln!(
+            out,
+            "interrupts  {interrupts}, of the functions of this process"
+        )?;
+    }
+    if let Some(latency) = report.latency_ns {
+        let what = match args.op {
+            PingpongOp::Send | PingpongOp::SendInv => "half the round trip",
+            _ => "post to completion",
+        };
+        writeln!(
+            out,
+            "latency     min {}  p50 {}  p99 {}  max {}  ({}; {what})",
+            human_ns(latency.min),
+            human_ns(latency.p50),
+            human_ns(latency.p99),
+            human_ns(latency.max),
+            transport.label
+        )?;
+    }
+    if let Some(rate) = report.messages_per_second {
+        writeln!(
+            out,
+            "rate        {rate:.*} messages/s ({})",
+            // What is rounded to 0 says nothing.
+            if rate < 10.0 { 2 } else { 0 },
+            transport.label
+        )?;
+    }
+    for (function, counters) in report.counters.iter().enumerate() {
+        let whose = match args.qp_counters {
+            true => "the queue pair of ",
+            false => "",
+        };
+        writeln!(out, "counters of {whose}function {function}")?;
+        print_counters(counters, out)?;
+    }
+    Ok(())
 }

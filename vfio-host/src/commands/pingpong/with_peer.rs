@@ -40,7 +40,7 @@ impl Messages<'_> {
         side: &mut PingpongEndpoint<P>,
         link: &mut Link,
         context: RunContext<'_>,
-    ) -> Result<Outcome> {
+    ) -> Result<()> {
         let (path, mtu, theirs) =
             peer::exchange_params(self.pair, &mut side.endpoint, link, self.terms(), &|| {
                 context.idle(self.stop)
@@ -69,59 +69,76 @@ impl Messages<'_> {
         };
         let mut progress = Progress::new();
         let (plan, shown) = (&self.plan, &mut progress);
-        let outcome = match (self.service, role) {
+        let mut outcome = Outcome::default();
+        let exchanged = match (self.service, role) {
             (ServiceArg::Rc, role) => {
                 let content = match link_program {
                     Program::E810 => remote::Content::Own,
                     Program::IbvRcPingpong => remote::Content::Echoed,
                 };
-                remote::run((role, content), side, plan, shown, &watch, &is_over)
+                let ended_by: (&dyn Fn(u64) -> bool, _) = (&is_over, &mut outcome);
+                remote::run((role, content), side, plan, shown, &watch, ended_by)
             }
             (ServiceArg::Ud, Role::Client) => {
                 let mut idle = |side: &mut PingpongEndpoint<P>| {
                     watch()?;
                     side.endpoint.sleep()
                 };
-                datagram::ask(side, plan, shown, &mut idle, self.stop)
+                let ended_by = (self.stop, &mut outcome);
+                datagram::ask(side, plan, shown, &mut idle, ended_by)
             }
             (ServiceArg::Ud, Role::Server) => {
                 let mut responder = datagram::Responder::new(plan);
-                // Its last answer may be lost: only the peer knows when all is
-                // over.
-                while !peer_watch.peer_is_through() {
-                    if responder.turn(side)? == 0 {
-                        watch()?;
-                        if let Some(posted) = last_of(&peer_watch) {
-                            responder.stop_at(posted);
-                        }
-                        side.endpoint.sleep()?;
-                    }
-                }
-                responder.outcome()
+                let answered = answer_datagrams(&mut responder, side, &peer_watch, &watch);
+                outcome = responder.outcome();
+                answered
             }
         };
         progress.clear();
-        let mut outcome = outcome?;
-        if is_asking && outcome.iterations < self.plan.iterations {
-            link.stop(vec![outcome.iterations])?;
-        }
-        link.done(Done {
-            verified: outcome.verified,
-            errors: outcome.errors,
-        })?;
-        let theirs = link.finish()?;
-        if theirs.errors > 0 {
-            bail!(
-                "the peer found {} of {} messages different from what was sent",
-                theirs.errors,
-                outcome.iterations
-            );
-        }
-        // Now nothing more comes.
-        outcome.counters = grown(&before, &self.counters([&mut *side])?);
         outcome.interrupts = side.endpoint.interrupts();
-        Ok(outcome)
+        let ended = exchanged.and_then(|()| {
+            if is_asking && outcome.iterations < self.plan.iterations {
+                link.stop(vec![outcome.iterations])?;
+            }
+            link.done(Done {
+                verified: outcome.verified,
+                errors: outcome.errors,
+            })?;
+            let theirs = link.finish()?;
+            if theirs.errors > 0 {
+                bail!(
+                    "the peer found {} of {} messages different from what was sent",
+                    theirs.errors,
+                    outcome.iterations
+                );
+            }
+            // Now nothing more comes.
+            outcome.counters = grown(&before, &self.counters([&mut *side])?);
+            Ok(())
+        });
+        self.done_with(outcome, context);
+        ended
     }
+}
+
+/// Answers datagrams until the peer is through: the last answer may be lost, so that only the peer
+/// knows when all is over.
+fn answer_datagrams<P: HostPlatform>(
+    responder: &mut datagram::Responder,
+    side: &mut PingpongEndpoint<P>,
+    peer_watch: &PeerWatch<'_>,
+    watch: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    while !peer_watch.peer_is_through() {
+        if responder.turn(side)? == 0 {
+            watch()?;
+            if let Some(posted) = last_of(peer_watch) {
+                responder.stop_at(posted);
+            }
+            side.endpoint.sleep()?;
+        }
+    }
+    responder.check_all()
 }
 
 /// Messages that the peer has posted, if there will be no more.

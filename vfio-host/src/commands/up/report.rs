@@ -45,7 +45,7 @@ pub struct LanReport {
     pub mac: String,
     /// Hardware number of its VSI.
     pub vsi: u32,
-    /// Logical number of its port.
+    /// The card's port, from 0, as the firmware counts.
     pub port: u8,
     /// Version of the package that the card works with.
     pub package: String,

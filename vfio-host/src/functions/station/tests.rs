@@ -40,7 +40,7 @@ fn up_for(sim: &Sim, function: u8, capacity: e810::hmc::Capacity) -> Up {
     let start = sim_start(&nic, &args).unwrap();
     let sizes = Sizes {
         capacity,
-        ..Sizes::usual(e810::hmc::Backing::default())
+        ..Sizes::default()
     };
     let policy = LinkPolicy::GoOn;
     let device = start.bring_up_for(nic, sizes, policy, &mut |_| {}).unwrap();

@@ -324,7 +324,14 @@ impl<'a> Client<'a> {
             let marked = latency && self.plan.op == Op::Write;
             self.verify(end, 0, number, marked.then_some(marker(number)))?;
         }
-        Ok(Run {
+        Ok(self.so_far())
+    }
+
+    /// The result of a run that failed: what is known of it, without what would have been verified
+    /// at its end.
+    #[must_use]
+    pub fn so_far(self) -> Run {
+        Run {
             histogram: self.samples.histogram(),
             latency: Spread::of(self.samples),
             elapsed: self.begun.map_or(Ns(0), |begun| self.ended - begun),
@@ -333,7 +340,7 @@ impl<'a> Client<'a> {
             best_part: self.pace.best(),
             verified: self.verified,
             errors: self.errors,
-        })
+        }
     }
 }
 

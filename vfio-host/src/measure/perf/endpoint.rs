@@ -4,8 +4,8 @@ use std::array::from_fn;
 
 use anyhow::{Context, Result, bail};
 use e810::{
-    AccessFlags, Control, Data, EventSet, Op as Request, QpCaps, QpType, RecvWr, Remote, SendFlags,
-    SendWr, Sge, Wc, WcOpcode,
+    AccessFlags, Control, Data, EventSet, Op as Request, QpType, RecvWr, Remote, SendFlags, SendWr,
+    Sge, Wc, WcOpcode,
 };
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::SharedBytes;
@@ -70,17 +70,10 @@ impl<P: HostPlatform> PerfEndpoint<P> {
             // First what is sent, then where it arrives.
             bytes: stride * places * 2,
             access: AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ,
-            // Sends and receives of each, and one over, as a ring is never full.
-            cqes: u32::try_from(plan.qps)? * plan.depth * 2 + 1,
+            cqes: plan.cqes(),
             qps: plan.qps,
             qp_type: QpType::Rc,
-            caps: QpCaps {
-                max_send_wr: plan.depth,
-                max_recv_wr: plan.depth,
-                max_send_sge: 1,
-                max_recv_sge: 1,
-                max_inline: plan.inline,
-            },
+            caps: plan.caps(),
             fast_register: false,
             counters: false,
             tuning: plan.tuning,

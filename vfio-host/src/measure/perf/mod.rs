@@ -12,10 +12,13 @@ mod server;
 mod spread;
 mod table;
 
-use e810::Tuning;
+use anyhow::Result;
+use e810::{QpCaps, Tuning, cq_dma_bytes};
 use e810_hal::Ns;
 use serde::Serialize;
 
+use crate::cli::usage::refuse;
+use crate::functions::start::Sizes;
 use crate::measure::latency::Bucket;
 use crate::measure::op::Op;
 use crate::measure::wait_mode::WaitMode;
@@ -27,6 +30,13 @@ pub use plot::svg;
 pub use server::Server;
 pub use spread::Spread;
 pub use table::{Layout, PerfReport, Row, Table, histogram};
+
+/// Queue pairs of a run, at most.
+pub const MAX_QPS: u32 = 256;
+/// Messages outstanding on a queue pair, at most.
+pub const MAX_DEPTH: u32 = 4096;
+/// Messages outstanding on a queue pair, where nothing else is asked for.
+pub const DEPTH: u32 = 128;
 
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +95,56 @@ impl Plan {
     #[must_use]
     pub fn largest(&self) -> u32 {
         self.sizes.iter().copied().max().unwrap_or(1)
+    }
+
+    /// Completions that a side has room for: sends and receives of each queue pair, and one over,
+    /// as a ring is never full.
+    #[must_use]
+    pub const fn cqes(&self) -> u32 {
+        (self.qps as u32)
+            .saturating_mul(self.depth)
+            .saturating_mul(2)
+            .saturating_add(1)
+    }
+
+    /// Capacities of each queue pair.
+    #[must_use]
+    pub const fn caps(&self) -> QpCaps {
+        QpCaps {
+            max_send_wr: self.depth,
+            max_recv_wr: self.depth,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline: self.inline,
+        }
+    }
+
+    /// Objects that a function is brought up for.
+    #[must_use]
+    pub fn objects(&self) -> Sizes {
+        Sizes::of_queue_pairs(self.qps as u32, self.caps())
+    }
+
+    /// Fails where no card has such queues.
+    ///
+    /// # Errors
+    /// [`Usage`](crate::cli::usage::Usage).
+    pub fn check_queues(&self) -> Result<()> {
+        let Self {
+            qps, depth, inline, ..
+        } = self;
+        if cq_dma_bytes(self.cqes()).is_none() {
+            refuse!(
+                "--qps {qps} --depth {depth}: one completion queue has not room for all their {} completions; give a smaller --qps or --depth",
+                self.cqes()
+            );
+        }
+        if self.caps().tracker_words().is_none() {
+            refuse!(
+                "--depth {depth} --inline {inline}: no queue of the card is as long; give a smaller --depth or --inline"
+            );
+        }
+        Ok(())
     }
 
     /// Places for messages on each side, each for the largest.

@@ -203,12 +203,22 @@ impl<'a> Server<'a> {
             self.verify(end, 0, 0, marked)?;
         }
         Ok(Run {
-            elapsed: Ns(0),
-            messages: self.received.iter().sum(),
             iterations: self.goals.iter().sum::<u64>() / plan.qps.max(1) as u64,
+            ..self.so_far()
+        })
+    }
+
+    /// As [`Client::so_far`](super::Client::so_far).
+    #[must_use]
+    pub fn so_far(self) -> Run {
+        let messages = self.received.iter().sum();
+        Run {
+            elapsed: Ns(0),
+            messages,
+            iterations: messages / self.plan.qps.max(1) as u64,
             verified: self.verified,
             errors: self.errors,
             ..Run::default()
-        })
+        }
     }
 }

@@ -7,6 +7,8 @@ use serde::Serialize;
 
 use super::{Bandwidth, CoreToCore, Plan, Run, Spread, Test};
 use crate::measure::latency::Bucket;
+use crate::output::asked::Asked;
+use crate::output::ended::Ended;
 use crate::output::wire::WireReport;
 
 /// A line of the table.
@@ -39,6 +41,11 @@ pub struct PerfReport {
     /// The simulated wire; absent where it is not of this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireReport>,
+    /// How it ended: where it is not `complete`, the last row may be of fewer messages, and rows
+    /// may be missing.
+    pub ended: Ended,
+    /// What it was asked for.
+    pub asked: Asked,
     /// `send`, `write` or `read`.
     pub op: &'static str,
     /// `lat` or `bw`.
@@ -57,6 +64,9 @@ pub struct PerfReport {
     /// nanoseconds; for `lat`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core_to_core_ns: Option<CoreToCore>,
+    /// Interrupts of the functions of this process; absent where they are not waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupts: Option<u64>,
     /// A line for each size.
     pub rows: Vec<Row>,
 }
@@ -68,6 +78,9 @@ impl PerfReport {
         Self {
             transport,
             wire: None,
+            ended: Ended::Complete,
+            asked: Asked::default(),
+            interrupts: None,
             op: plan.op.name(),
             test: plan.test.name(),
             qps: plan.qps,
@@ -260,6 +273,9 @@ impl Table {
                 "{:<4} {:<6} {} queue pair(s), depth {}, inline {}, post list {} ({label})",
                 report.op, report.test, report.qps, report.depth, report.inline, report.post_list
             )?;
+            if let Some(unusual) = report.asked.unusual() {
+                writeln!(out, "options     {unusual}")?;
+            }
             if let Some(floor) = report.core_to_core_ns {
                 writeln!(
                     out,
@@ -282,6 +298,26 @@ impl Table {
     /// Where it goes.
     pub fn row(&self, row: &Row, out: &mut dyn Write) -> Result<()> {
         self.line(&self.values(row), out)
+    }
+
+    /// Prints what stands below the rows.
+    ///
+    /// # Errors
+    /// Where it goes.
+    pub fn foot(&self, report: &PerfReport, out: &mut dyn Write) -> Result<()> {
+        if self.layout.csv {
+            return Ok(());
+        }
+        if let Some(interrupts) = report.interrupts {
+            writeln!(
+                out,
+                "interrupts  {interrupts}, of the functions of this process"
+            )?;
+        }
+        if report.ended.is_partial() {
+            writeln!(out, "ended       {}: not all was measured", report.ended)?;
+        }
+        Ok(())
     }
 
     /// Whether the full names do not fit the line.

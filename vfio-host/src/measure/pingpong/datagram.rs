@@ -100,7 +100,8 @@ impl Check {
     }
 }
 
-/// Runs the initiator; `idle` runs or watches the responder.
+/// Runs the initiator; `idle` runs or watches the responder. `outcome` has what was done, also
+/// after an error.
 ///
 /// # Errors
 /// A completion that failed, an asynchronous error, a message that has no answer
@@ -111,9 +112,8 @@ pub fn ask<P: HostPlatform>(
     plan: &Plan,
     progress: &mut Progress,
     idle: Idle<'_, P>,
-    stop: &Stop,
-) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
+    (stop, outcome): (&Stop, &mut Outcome),
+) -> Result<()> {
     let mut check = Check::new(plan);
     let mut wcs = [Wc::default(); 8];
     let start = side.endpoint.now();
@@ -123,6 +123,7 @@ pub fn ask<P: HostPlatform>(
         }
         check.fill(side, number, Direction::Request)?;
         let posted = side.endpoint.now();
+        outcome.elapsed = posted - start;
         let (mut sent, mut tries) = (posted, 1u64);
         check.send(side, number)?;
         let mut answer = None;
@@ -164,7 +165,7 @@ pub fn ask<P: HostPlatform>(
         plan.show(progress, number + 1);
     }
     outcome.elapsed = side.endpoint.now() - start;
-    Ok(outcome)
+    Ok(())
 }
 
 /// The side that answers, a turn at a time.
@@ -232,15 +233,23 @@ impl Responder {
         plan.iterations = plan.iterations.min(messages);
     }
 
-    /// What it saw: `lost` are the messages that came again.
+    /// Fails where messages never came.
     ///
     /// # Errors
-    /// Messages that never came.
-    pub fn outcome(mut self) -> Result<Outcome> {
-        self.outcome.iterations = self.next;
+    /// How many.
+    pub fn check_all(&self) -> Result<()> {
         let missing = self.check.plan.iterations.checked_sub(self.next);
         let missing = missing.context("more messages than there are")?;
         ensure!(missing == 0, "{missing} messages have not arrived");
-        Ok(self.outcome)
+        Ok(())
+    }
+
+    /// What it saw: `lost` are the messages that came again.
+    #[must_use]
+    pub fn outcome(self) -> Outcome {
+        Outcome {
+            iterations: self.next,
+            ..self.outcome
+        }
     }
 }

@@ -12,6 +12,7 @@ use e810_hal::SharedBytes;
 
 use super::MESSAGE_LIMIT;
 use super::invalidated_key::{InvalidatedKey, KEY_BYTES};
+use crate::functions::lifecycle::after_failure;
 use crate::measure::endpoint::{Endpoint, EndpointPlan, RemoteQp, succeeded};
 use crate::measure::op::PingpongOp;
 use crate::measure::wait_mode::WaitMode;
@@ -118,13 +119,18 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
             target: None,
             invalidated_key: None,
         };
-        if invalidate {
-            let memory = side.outgoing()?;
-            let invalidated_key = InvalidatedKey::new(&mut side.endpoint, memory)?;
-            side.endpoint.offer_key(invalidated_key.key());
-            side.invalidated_key = Some(invalidated_key);
+        if invalidate && let Err(error) = side.make_key() {
+            return Err(after_failure(error, side.close()));
         }
         Ok(side)
+    }
+
+    fn make_key(&mut self) -> Result<()> {
+        let memory = self.outgoing()?;
+        let invalidated_key = InvalidatedKey::new(&mut self.endpoint, memory)?;
+        self.endpoint.offer_key(invalidated_key.key());
+        self.invalidated_key = Some(invalidated_key);
+        Ok(())
     }
 
     /// Takes the QP to RTS, towards the peer.

@@ -75,7 +75,7 @@ pub struct Outcome {
     pub counters: Vec<Stats>,
     /// Interrupts taken, where they were waited for.
     pub interrupts: u64,
-    /// Time of the exchange alone.
+    /// Time of the exchange alone; of one that failed, until the message before.
     pub elapsed: Ns,
 }
 
@@ -93,24 +93,23 @@ pub(crate) const UNREACHED: &str = "check that packets reach the peer, which `e8
 /// exchange, with both sides in order.
 pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
 
-/// Runs `plan` between two sides with a reliable connection.
+/// Runs `plan` between two sides with a reliable connection. `outcome` has what was done, also
+/// after an error.
 ///
 /// # Errors
 /// A completion that failed, an asynchronous error, or a message that did not
 /// arrive, or what `watch` said; differences in payload are counted, not
 /// returned.
 pub fn run<P: HostPlatform>(
-    ask: &mut PingpongEndpoint<P>,
-    answer: &mut PingpongEndpoint<P>,
+    [ask, answer]: [&mut PingpongEndpoint<P>; 2],
     plan: &Plan,
     progress: &mut Progress,
     watch: Watch<'_>,
-    stop: &Stop,
-) -> Result<Outcome> {
+    (stop, outcome): (&Stop, &mut Outcome),
+) -> Result<()> {
     let size = plan.size as usize;
     let (mut expected, mut got) = (vec![0u8; size], vec![0u8; size]);
     let mut scratch = vec![0u8; size];
-    let mut outcome = Outcome::default();
     if matches!(plan.op, PingpongOp::Send | PingpongOp::SendInv) {
         for side in [&mut *ask, &mut *answer] {
             side.post_receives()?;
@@ -145,6 +144,7 @@ pub fn run<P: HostPlatform>(
                 payload::fill(&mut scratch, plan.seed, number, Direction::Response);
                 answer.outgoing()?.write(0, &scratch)?;
                 let posted = ask.endpoint.now();
+                outcome.elapsed = posted - start;
                 ask.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ASKED)?;
                 let there = check(answer, Direction::Request)?;
@@ -167,6 +167,7 @@ pub fn run<P: HostPlatform>(
             PingpongOp::Write => {
                 ask.outgoing()?.write(0, &scratch)?;
                 let posted = ask.endpoint.now();
+                outcome.elapsed = posted - start;
                 ask.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ASK_SENT)?;
                 outcome.latencies.add((ask.endpoint.now() - posted).0);
@@ -181,6 +182,7 @@ pub fn run<P: HostPlatform>(
             PingpongOp::Read => {
                 answer.outgoing()?.write(0, &scratch)?;
                 let posted = ask.endpoint.now();
+                outcome.elapsed = posted - start;
                 ask.post(plan.op, number)?;
                 exchange([ask, answer], watch, Want::ASK_SENT)?;
                 outcome.latencies.add((ask.endpoint.now() - posted).0);
@@ -197,7 +199,7 @@ pub fn run<P: HostPlatform>(
         plan.show(progress, number + 1);
     }
     outcome.elapsed = ask.endpoint.now() - start;
-    Ok(outcome)
+    Ok(())
 }
 
 /// Completions still wanted.

@@ -8,6 +8,7 @@
 use anyhow::{Result, bail, ensure};
 use e810::Wc;
 use e810_backends::interrupts::HostPlatform;
+use e810_hal::Ns;
 
 use super::{MESSAGE_LIMIT, Outcome, PingpongEndpoint, Plan, UNREACHED, Watch};
 use crate::handshake::Role;
@@ -41,7 +42,8 @@ struct RemotePingpong<'a, P: HostPlatform> {
     received: u32,
     expected: Vec<u8>,
     got: Vec<u8>,
-    outcome: Outcome,
+    start: Ns,
+    outcome: &'a mut Outcome,
 }
 
 impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
@@ -50,12 +52,14 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
         plan: &'a Plan,
         content: Content,
         watch: Watch<'a>,
+        outcome: &'a mut Outcome,
     ) -> Self {
         if plan.op == PingpongOp::Read {
             side.expect(0);
         }
         let scratch = vec![0; plan.size as usize];
         Self {
+            start: side.endpoint.now(),
             side,
             plan,
             content,
@@ -64,7 +68,7 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
             received: 0,
             expected: scratch.clone(),
             got: scratch,
-            outcome: Outcome::default(),
+            outcome,
         }
     }
 
@@ -78,6 +82,7 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
     fn until_or(&mut self, sent: u32, received: u32, is_over: &dyn Fn() -> bool) -> Result<bool> {
         (self.watch)()?;
         let start = self.side.endpoint.now();
+        self.outcome.elapsed = start - self.start;
         let mut wcs = [Wc::default(); 8];
         while self.sent < sent || self.received < received {
             let polled = self.side.endpoint.poll(&mut wcs)?;
@@ -259,7 +264,8 @@ pub fn prepare<P: HostPlatform>(side: &mut PingpongEndpoint<P>) -> Result<()> {
 
 /// Runs the side that asks, or the one that answers. `is_over` is asked before
 /// each message on the side that asks, and while one is waited for on the other:
-/// whether message `number` does not come any more.
+/// whether message `number` does not come any more. `outcome` has what was done, also after an
+/// error.
 ///
 /// # Errors
 /// As [`run`](super::run).
@@ -269,10 +275,10 @@ pub fn run<P: HostPlatform>(
     plan: &Plan,
     progress: &mut Progress,
     watch: Watch<'_>,
-    is_over: &dyn Fn(u64) -> bool,
-) -> Result<Outcome> {
-    let mut pingpong = RemotePingpong::new(side, plan, content, watch);
-    let start = pingpong.side.endpoint.now();
+    (is_over, outcome): (&dyn Fn(u64) -> bool, &mut Outcome),
+) -> Result<()> {
+    let mut pingpong = RemotePingpong::new(side, plan, content, watch, outcome);
+    let start = pingpong.start;
     for number in 0..plan.iterations {
         match role {
             Role::Client => {
@@ -290,9 +296,6 @@ pub fn run<P: HostPlatform>(
         pingpong.outcome.iterations += 1;
         plan.show(progress, number + 1);
     }
-    let elapsed = pingpong.side.endpoint.now() - start;
-    Ok(Outcome {
-        elapsed,
-        ..pingpong.outcome
-    })
+    pingpong.outcome.elapsed = pingpong.side.endpoint.now() - start;
+    Ok(())
 }

@@ -1,0 +1,157 @@
+//! Runs that end before they are through: what was measured until then is printed, and said to be
+//! a part.
+
+use std::io::{BufRead, BufReader};
+
+use serde_json::Value;
+
+use super::apart::both_running;
+use super::processes::{E810, End, ServerProcess, alone, until};
+
+/// What a side that was cut short printed, and its exit code.
+fn partial(end: &End, ended: &str) -> (Value, Option<i32>) {
+    let report: Value = serde_json::from_str(&end.out).unwrap_or_else(|_| panic!("{end:?}"));
+    assert_eq!(report["ended"], ended, "{end:?}");
+    assert_eq!(
+        (&report["version"], &report["asked"]["iterations"]),
+        (&1.into(), &10_000_000.into())
+    );
+    (report, end.status.code())
+}
+
+/// Waits until messages go to and fro on a server that nobody has used before.
+fn traffic(server: &ServerProcess) {
+    until("traffic", || (frames(server) > 200).then_some(()));
+}
+
+fn frames(server: &ServerProcess) -> u64 {
+    server.report()["functions"][0]["frames_sent"]
+        .as_u64()
+        .unwrap_or(0)
+}
+
+#[test]
+fn both_sides_keep_their_results_when_the_one_that_listens_is_interrupted() {
+    let _alone = alone();
+    for (command, words, messages) in [
+        ("pingpong", "--iters=10000000", "/verified"),
+        ("pingpong", "--iters=10000000 --transport=ud", "/verified"),
+        ("perf", "--iters=10000000", "/rows/0/iterations"),
+        ("perf", "--iters=10000000 --test=bw", "/rows/0/iterations"),
+    ] {
+        let server = ServerProcess::start();
+        let [answer, ask] = both_running(&server, command, words);
+        traffic(&server);
+        answer.signal(libc::SIGINT);
+        let [answer, ask] = [answer, ask].map(E810::end);
+        for (end, ended, code) in [(&answer, "interrupted", 130), (&ask, "failed", 1)] {
+            let (report, exit) = partial(end, ended);
+            assert_eq!(exit, Some(code), "{command} {words}: {end:?}");
+            let done = report.pointer(messages).and_then(Value::as_u64);
+            assert!(
+                done.is_some_and(|done| done > 0),
+                "{command} {words}: {end:?}"
+            );
+        }
+        assert_eq!(answer.err, "");
+        let said = ask.err.trim_end();
+        let said: Value = serde_json::from_str(said).unwrap_or_else(|_| panic!("{said}"));
+        let said = said["error"].as_str().unwrap();
+        assert!(said.ends_with("gave up: interrupted by signal 2"), "{said}");
+        let (end, report) = server.stop(libc::SIGTERM);
+        assert!(end.status.success(), "{end:?}");
+        assert_eq!(report["findings_in_all"], 0);
+    }
+}
+
+#[test]
+fn what_was_verified_before_a_failure_is_printed() {
+    let _alone = alone();
+    for (command, words) in [
+        ("pingpong", "--iters=10000000"),
+        ("perf", "--iters=10000000"),
+    ] {
+        let server = ServerProcess::start();
+        let [answer, ask] = both_running(&server, command, words);
+        traffic(&server);
+        // Killed: it says nothing.
+        answer.signal(libc::SIGKILL);
+        drop(answer);
+        let ask = ask.end();
+        let (_, code) = partial(&ask, "failed");
+        assert_eq!(code, Some(1), "{ask:?}");
+        assert!(ask.err.contains("\"exit_code\":1"), "{ask:?}");
+    }
+}
+
+#[test]
+fn a_part_is_said_to_be_one_in_text_too() {
+    let _alone = alone();
+    for (words, part) in [
+        (
+            ["pingpong", "--iters=10000000"],
+            "ended       interrupted, after ",
+        ),
+        (
+            ["perf", "--iters=10000000"],
+            "ended       interrupted: not all was measured",
+        ),
+    ] {
+        let folder = super::processes::folder();
+        let socket = folder.as_path().join("m");
+        let monitor = format!("--monitor={}", socket.display());
+        let e810 = E810::start(&[words[0], words[1], &monitor]);
+        let at = socket.display().to_string();
+        // Messages are under way.
+        until("a view", || {
+            let end =
+                E810::start(&["monitor", "--at", &at, "--once", "--interval=10", "--json"]).end();
+            let view: Value = serde_json::from_str(&end.out).ok()?;
+            let name = view.pointer("/functions/1/cqs/0/completions")?;
+            (name.as_u64()? > 0).then_some(())
+        });
+        e810.signal(libc::SIGTERM);
+        let end = e810.end();
+        assert_eq!(
+            (end.status.code(), end.err.as_str()),
+            (Some(143), ""),
+            "{end:?}"
+        );
+        assert!(end.out.contains(part), "{end:?}");
+    }
+}
+
+/// Too many retries are the symptom.
+#[test]
+fn a_link_that_is_gone_is_named_as_the_cause() {
+    let _alone = alone();
+    let server = ServerProcess::start();
+    let sides = both_running(&server, "pingpong", "--iters=10000000");
+    traffic(&server);
+    server.e810.signal(libc::SIGUSR2);
+    let ends = sides.map(E810::end);
+    let is_named = |end: &End| end.err.contains("the port has no link: check the cable");
+    assert!(
+        ends.iter().all(|end| end.status.code() == Some(1)),
+        "{ends:?}"
+    );
+    assert!(ends.iter().any(is_named), "{ends:?}");
+}
+
+#[test]
+fn wires_of_different_names_are_named_before_anything_is_sent() {
+    let _alone = alone();
+    let at_wire = |wire: &str| format!("--device=sim:wire={wire}");
+    let [one, other] = [super::segment::name(), super::segment::name()];
+    let mut answer = E810::start(&["pingpong", &at_wire(&one), "--listen=127.0.0.1:0"]);
+    let mut lines = BufReader::new(answer.0.stderr.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    answer.0.stderr = Some(lines.into_inner());
+    let at = line.trim_end().strip_prefix("listening on ").unwrap();
+    let ask = E810::start(&["pingpong", &at_wire(&other), &format!("--connect={at}")]);
+    for end in [ask.end(), answer.end()] {
+        let said = end.failure();
+        assert!(said.contains(&one) && said.contains(&other), "{said}");
+    }
+}
