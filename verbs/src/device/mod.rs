@@ -17,6 +17,7 @@ use crate::control::in_process::{self, Opening};
 use crate::control::over_channel::{CONTROL, over_channel};
 use crate::errno;
 use crate::panics::catch_panics;
+use crate::sysfs;
 
 mod choice;
 pub(crate) mod complain;
@@ -58,6 +59,7 @@ unsafe impl Sync for ListedDevice {}
 impl ListedDevice {
     fn new(number: usize, process: u32, opening: Opening) -> Self {
         let name = format!("e810_{number}");
+        let sysfs = sysfs::root().to_string_lossy();
         Self {
             listed: Device {
                 ops: [0; 2],
@@ -65,8 +67,8 @@ impl ListedDevice {
                 transport_type: TRANSPORT_IB,
                 name: chars(&name),
                 dev_name: chars(&format!("uverbs{number}")),
-                dev_path: chars(&format!("/sys/class/infiniband_verbs/uverbs{number}")),
-                ibdev_path: chars(&format!("/sys/class/infiniband/{name}")),
+                dev_path: chars(&format!("{sysfs}/class/infiniband_verbs/uverbs{number}")),
+                ibdev_path: chars(&format!("{sysfs}/class/infiniband/{name}")),
             },
             zeroes: [0; 16],
             number,
