@@ -1,5 +1,5 @@
-//! Devices with IP addresses, as `SPEC@IP,IP`, or with those of an interface, as `SPEC@tap=NAME`, and
-//! with the MTU of their network, as `SPEC@mtu=9000`.
+//! Devices with IP addresses, as `SPEC@IP,IP`, or with those of an interface, as `SPEC@tap=NAME`,
+//! and with the MTU of their network, as `SPEC@mtu=9000`.
 
 use std::fmt;
 use std::net::IpAddr;
