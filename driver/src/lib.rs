@@ -99,7 +99,7 @@ mod stats;
 pub mod tuning;
 mod unsupported;
 
-pub use addr::{Gid, GidEntry, MacAddr, Mtu, Path, Vlan, v4};
+pub use addr::{Gid, GidEntry, MacAddr, Mtu, Path, Vlan, link_local, v4};
 pub use ah::Ah;
 pub use attr::{QpAttr, QpCaps, QpInit, Qpn};
 pub use bring_up::{

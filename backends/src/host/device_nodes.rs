@@ -1,8 +1,9 @@
-//! `/dev/infiniband` with device nodes of this process alone.
+//! `/dev/infiniband` and `/sys/class/infiniband` of this process alone.
 //!
 //! Programs that look whether `/dev/infiniband/uverbsN` is a character device before they ask the
-//! library (UCX) find one: a link to `/dev/null`. It is in a mount namespace of the process and of
-//! those that it starts; nobody else sees it.
+//! library (UCX) find one: a link to `/dev/null`. Those that read `/sys/class/infiniband`
+//! themselves find what a folder has there. Both are in a mount namespace of the process and of
+//! those that it starts; nobody else sees them.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -17,20 +18,47 @@ use anyhow::{Context as _, Result};
 use super::user_folder::user_folder;
 
 const DEV: &str = "/dev";
+const CLASS: &str = "/sys/class";
 const FOLDER: &str = "infiniband";
+/// Classes of RDMA devices.
+const CLASSES: [&str; 2] = [FOLDER, "infiniband_verbs"];
 
 /// Gives the process a mount namespace whose `/dev` is as before but for `infiniband`, which has
-/// links `uverbs0` and so on to `/dev/null`, `count` of them. For root, or where users may make
-/// user namespaces.
+/// links `uverbs0` and so on to `/dev/null`, `count` of them, and whose `/sys/class` is as before
+/// but for the classes of RDMA devices, which are those in `sysfs`. For root, or where users may
+/// make user namespaces.
 ///
 /// The process may have no other thread.
 ///
 /// # Errors
-/// Which step failed; the process's `/dev` is as it was then.
-pub fn add(count: usize) -> Result<()> {
+/// Which step failed.
+pub fn add(count: usize, sysfs: &Path) -> Result<()> {
     leave_namespace().context("a mount namespace of its own: be root, or allow user namespaces")?;
     mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE).context("/")?;
-    let staged = user_folder()?.join("dev");
+    replace(DEV, &[FOLDER], |staged| {
+        let folder = staged.join(FOLDER);
+        fs::create_dir(&folder)?;
+        (0..count)
+            .try_for_each(|number| symlink("/dev/null", folder.join(format!("uverbs{number}"))))
+    })?;
+    // A container may have none.
+    if !Path::new(CLASS).is_dir() {
+        return Ok(());
+    }
+    replace(CLASS, &CLASSES, |staged| {
+        CLASSES
+            .iter()
+            .try_for_each(|class| copy(&sysfs.join("class").join(class), &staged.join(class)))
+    })
+}
+
+/// Puts a copy in the place of `folder`, in which `others` are left out, and what `fill` makes is.
+fn replace(
+    folder: &str,
+    others: &[&str],
+    fill: impl FnOnce(&Path) -> io::Result<()>,
+) -> Result<()> {
+    let staged = user_folder()?.join("staged");
     fs::create_dir_all(&staged).with_context(|| staged.display().to_string())?;
     mount(
         Some(Path::new("tmpfs")),
@@ -39,19 +67,15 @@ pub fn add(count: usize) -> Result<()> {
         libc::MS_NOSUID,
     )
     .context("tmpfs")?;
-    for entry in fs::read_dir(DEV)? {
+    for entry in fs::read_dir(folder).context(folder.to_owned())? {
         let entry = entry?;
-        if entry.file_name() != FOLDER {
+        if !others.iter().any(|other| entry.file_name() == *other) {
             copy(&entry.path(), &staged.join(entry.file_name()))
                 .with_context(|| entry.path().display().to_string())?;
         }
     }
-    let folder = staged.join(FOLDER);
-    fs::create_dir(&folder)?;
-    for number in 0..count {
-        symlink("/dev/null", folder.join(format!("uverbs{number}")))?;
-    }
-    mount(Some(&staged), Path::new(DEV), None, libc::MS_MOVE).context(DEV)
+    fill(&staged).context(folder.to_owned())?;
+    mount(Some(&staged), Path::new(folder), None, libc::MS_MOVE).context(folder.to_owned())
 }
 
 /// A mount namespace. Without root it is inside a user namespace, in which users and groups have

@@ -9,7 +9,7 @@ use super::ring::Memory;
 use super::stag_wqe::Allowed;
 use super::word::{bit, bits, bits8, bits16, bits32, mask};
 use crate::rc::{BadMtu, ConfigError, PathMtu, QpConfig, RNR_TIMER_CODE, retransmit_ns};
-use crate::variation::{AckCredits, SendCredits};
+use crate::variation::{AckCredits, ReadSink, SendCredits};
 use crate::wire::{Addresses, Path};
 
 /// AETH credit code "not limited".
@@ -194,6 +194,7 @@ impl Qp {
                 .ack_timeout
                 .map_or(retransmit_ns(bits8(self.word(128), 63, 57)), |time| time.0),
             credits: wire.ack_credits.unwrap_or(credits) & 0x1F,
+            blames_read: choices.variation.read_sink == ReadSink::Request,
             obeys_credits: choices.variation.send_credits == SendCredits::Obeyed,
             rnr_timer: wire.rnr_timer.unwrap_or(RNR_TIMER_CODE) & 0x1F,
             read_ok: bit(self.word(160), 21),

@@ -90,6 +90,8 @@ pub struct QpConfig {
     pub credits: u8,
     /// Credits of the peer limit the sends that are on the way \[inf\].
     pub obeys_credits: bool,
+    /// A READ into memory that may not be written is blamed for that, not the response.
+    pub blames_read: bool,
     /// RNR timer code that the responder asks for, 5 bits.
     pub rnr_timer: u8,
     /// RDOK: accept inbound reads.

@@ -169,8 +169,12 @@ fn read_response<H: Host + ?Sized>(
             index,
         ));
     }
+    let source = match config.blames_read {
+        true => AeSource::SendQueue,
+        false => AeSource::InboundData,
+    };
     scatter(config, sink, offset, packet.payload, host)
-        .map_err(|fault| Stop::fault(fault, AeSource::InboundData, index))?;
+        .map_err(|fault| Stop::fault(fault, source, index))?;
     requester.una_psn = psn::add(psn, 1);
     // A read that was answered after going back and before it was asked for again is not counted,
     // and neither is any read behind it: the count is 0 then.

@@ -14,6 +14,7 @@ mod events;
 mod firmware;
 mod multicast;
 mod qp_errors;
+mod reads;
 mod table;
 mod wire;
 
@@ -25,6 +26,7 @@ pub use firmware::{
 };
 pub use multicast::GroupQueueSet;
 pub use qp_errors::{ErrorRefused, NothingToFlush};
+pub use reads::ReadSink;
 pub use table::{Choice, NoSuchChoice};
 pub use wire::{AckCredits, SendCredits};
 
@@ -51,6 +53,9 @@ variations! {
     ack_credits: AckCredits [OfContext, Unlimited];
     /// Whether the peer's credits hold sends back.
     send_credits: SendCredits [Obeyed, Ignored];
+
+    /// What an event blames for a READ into memory that it may not write.
+    read_sink: ReadSink [Response, Request];
 
     // Firmware.
 

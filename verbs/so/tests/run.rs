@@ -154,8 +154,16 @@ fn each_process_gets_a_function_and_its_end_frees_it() {
     let third = folder.output(&list);
     assert_eq!(devices(&third.lines[0]), [FIRST]);
     second.kill();
-    // Libraries and locks are there once, however many runs there were.
-    assert_eq!(fs::read_dir(folder.0.join("e810")).unwrap().count(), 2);
+    // Libraries and locks are there once, however many runs there were; files for programs as often
+    // as processes have ended since the last run, and its own.
+    let all = fs::read_dir(folder.0.join("e810")).unwrap();
+    let names = all.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let (of_runs, others): (Vec<_>, Vec<_>) = names.partition(|name| name.starts_with("sys-"));
+    assert_eq!(
+        (of_runs.len(), others.len()),
+        (2, 2),
+        "{of_runs:?} {others:?}"
+    );
 }
 
 #[test]
@@ -236,6 +244,42 @@ fn variables_for_a_shell() {
     );
     let shell = Said::of(Command::new("sh").arg("-c").arg(script));
     assert_eq!(devices(&shell.lines[0]), [FIRST]);
+}
+
+/// The library names the folder to programs that ask it, and has the entries of the device that the
+/// process gets; with `--dev-infiniband` they are where the kernel would have them.
+#[test]
+fn a_program_finds_its_device_in_sysfs() {
+    let folder = Folder::new("sysfs");
+    let port = "class/infiniband/e810_0/ports/1";
+    let gid = "0000:0000:0000:0000:0000:ffff:0a08:0101";
+    let read = |root: &str| format!("cat {root}/{port}/gids/1 {root}/{port}/gid_attrs/types/1");
+    let one = "run -q --device sim:wire=lab,mac=02:00:00:00:01:00@10.8.1.1";
+    let mut command = folder.e810(&format!("{one} -- sh -c"));
+    command.env_remove("SYSFS_PATH");
+    let said = Said::of(command.arg(read("$SYSFS_PATH")));
+    assert_eq!(said.lines, [gid, "RoCE v2"], "{:?}", said.complaints);
+
+    // A folder that the user has named stays; that of the process before is gone by then.
+    let mut command = folder.e810(&format!("{one} -- sh -c"));
+    command.env("SYSFS_PATH", "/elsewhere");
+    let said = Said::of(command.arg("echo $SYSFS_PATH; ls -d $XDG_RUNTIME_DIR/e810/sys-* | wc -l"));
+    assert_eq!(said.lines, ["/elsewhere", "1"], "{:?}", said.complaints);
+
+    let mut command = folder.e810(&format!("{one} --dev-infiniband -- sh -c"));
+    let said = Said::of(command.arg(format!(
+        "{}; readlink /dev/infiniband/uverbs0; ls -d /sys/class/net",
+        read("/sys")
+    )));
+    match &said.complaints[..] {
+        [] => assert_eq!(said.lines, [gid, "RoCE v2", "/dev/null", "/sys/class/net"]),
+        // Where namespaces are forbidden.
+        [line] => assert!(
+            line.contains("--dev-infiniband: a mount namespace of its own: be root"),
+            "{line}"
+        ),
+        lines => panic!("{lines:?}"),
+    }
 }
 
 #[test]

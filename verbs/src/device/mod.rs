@@ -19,6 +19,7 @@ use crate::errno;
 use crate::fork::Process;
 use crate::panics::catch_panics;
 use crate::rings::DataPathOps;
+use crate::sysfs;
 
 mod choice;
 pub(crate) mod complain;
@@ -69,6 +70,7 @@ unsafe impl Sync for ListedDevice {}
 impl ListedDevice {
     fn new(number: usize, opening: Opening) -> Self {
         let name = name_of(number);
+        let sysfs = sysfs::root().to_string_lossy();
         Self {
             listed: Device {
                 ops: [0; 2],
@@ -76,8 +78,8 @@ impl ListedDevice {
                 transport_type: TRANSPORT_IB,
                 name: chars(&name),
                 dev_name: chars(&format!("uverbs{number}")),
-                dev_path: chars(&format!("/sys/class/infiniband_verbs/uverbs{number}")),
-                ibdev_path: chars(&format!("/sys/class/infiniband/{name}")),
+                dev_path: chars(&format!("{sysfs}/class/infiniband_verbs/uverbs{number}")),
+                ibdev_path: chars(&format!("{sysfs}/class/infiniband/{name}")),
             },
             zeroes: [0; 16],
             number,

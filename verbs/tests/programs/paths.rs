@@ -122,9 +122,10 @@ fn all_are(seen: &Mutex<Vec<Header>>, expected: Header, what: &str) {
     );
 }
 
-/// Nobody else sends from these functions. The traffic class says which priority packets have (`rt_tos2priority`), not the service level; a
-/// port with several classes puts it into a tag, on no VLAN. Packets to a station go as far as the
-/// route says, those to a group as far as the program says.
+/// Nobody else sends from these functions. The traffic class says which priority packets have
+/// (`rt_tos2priority`), not the service level; a port with several classes puts it into a tag, on
+/// no VLAN. Packets to a station go as far as the route says, those to a group as far as the
+/// program says.
 #[test]
 fn packets_have_the_priority_of_their_traffic_class_and_the_hop_limit_of_their_route() {
     let ends = CLASSES.map(End::new);

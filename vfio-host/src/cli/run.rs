@@ -52,7 +52,8 @@ pub struct RunArgs {
     pub libraries: Option<PathBuf>,
     /// Give the program a /dev/infiniband, in a mount namespace of its own, as UCX wants it.
     ///
-    /// It has links uverbs0 and so on to /dev/null. That takes root, or user namespaces.
+    /// It has links uverbs0 and so on to /dev/null, and /sys/class/infiniband has the devices. That
+    /// takes root, or user namespaces.
     #[arg(long)]
     pub dev_infiniband: bool,
     /// Print the variables for a shell, and run nothing.

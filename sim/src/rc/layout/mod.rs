@@ -115,7 +115,8 @@ fn put_config(out: &mut Writer<'_>, config: &QpConfig) {
         | u8::from(config.write_ok) << 1
         | u8::from(config.path.vlan.is_some()) << 2
         | u8::from(ipv6) << 3
-        | u8::from(config.obeys_credits) << 4);
+        | u8::from(config.obeys_credits) << 4
+        | u8::from(config.blames_read) << 5);
     out.put([config.credits, config.rnr_timer]);
     out.u32(config.window);
     out.u64(config.retransmit_ns);
@@ -149,6 +150,7 @@ fn get_config(input: &mut Reader<'_>, path: &mut Reader<'_>) -> Result<QpConfig,
         credits,
         rnr_timer,
         obeys_credits: flags & 16 != 0,
+        blames_read: flags & 32 != 0,
         read_ok: flags & 1 != 0,
         write_ok: flags & 2 != 0,
     };

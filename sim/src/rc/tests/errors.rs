@@ -186,10 +186,13 @@ fn local_memory_refused() {
     );
 
     // The sink of a read, found when the response comes.
-    let mut testbed = testbed();
-    let index = testbed.a.post(&Post::read(&[(0, 10)], 0).lkey(0x999));
-    testbed.run();
-    assert_eq!(event(&testbed.a), (0x0107, 0x9, index));
+    for (blames_read, source) in [(false, 0x9), (true, 0x5)] {
+        let mut testbed = testbed();
+        testbed.a.state.config.blames_read = blames_read;
+        let index = testbed.a.post(&Post::read(&[(0, 10)], 0).lkey(0x999));
+        testbed.run();
+        assert_eq!(event(&testbed.a), (0x0107, source, index));
+    }
 }
 
 #[test]

@@ -124,6 +124,7 @@ pub(super) fn config(own: u8, peer: u8, mtu: PathMtu) -> QpConfig {
         credits: CREDITS,
         rnr_timer: RNR_TIMER_CODE,
         obeys_credits: true,
+        blames_read: false,
         read_ok: true,
         write_ok: true,
     }

@@ -103,6 +103,16 @@ impl Functions {
         }
     }
 
+    /// Functions of which it is known which device of a process they are: all or the only one,
+    /// while nobody else has one.
+    pub(super) fn known(&self, to_all: bool) -> &[AddressedSpec] {
+        match &*self.all {
+            one @ [_] => one,
+            all if to_all => all,
+            _ => &[],
+        }
+    }
+
     /// Devices of a process, at most.
     pub(super) fn most(&self, to_all: bool) -> usize {
         if to_all { self.all.len() } else { 1 }

@@ -4,6 +4,7 @@
 mod functions;
 mod libraries;
 mod program;
+mod sysfs;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -26,6 +27,8 @@ use crate::cli::RunArgs;
 /// The variables that the library reads: the functions, and where their locks are.
 const DEVICES: &str = "E810_VERBS";
 const LOCKS: &str = "E810_LOCKS";
+/// The one with the folder that programs read in place of `/sys`.
+const SYSFS: &str = "SYSFS_PATH";
 /// The one with the card's package.
 const PACKAGE: &str = "E810_DDP";
 
@@ -55,15 +58,23 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<()> {
         let absolute = path::absolute(ddp).with_context(|| format!("--ddp {}", ddp.display()))?;
         variables.push((PACKAGE, absolute.into()));
     }
+    // A shell that is given the variables outlives this process.
     let Some(program) = program else {
         return Ok(print(&variables, out)?);
     };
+    let devices = functions.most(args.all);
+    let sysfs = sysfs::make(&user_folder()?, devices, functions.known(args.all));
+    let sysfs = sysfs.with_context(|| format!("{SYSFS}: files for programs"))?;
     if !args.quiet {
         let whose = functions.shared(args.all);
         eprintln!("e810 run: {functions}; {whose}; {variable} has {libraries}");
     }
     if args.dev_infiniband {
-        device_nodes::add(functions.most(args.all)).context("--dev-infiniband")?;
+        device_nodes::add(devices, &sysfs).context("--dev-infiniband")?;
+    }
+    // A folder that the user has named is another's to fill.
+    if env::var_os(SYSFS).is_none() {
+        variables.push((SYSFS, sysfs.into()));
     }
     let mut command = Command::new(&program.path);
     command.arg0(program.name).args(program.arguments);
