@@ -91,7 +91,7 @@ fn gids(function: &AddressedSpec) -> Vec<Option<Gid>> {
         None => function.addresses.as_slice(),
         Some(_) => &[],
     };
-    let others = others.iter().copied().map(Some);
+    let others = others.iter().map(|own| Some(own.ip));
     let all = [first].into_iter().chain(others);
     all.map(|ip| ip.map(|ip| GidEntry::untagged(ip).gid))
         .collect()
