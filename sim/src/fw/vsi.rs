@@ -235,12 +235,11 @@ impl Cx<'_, '_> {
                 .find(|number| !self.has_vsi(*number) && !vsis.kept.contains(number))
                 .ok_or(AqCode::ENOSPC)?
         };
+        // All sections count whether marked or not: Linux marks security alone (control-path 9.6).
         let mut vsi = Vsi {
             props: vec![0; PROPS],
         };
-        vsi.merge(&props);
-        // The switch section is needed whether marked or not.
-        put(&mut vsi.props, 2, part(&props, 2, 4));
+        put(&mut vsi.props, 2, part(&props, 2, PROPS - 2));
         self.fw.vsis.all.insert(number, vsi);
         self.show_filters(number);
         self.show_no_room(number);

@@ -39,6 +39,19 @@ fn a_vsis_filter_shows_in_its_register() {
     assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT]);
 }
 
+/// Linux marks security alone, and does not update the VSI of its loopback test.
+#[test]
+fn a_vsi_is_added_with_all_sections() {
+    let mut client = Client::new();
+    let mut props = [0x11; 128];
+    props[0..2].copy_from_slice(&[2, 0]);
+    let added = client.tell(0x0210, params(&[(6, &[2])]), &props).ok();
+    let number = (added.param16(0) | 0x8000).to_le_bytes();
+    let got = client.ask(0x0212, params(&[(0, &number)]), 128).ok().data;
+    // VLAN flags, the first queue, options of scaling.
+    assert_eq!((got[12], got[30], got[78]), (0x11, 0x11, 0x11));
+}
+
 #[test]
 fn an_update_touches_the_sections_that_are_valid() {
     let mut client = Client::new();
