@@ -1,10 +1,12 @@
 //! The commands that the device gets for a queue pair that ends: each thing once, and whatever
 //! it answers.
 
-use e810::{Data, Op, Path, QpAttr, QpState, QpType, Qpn, SendFlags, SendWr, WcStatus};
+use e810::{
+    Data, Op, Path, QpAttr, QpState, QpType, Qpn, Remote, SendFlags, SendWr, Sge, WcStatus,
+};
 use e810_hal::Ns;
 use e810_sim::pe::{Breakage, CqpErrors, Subject};
-use e810_sim::variation::{ErrorRefused, NothingToFlush};
+use e810_sim::variation::{ErrorRefused, NothingToFlush, ReadSink};
 use e810_sim::{Sim, Variation};
 use e810_tests::traffic::verbs::{datagrams, endings};
 use e810_tests::traffic::{Kind, Pair, Setup, Side, Transfer, Watched};
@@ -107,9 +109,10 @@ fn other_refusals_are_failures() {
         (MODIFY_QP, 0x8002, false),
         (MODIFY_QP, 0x8006, true),
         (MODIFY_QP, 0x80FF, true),
+        // Existing drivers look at no answer of a flush.
         (FLUSH_WQES, 0x8006, false),
-        (FLUSH_WQES, 0x8002, true),
-        (FLUSH_WQES, 0x80FF, true),
+        (FLUSH_WQES, 0x8002, false),
+        (FLUSH_WQES, 0x80FF, false),
     ] {
         side.add_qp();
         let mut qp = side.qps.pop().unwrap();
@@ -220,6 +223,48 @@ fn a_queue_that_was_flushed_is_not_flushed_again() {
     assert_eq!(done[0].status, WcStatus::WrFlushErr);
     pair.sides[0].reported.clear();
     pair.finish(&sim);
+}
+
+/// A READ into memory of a key that was never given fails with its cause where the event names the
+/// send queue, and is flushed as all others where it names the response.
+#[test]
+fn a_read_has_the_cause_if_the_event_blames_it() {
+    for (read_sink, status) in [
+        (ReadSink::Response, FLUSH),
+        (ReadSink::Request, WcStatus::LocProtErr),
+    ] {
+        let variation = Variation {
+            read_sink,
+            ..Variation::default()
+        };
+        let builder = Sim::builder().functions(2).seed(21);
+        let sim = builder.variation(variation).build();
+        let mut pair = Pair::simulated(&sim, Setup::default());
+        let mr = &pair.sides[1].mr;
+        let remote = Remote {
+            addr: mr.address(),
+            rkey: mr.rkey(),
+        };
+        let side = &mut pair.sides[0];
+        let into = [Sge {
+            lkey: 0x00FF_F000 << 8 | 1,
+            ..side.sge(0, 64)
+        }];
+        let read = |wr_id| SendWr {
+            wr_id,
+            op: Op::Read {
+                into: &into,
+                remote,
+            },
+            flags: SendFlags::SIGNALED,
+        };
+        side.qps[0].post_send(&[read(1), read(2)]).unwrap();
+        let done = pair.completions(0, 2);
+        let done: Vec<_> = done.iter().map(|wc| (wc.wr_id, wc.status)).collect();
+        assert_eq!(done, [(1, status), (2, FLUSH)], "{read_sink:?}");
+        pair.sides[0].reported.clear();
+        pair.finish(&sim);
+    }
 }
 
 /// What a queue pair failed with is not lost when its program ends it before the
