@@ -3,6 +3,11 @@
 //! A process of its own: the logger is that of the whole process, and the warnings of other
 //! tests would be counted.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, helpers included"
+)]
+
 use std::sync::{Mutex, PoisonError};
 
 use e810::{Config, Control, Error, Lan, MacAddr, QpCaps, QpInit, VsiId, bring_up};
