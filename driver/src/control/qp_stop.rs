@@ -18,9 +18,7 @@ impl<P: Platform> Control<P> {
     /// for a change to ERR that its program asked for. `from` is the state before.
     ///
     /// A failure that says that there is nothing to do counts as done; existing
-    /// drivers flush no queue pair that could not be moved (data-path 8.3), and look at no answer
-    /// of the flush (irdma's `irdma_flush_wqes` returns nothing): software completes what the
-    /// device has not.
+    /// drivers flush no queue pair that could not be moved (data-path 8.3).
     pub(super) fn stop_qp(&mut self, key: QpKey, qp_type: QpType, from: QpState) -> Result<()> {
         let id = key.id();
         self.take_over(key)?;
@@ -45,11 +43,8 @@ impl<P: Platform> Control<P> {
         let cause = self.slots().failure(key).unwrap_or(NO_CAUSE);
         let ticket = self.cqp.submit(&flush_for(id, cause, sides))?;
         self.stops.add_state(id, sides);
-        match self.cqp.wait(ticket) {
-            // By this the device asks for a reset.
-            Err(error) if error.needs_reset() => Err(error.into()),
-            flushed => self.done_or_refused(flushed),
-        }
+        let flushed = self.cqp.wait(ticket);
+        self.done_or_already(flushed)
     }
 
     /// The end of a queue pair, up to DESTROY_QP: from now on no completion and no event finds it,
@@ -80,20 +75,12 @@ impl<P: Platform> Control<P> {
             return Ok(discarded);
         }
         let moved = self.cqp.execute(&self.to_error(id, qp.made.qp_type));
-        self.done_or_refused(moved)?;
+        match self.done_or_already(moved) {
+            Err(Error::Cqp(error @ e810_cqp::Error::Cqp { .. })) => self.cqp.pass_over(&error),
+            other => other?,
+        }
         self.stops.add_state(id, StopState::STOPPED);
         Ok(discarded)
-    }
-
-    /// The end of a command whose refusal existing drivers do not look at.
-    fn done_or_refused(&mut self, ended: e810_cqp::Result<e810_cqp::Completion>) -> Result<()> {
-        match self.done_or_already(ended) {
-            Err(Error::Cqp(error @ e810_cqp::Error::Cqp { .. })) => {
-                self.cqp.pass_over(&error);
-                Ok(())
-            }
-            other => other,
-        }
     }
 
     /// The end of FLUSH_WQES or of MODIFY_QP to ERROR: what the device failed

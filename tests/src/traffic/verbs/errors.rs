@@ -2,7 +2,8 @@
 //! completion, the responder by that of its receive, both, or one of them.
 
 use e810::{
-    AccessFlags, Data, Mr, Op, Platform, QpState, Remote, SendFlags, SendWr, Sge, WcStatus,
+    AccessFlags, AsyncEvent, Data, Mr, Op, Platform, QpState, Remote, SendFlags, SendWr, Sge,
+    WcStatus, WorkQueue,
 };
 use e810_hal::Ns;
 
@@ -49,9 +50,9 @@ pub const ALL: [(Wrong, WcStatus, Option<WcStatus>); 14] = [
     // Detected by the requester alone: the peer never hears of it.
     (Wrong::LocalKey, WcStatus::LocProtErr, None),
     (Wrong::LocalBounds, WcStatus::LocProtErr, None),
-    // The device meets this one in the response. The event's source is the same
-    // as that of a peer's WRITE (control-path 7.4), so no request can be blamed:
-    // the cause is in the event only.
+    // Where the device meets this one is not in the sources. In the response, the event's source is
+    // the same as that of a peer's WRITE (control-path 7.4), so no request can be blamed and the
+    // cause is in the event only; if the event blames the send queue, the request has it.
     (Wrong::LocalRight, WcStatus::WrFlushErr, None),
     (Wrong::InvalidateKey, WcStatus::LocProtErr, None),
     (Wrong::NoReceive, WcStatus::RnrRetryExcErr, None),
@@ -232,6 +233,11 @@ fn fails<P: Room>(
     here.post_send(0, &list).expect("posted");
     let reported = pair.completions(0, 2);
     let ended: Vec<_> = reported.iter().map(|wc| (wc.wr_id, wc.status)).collect();
+    let of_sends = |event: &AsyncEvent| event.blamed == Some(WorkQueue::Send);
+    let status = match wrong {
+        Wrong::LocalRight if pair.side(0).reported.iter().any(of_sends) => WcStatus::LocProtErr,
+        _ => status,
+    };
     let expected = [(1, status), (2, WcStatus::WrFlushErr)];
     assert_eq!(ended, expected, "{wrong:?}: {:?}", pair.side(0).reported);
     assert_eq!(pair.side(0).qps[0].state(), QpState::Err, "{wrong:?}");
