@@ -28,6 +28,7 @@ in a word is the program's name.
 
 import concurrent.futures
 import os
+import random
 import re
 import shlex
 import signal
@@ -54,6 +55,9 @@ echo "$server $client" >"$OUT.status"
 
 # Rows at a time. They mostly wait.
 AT_ONCE = 4
+
+# Ports of servers, each of one row.
+PORTS = set()
 
 # Seconds for a row.
 LIMIT = int(os.environ.get("E810_PAIRS_SECONDS", "60"))
@@ -145,9 +149,18 @@ def read(path):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that no other row has, and that no program's connection gets by itself until the server listens there."""
+    first = int(open("/proc/sys/net/ipv4/ip_local_port_range").read().split()[0])
+    while True:
+        port = random.randrange(10000, first if first > 20000 else 65536)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+        if port not in PORTS:
+            PORTS.add(port)
+            return port
 
 
 def command(row, start, port, client):

@@ -102,6 +102,9 @@ fn a_queue_that_overflows_is_an_event_which_holds_it() {
     let [a, b] = [(many, many), (many, small)].map(|(s, r)| connection.pd.qp(RC, s, r));
     a.connect(b.number(), ctx.gid(1), 1);
     b.connect(a.number(), ctx.gid(1), 1);
+    let bystander = connection.pd.qp(RC, small, small);
+    bystander.connect(bystander.number(), ctx.gid(1), 1);
+    assert_eq!(bystander.recv(1, connection.mr.sge(INCOMING, 8)), 0);
     // SAFETY: it is there.
     let entries = unsafe { (*small.0).cqe };
     for turn in 0..=entries as u64 + 2 {
@@ -118,6 +121,9 @@ fn a_queue_that_overflows_is_an_event_which_holds_it() {
     };
     // SAFETY: the kind says which it is.
     assert_eq!(Cq(unsafe { event.element.cq }), small);
+    // The device cannot flush into it, which no program hears of that stops a queue pair.
+    assert_eq!(bystander.go_to(state::ERR), 0);
+    assert_eq!(bystander.destroy(), 0);
     assert_eq!([a.destroy(), b.destroy()], [0; 2]);
     let destroyer = thread::spawn(move || small.destroy());
     thread::sleep(QUIET);

@@ -239,7 +239,7 @@ fn a_queue_pair_that_fails_completes_all_that_threads_have_posted() {
 }
 
 #[test]
-fn a_queue_pair_is_reset_while_threads_post_and_poll() {
+fn a_queue_pair_is_reset_and_its_queues_resized_while_threads_post_and_poll() {
     let ctx = Ctx::open(ALONE);
     let shared = Shared::new(ctx);
     let is_over = Arc::new(AtomicBool::new(false));
@@ -248,6 +248,7 @@ fn a_queue_pair_is_reset_while_threads_post_and_poll() {
     for turn in 0..40 {
         thread::sleep(Duration::from_millis(2));
         let (first, last) = if turn % 2 == 0 { (a, b) } else { (b, a) };
+        assert_eq!(cqs[turn as usize % 2].resize(2000 + turn), 0);
         if turn % 3 == 0 {
             assert_eq!(first.go_to(state::ERR), 0);
         }

@@ -76,8 +76,9 @@ fn a_device_that_cannot_flush() {
             side.post_recv(0, 100 + id, &[sge]).unwrap();
         }
         let to_error = QpAttr::to_error();
-        let error = side.control.modify_qp(&mut side.qps[0], &to_error);
-        assert!(matches!(error, Err(e810::Error::Cqp(_))), "{error:?}");
+        let ended = side.control.modify_qp(&mut side.qps[0], &to_error);
+        // No driver looks at the end of a flush.
+        assert_eq!(ended.is_err(), opcode == 0x01, "{ended:?}");
         pair.during(Ns::from_ms(60));
         let done = pair.sides[0].take();
         assert_eq!(of_queue(&done, false), flushed(FLUSH, 0..10));

@@ -72,8 +72,8 @@ fn nothing_to_do_is_no_failure() {
     }
 }
 
-/// The same codes of another command, and other codes of the same commands, are
-/// failures.
+/// The same codes of another command, and other codes of MODIFY_QP, are failures; no driver
+/// looks at those of FLUSH_WQES, and software completes what it leaves.
 #[test]
 fn other_refusals_are_failures() {
     let answer = |opcode, minor| CqpErrors::Answer {
