@@ -164,6 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(feature = "sim")]
     fn addresses_follow_the_device() {
         for (text, addresses) in [
             ("vfio:0000:3b:00.0", 0),

@@ -257,7 +257,7 @@ impl From<LoadFailed> for Error {
 /// A bring-up that failed. What was done before was undone in order, as far as
 /// the device answered: memory named to it by a command that has not ended, and
 /// what undoing could not take back, stays allocated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[error("{stage}: {error}")]
 pub struct StageError {
@@ -269,6 +269,18 @@ pub struct StageError {
     /// allocated, because the device may still use it. So does, without a word
     /// here, that of a command that was not answered; the log says how much.
     pub undo: Option<Error>,
+}
+
+/// The text, and what went wrong while undoing: `unwrap`, and a `main` that gives an error, show
+/// this to who runs the program.
+impl core::fmt::Debug for StageError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{self}")?;
+        match self.undo {
+            Some(undo) => write!(f, "; while undoing that: {undo}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The result of everything in this crate.

@@ -33,7 +33,7 @@ mod up;
 pub mod usage;
 mod wire;
 
-use clap::{Parser, Subcommand};
+use clap::{Arg, Parser, Subcommand};
 
 pub use bind::BindArgs;
 pub use doctor::DoctorArgs;
@@ -59,10 +59,17 @@ pub use wire::WireArgs;
 /// RDMA on the Intel E810, without a kernel driver.
 #[derive(Parser, Debug)]
 #[command(name = "e810", version, arg_required_else_help = true)]
+#[command(mut_subcommands(|command| command.mut_args(with_negative_numbers)))]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// A negative number is a value, which an option refuses by its own words, and no option.
+fn with_negative_numbers(arg: Arg) -> Arg {
+    let takes_values = arg.get_action().takes_values();
+    arg.allow_negative_numbers(takes_values)
 }
 
 /// The commands.

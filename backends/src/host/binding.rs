@@ -42,7 +42,8 @@ impl Kernel for Sysfs {
     }
 }
 
-/// What a function was bound to before vfio-pci.
+/// What a function was bound to before vfio-pci. It is remembered with the ids of the function:
+/// another device that later has the address is none that [`bind`] moved.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Former {
     /// Its driver.
@@ -63,10 +64,14 @@ impl Former {
         host.path(STATE).join(bdf.to_string())
     }
 
-    /// What was remembered of the function at `bdf`.
+    /// What was remembered of the function that is now at `bdf`.
     #[must_use]
     pub fn load(host: &Host, bdf: Bdf) -> Option<Self> {
         let text = read(&Self::file(host, bdf))?;
+        let ids = Self::ids(&Function::read(host, bdf)?);
+        if !text.lines().any(|line| line == ids) {
+            return None;
+        }
         let value = |name: &str| {
             let value = text.lines().find_map(|line| line.strip_prefix(name))?;
             // A name is one part of a path and nothing else.
@@ -79,11 +84,16 @@ impl Former {
         })
     }
 
-    fn save(&self, host: &Host, bdf: Bdf) -> Result<()> {
-        let file = Self::file(host, bdf);
+    fn ids(function: &Function) -> String {
+        format!("ids={:04x}:{:04x}", function.vendor, function.device)
+    }
+
+    fn save(&self, host: &Host, function: &Function) -> Result<()> {
+        let file = Self::file(host, function.bdf);
         let line = |value: &Option<String>| value.clone().unwrap_or_default();
         let text = format!(
-            "driver={}\noverride={}\n",
+            "{}\ndriver={}\noverride={}\n",
+            Self::ids(function),
             line(&self.driver),
             line(&self.driver_override)
         );
@@ -126,7 +136,7 @@ pub fn bind(
     let former = Former::load(host, bdf)
         .filter(|_| cut_short)
         .unwrap_or_else(|| Former::of(function));
-    former.save(host, bdf)?;
+    former.save(host, function)?;
     let Err(error) = take(host, kernel, bdf) else {
         return Ok(());
     };

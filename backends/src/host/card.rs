@@ -5,20 +5,22 @@ use std::io;
 use super::Host;
 use super::dependents::files;
 use super::group::holders;
-use super::pci::{Function, e810s};
+use super::pci::{self, Function};
 use crate::spec::Bdf;
 
 /// Who uses functions of the card beside the one at `bdf`: those that are bound
 /// to a driver of the kernel, those that some process has open through VFIO, each with
 /// who that is, and virtual functions, also those of `bdf`.
 ///
-/// Functions of one card are those of one slot. A function on vfio-pci that
-/// nobody has open is in nobody's use.
+/// Functions of one card are those of one slot that are Ethernet controllers of Intel's: one
+/// whose id is not known may be reset with a sibling, too. A function on vfio-pci that nobody
+/// has open is in nobody's use.
 #[must_use]
 pub fn users_beside(host: &Host, bdf: Bdf) -> Vec<String> {
     let slot = |bdf: Bdf| (bdf.domain, bdf.bus, bdf.device);
-    e810s(host)
+    pci::functions(host)
         .iter()
+        .filter(|other| other.is_intel_ethernet())
         .filter(|other| slot(other.bdf) == slot(bdf))
         .filter_map(|other| {
             let is_other = other.bdf != bdf;
@@ -77,6 +79,27 @@ mod tests {
         tree.function("0000:3c:00.0", "0x8086", "0x1592");
         tree.bind("0000:3c:00.0", "ice");
         assert!(users().is_empty());
+    }
+
+    #[test]
+    fn a_function_with_an_unknown_id_is_one_of_the_card() {
+        let tree = Tree::with_card();
+        tree.bind("0000:3b:00.1", "vfio-pci");
+        // An E810 that is newer than this program, and what a hypervisor puts beside it.
+        for (address, id, class, driver) in [
+            ("0000:3b:00.2", "0x15ff", 0x0200, "ice"),
+            ("0000:3b:00.3", "0x0a54", 0x0108, "nvme"),
+        ] {
+            tree.function(address, "0x8086", id);
+            tree.config(address, "0x8086", id, class);
+            tree.bind(address, driver);
+        }
+        for function in ["3b:00.0", "3b:00.1"] {
+            let users = users_beside(tree.host(), bdf(function));
+            let seen = users.iter().any(|user| user == "0000:3b:00.2 (driver ice)");
+            assert!(seen, "{users:?}");
+            assert!(!format!("{users:?}").contains("nvme"), "{users:?}");
+        }
     }
 
     #[test]

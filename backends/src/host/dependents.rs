@@ -46,10 +46,7 @@ impl Dependents {
             }
         }
         uses.extend(networks(host, function));
-        let files = files(host, function);
-        let mut users: Vec<String> = files.iter().flat_map(|file| holders(host, file)).collect();
-        users.sort();
-        users.dedup();
+        let users = users(host, function);
         if !users.is_empty() {
             uses.push(format!("process {}", users.join(", ")));
         }
@@ -115,6 +112,18 @@ fn some_of(names: &[String]) -> String {
     }
 }
 
+/// Whether the driver of the function is one that makes a network interface of it.
+fn has_interface(function: &Function) -> bool {
+    let is_network = function.class.is_some_and(|class| class >> 8 == 0x02);
+    let driver = function.driver.as_deref();
+    is_network && driver.is_some_and(|driver| driver != "pci-stub" && !is_for_programs(driver))
+}
+
+/// Whether the driver gives the function to programs, and makes nothing of it itself.
+fn is_for_programs(driver: &str) -> bool {
+    driver.contains("vfio") || driver.contains("uio")
+}
+
 /// Uses of its network interfaces by others than who would bind it.
 fn networks(host: &Host, function: &Function) -> Vec<String> {
     let own = function.interfaces.iter();
@@ -124,6 +133,12 @@ fn networks(host: &Host, function: &Function) -> Vec<String> {
     interfaces.dedup();
     let default = routes::default_interfaces(host);
     let mut uses = Vec::new();
+    // sysfs shows the interfaces of one network namespace.
+    if interfaces.is_empty() && has_interface(function) {
+        uses.push(
+            "its interface is not in this network namespace: a container may have it".to_owned(),
+        );
+    }
     for interface in &interfaces {
         let carrier = routes::carries(host, interface, &default);
         let through = match &carrier {
@@ -143,6 +158,16 @@ fn networks(host: &Host, function: &Function) -> Vec<String> {
         }
     }
     uses
+}
+
+/// The processes that use the function by one of its files, as `PID (name)`.
+#[must_use]
+pub fn users(host: &Host, function: &Function) -> Vec<String> {
+    let files = files(host, function);
+    let mut users: Vec<String> = files.iter().flat_map(|file| holders(host, file)).collect();
+    users.sort();
+    users.dedup();
+    users
 }
 
 /// Files by which a process uses the function: VFIO's, UIO's, and those of libibverbs.
@@ -186,15 +211,13 @@ pub fn used_virtual_function(host: &Host, function: &Function) -> Option<String>
         let Some(driver) = &function.driver else {
             continue;
         };
-        let names = function.interfaces.iter();
-        let up = names.clone().find(|interface| interface.state == "up");
-        if let Some(interface) = up {
+        let mut names = function.interfaces.iter();
+        if let Some(interface) = names.find(|interface| interface.state == "up") {
             return Some(format!("{bdf} is in use: {} is up", interface.name));
         }
-        // A virtual machine's, or an interface in a container.
         if function.interfaces.is_empty() {
             return Some(format!(
-                "{bdf} is on {driver}, and may be a virtual machine's or a container's"
+                "{bdf} is on {driver}, and may be a virtual machine's"
             ));
         }
     }
@@ -251,6 +274,32 @@ mod tests {
     }
 
     #[test]
+    fn an_interface_in_another_network_namespace_is_one_that_is_used() {
+        let tree = Tree::with_card();
+        tree.remove("/sys/bus/pci/devices/0000:3b:00.0/net/ens1f0");
+        let expected = "a network card, ice, its interface is not in this network namespace: a container may have it";
+        assert_eq!(of(&tree, "0000:3b:00.0"), expected);
+        for driver in ["vfio-pci", "uio_pci_generic", "pci-stub"] {
+            tree.bind("0000:3b:00.0", driver);
+            let expected = format!("a network card, {driver}");
+            assert_eq!(of(&tree, "0000:3b:00.0"), expected);
+        }
+        tree.remove("/sys/bus/pci/devices/0000:3b:00.0/driver");
+        assert_eq!(of(&tree, "0000:3b:00.0"), "a network card, no driver");
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_hides_no_default_route() {
+        let tree = Tree::with_card();
+        let routes = b"\xff 00000000 00000000 0003 0 0 0 000000FF 0 0 0\n\
+            ens1f0 00000000 010011AC 0003 0 0 0 00000000 0 0 0\n";
+        tree.file("/proc/net/route", "");
+        fs::write(tree.host().path("/proc/net/route"), routes).unwrap();
+        let text = of(&tree, "0000:3b:00.0");
+        assert!(text.contains("ens1f0 carries the default route"), "{text}");
+    }
+
+    #[test]
     fn long_lists_are_cut() {
         let tree = Tree::with_others();
         for number in 2..9 {
@@ -278,7 +327,7 @@ mod tests {
         tree.bind("0000:3b:01.0", "vfio-pci");
         assert!(used().unwrap().contains("virtual machine's"));
         tree.bind("0000:3b:01.0", "iavf");
-        assert!(used().unwrap().contains("a container's"));
+        assert!(used().unwrap().contains("a container may have it"));
         tree.folder("/sys/bus/pci/devices/0000:3b:01.0/net/ens1f0v0");
         tree.file("/sys/class/net/ens1f0v0/operstate", "down\n");
         assert_eq!(used(), None);

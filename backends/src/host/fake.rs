@@ -83,9 +83,11 @@ impl Tree {
         ] {
             tree.file(&format!("{first}/{file}"), text);
         }
-        tree.folder(&format!("{first}/net/ens1f0"));
-        tree.file("/sys/class/net/ens1f0/operstate", "up\n");
-        tree.file("/sys/class/net/ens1f0/speed", "100000\n");
+        for (address, interface) in [("0000:3b:00.0", "ens1f0"), ("0000:3b:00.1", "ens1f1")] {
+            tree.folder(&format!("/sys/bus/pci/devices/{address}/net/{interface}"));
+            tree.file(&format!("/sys/class/net/{interface}/operstate"), "up\n");
+            tree.file(&format!("/sys/class/net/{interface}/speed"), "100000\n");
+        }
         let package = "/lib/firmware/intel/ice/ddp/ice.pkg";
         tree.file(package, "");
         fs::write(tree.host.path(package), e810_sim::test_package()).unwrap();

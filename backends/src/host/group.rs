@@ -97,8 +97,8 @@ pub fn iommu_is_on(host: &Host) -> bool {
     !host.names(GROUPS).is_empty()
 }
 
-/// The processes that have `file` open, as `PID (name)`. Those that may not be
-/// inspected are left out.
+/// The processes that have `file` open, as `PID (name)`; a process chooses its name, so that
+/// what would control a terminal is shown as `?`. Those that may not be inspected are left out.
 #[must_use]
 pub fn holders(host: &Host, file: &str) -> Vec<String> {
     let mut holders = Vec::new();
@@ -113,6 +113,7 @@ pub fn holders(host: &Host, file: &str) -> Vec<String> {
         });
         if holds {
             let name = host.text(&format!("/proc/{pid}/comm"));
+            let name = name.map(|name| name.replace(char::is_control, "?"));
             holders.push(format!("{pid} ({})", name.as_deref().unwrap_or("?")));
         }
     }
@@ -175,5 +176,7 @@ mod tests {
         tree.link("/proc/813/fd/4", "/dev/vfio/25");
         assert_eq!(holders(tree.host(), "/dev/vfio/24"), ["812 (e810)"]);
         assert!(holders(tree.host(), "/dev/vfio/26").is_empty());
+        std::fs::write(tree.host().path("/proc/813/comm"), b"\x1b[2J\xff\n").unwrap();
+        assert_eq!(holders(tree.host(), "/dev/vfio/25"), ["813 (?[2J\u{fffd})"]);
     }
 }

@@ -58,7 +58,8 @@ impl Host {
         self.path(path).exists()
     }
 
-    /// The text of a file without the white space around it.
+    /// The text of a file without the white space around it. What is no UTF-8 is replaced: a
+    /// name that somebody chose is no reason to see nothing of a file.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
         read(&self.path(path))
@@ -72,8 +73,8 @@ impl Host {
 }
 
 fn read(path: &Path) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    Some(text.trim().to_owned())
+    let bytes = fs::read(path).ok()?;
+    Some(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -81,7 +82,7 @@ fn names(folder: &Path) -> Vec<String> {
         return Vec::new();
     };
     let mut names: Vec<String> = entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
         .collect();
     names.sort();
     names

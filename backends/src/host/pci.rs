@@ -102,6 +102,21 @@ impl Function {
         pci_ids::name(self.vendor, self.device)
     }
 
+    /// Whether it is an Ethernet controller of Intel's and no virtual function, which an E810
+    /// with an id that is not known here would be.
+    #[must_use]
+    pub fn is_intel_ethernet(&self) -> bool {
+        let class = self.class.unwrap_or_default();
+        let (vendor, device) = (self.vendor, self.device);
+        self.adapter().is_some()
+            || pci_ids::PciIds {
+                vendor,
+                device,
+                class,
+            }
+            .is_intel_ethernet()
+    }
+
     /// Whether it is bound to vfio-pci.
     #[must_use]
     pub fn is_on_vfio(&self) -> bool {
@@ -170,14 +185,21 @@ pub fn folder(host: &Host, bdf: Bdf) -> PathBuf {
     host.path(DEVICES).join(bdf.to_string())
 }
 
-/// The E810 functions of the machine, in the order of their addresses.
+/// The PCI functions of the machine, in the order of their addresses.
 #[must_use]
-pub fn e810s(host: &Host) -> Vec<Function> {
+pub fn functions(host: &Host) -> Vec<Function> {
     host.names(DEVICES)
         .iter()
         .filter_map(|name| Function::read(host, name.parse().ok()?))
-        .filter(|function| function.adapter().is_some())
         .collect()
+}
+
+/// Those of E810s.
+#[must_use]
+pub fn e810s(host: &Host) -> Vec<Function> {
+    let mut functions = functions(host);
+    functions.retain(|function| function.adapter().is_some());
+    functions
 }
 
 #[cfg(test)]

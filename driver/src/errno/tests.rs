@@ -180,4 +180,15 @@ fn numbers_of_other_parts_are_handed_on() {
         undo: Some(Error::ChannelClosed),
     };
     assert_eq!(stage.errno(), 19);
+    // What a `main` that gives it shows: its text, with what undoing met.
+    let undo = Error::ChannelClosed;
+    assert_eq!(
+        format!("{stage:?}"),
+        format!("{stage}; while undoing that: {undo}")
+    );
+    let stage = StageError {
+        undo: None,
+        ..stage
+    };
+    assert_eq!(format!("{stage:?}"), stage.to_string());
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Arg, Args};
 use e810_hal::Ns;
 
 use super::PairArgs;
@@ -11,8 +11,17 @@ use super::number::{number, seconds, size};
 use crate::measure::op::Op;
 use crate::measure::perf::{DEPTH, MAX_DEPTH, MAX_QPS};
 
+/// Options of a pair that are refused here with what to do instead, and are no part of the help.
+const REFUSED: [&str; 6] = ["virtual_time", "listen", "connect", "port", "with", "wait"];
+
+fn without_refused(arg: Arg) -> Arg {
+    let is_refused = REFUSED.contains(&arg.get_id().as_str());
+    arg.hide(is_refused)
+}
+
 /// Arguments of `e810 monitor`.
 #[derive(Args, Debug, Clone)]
+#[command(mut_args(without_refused))]
 pub struct MonitorArgs {
     /// Monitor the command that was started with `--monitor PATH`; without this, a stream of
     /// messages is started, and monitored.

@@ -163,6 +163,9 @@ fn a_wrong_number_is_refused_with_the_valid_range() {
         ),
         ("perf --qps 0", "from 1 to 256"),
         ("pingpong --listen 18515", "a port alone is :18515"),
+        ("pingpong --size -1", "`-1` is no size from 1 to 64M bytes"),
+        ("perf -q -1", "from 1 to 256"),
+        ("ping -c -1 192.0.2.1", "`-1` is no whole number"),
         ("up --mtu 67", "from 68 to 9702"),
         ("monitor --interval 1s", "from 10 to 60000"),
         ("sim --socket a --vectors 1M", "from 1 to 1024"),
@@ -177,6 +180,29 @@ fn a_wrong_number_is_refused_with_the_valid_range() {
         assert!(error.contains(says), "{words}: {error}");
         assert!(!error.contains("invalid digit"), "{error}");
     }
+}
+
+#[test]
+fn help_of_monitor_leaves_out_what_it_refuses() {
+    let mut cli = Cli::command();
+    let command = cli.find_subcommand_mut("monitor").unwrap();
+    let help = command.render_long_help().to_string();
+    for option in [
+        "--listen",
+        "--connect",
+        "--port",
+        "--with",
+        "--wait",
+        "--virtual",
+    ] {
+        let heads = help.lines().any(|line| {
+            let mut words = line.split_whitespace();
+            words.any(|word| word == option) && line.trim_start().starts_with('-')
+        });
+        assert!(!heads, "{option}: {help}");
+    }
+    assert!(help.contains("--device <SPEC>"), "{help}");
+    assert!(!help.contains("Another process:"), "{help}");
 }
 
 /// What help says is what the command has.

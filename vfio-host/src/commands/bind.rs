@@ -8,8 +8,8 @@ use std::io::Write;
 use anyhow::{Context, Result, bail, ensure};
 use e810_backends::Accept;
 use e810_backends::host::binding::{self, Former, Kernel, Restored, Sysfs};
-use e810_backends::host::dependents::{Dependents, used_virtual_function};
-use e810_backends::host::group::{self, Group};
+use e810_backends::host::dependents::{self, Dependents, used_virtual_function};
+use e810_backends::host::group::Group;
 use e810_backends::host::kernel::{Module, has_vfio_pci, module};
 use e810_backends::host::pci::{self, Function, VFIO_PCI};
 use e810_backends::host::{Host, folder};
@@ -202,11 +202,10 @@ fn check_group(host: &Host, group: &Group, bdf: Bdf, together: &[Bdf]) -> Result
 /// Refuses a function that a program has open: the kernel would wait for that
 /// program, and this one with it, for as long as it takes.
 fn check_idle(host: &Host, function: &Function, force: bool, out: &mut dyn Write) -> Result<()> {
-    let (true, Some(number)) = (function.is_on_vfio(), function.group) else {
+    if !function.is_on_vfio() {
         return Ok(());
-    };
-    let file = Group::read(host, number).file();
-    let holders = group::holders(host, &file);
+    }
+    let holders = dependents::users(host, function);
     if holders.is_empty() {
         return Ok(());
     }

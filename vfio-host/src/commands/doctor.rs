@@ -171,7 +171,7 @@ fn print(args: &DoctorArgs, checks: &[Check], out: &mut dyn Write) -> Result<()>
             check.text
         )?;
         if let Some(remedy) = &check.remedy {
-            writeln!(out, "{:<8} {:<14} mend: {remedy}", "", "")?;
+            writeln!(out, "{:<8} {:<14} fix: {remedy}", "", "")?;
         }
     }
     Ok(())

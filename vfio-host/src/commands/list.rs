@@ -190,7 +190,8 @@ mod tests {
              driver ice, IOMMU group 24 with 0000:3b:00.1 (ice), NUMA node 1, 0 of 128 VFs\n  \
              ens1f0: up, 100000 Mb/s, carries the default route\n\
              0000:3b:00.1  8086:1592  E810-C for QSFP\n  \
-             driver ice, IOMMU group 24 with 0000:3b:00.0 (ice)\n"
+             driver ice, IOMMU group 24 with 0000:3b:00.0 (ice)\n  \
+             ens1f1: up, 100000 Mb/s\n"
         );
     }
 

@@ -181,7 +181,7 @@ fn a_bind_cut_short_is_taken_up_with_the_driver_it_remembered() {
         "/sys/bus/pci/devices/0000:3b:00.0/driver_override",
         "vfio-pci\n",
     );
-    tree.file(STATE_FILE, "driver=ice\noverride=\n");
+    tree.file(STATE_FILE, "ids=8086:1592\ndriver=ice\noverride=\n");
     let mut kernel = tree.kernel();
     bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap();
     assert_eq!(tree.driver(ADDRESS).as_deref(), Some("vfio-pci"));
@@ -213,7 +213,10 @@ fn a_driver_bound_by_someone_else_stays() {
 #[test]
 fn a_damaged_memory_names_no_path() {
     let tree = Tree::with_card();
-    tree.file(STATE_FILE, "driver=../../etc\noverride=a/b\nmore\n");
+    tree.file(
+        STATE_FILE,
+        "ids=8086:1592\ndriver=../../etc\noverride=a/b\nmore\n",
+    );
     let former = Former::load(tree.host(), bdf(ADDRESS)).unwrap();
     assert_eq!(former, Former::default());
 }
@@ -240,4 +243,20 @@ fn what_is_no_e810_keeps_its_driver() {
         }
         assert_eq!(tree.driver(address).as_deref(), Some(driver));
     }
+}
+
+#[test]
+fn a_record_is_of_the_device_that_was_moved_and_of_no_other_at_its_address() {
+    let tree = Tree::with_card();
+    let mut kernel = tree.kernel();
+    bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap();
+    // It is pulled out, and a graphics card that a virtual machine gets is put in.
+    tree.function(ADDRESS, "0x10de", "0x2204");
+    tree.config(ADDRESS, "0x10de", "0x2204", 0x0300);
+    assert_eq!(Former::load(tree.host(), bdf(ADDRESS)), None);
+    let writes = kernel.writes;
+    let error = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
+    assert!(error.to_string().contains("10de:2204"), "{error}");
+    assert_eq!(kernel.writes, writes);
+    assert_eq!(tree.driver(ADDRESS).as_deref(), Some("vfio-pci"));
 }

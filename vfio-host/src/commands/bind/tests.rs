@@ -96,7 +96,7 @@ fn an_unknown_id_is_bound_where_it_is_asked_for_and_nothing_depends_on_it() {
     }
     refused(&tree, &args(&[route], true), &["eno1 carries the default"]);
     refused(&tree, &args(&[other], true), &["eno2 is a part of br1"]);
-    tree.remove("/sys/class/net/eno2");
+    tree.remove("/sys/devices/pci0000:00/0000:68:00.0/net/eno2/upper_br1");
     bind_with(&tree, &mut tree.kernel(), &args(&[other], true)).unwrap();
     let text = unbind_with(&tree, &args(&[other], false)).unwrap();
     assert_eq!(text, "0000:68:00.0: back on i40e\n");
@@ -161,6 +161,7 @@ fn a_group_with_others_in_it_is_refused_by_name() {
     let tree = Tree::with_card();
     tree.function("0000:3b:00.2", "0x8086", "0x100e");
     tree.bind("0000:3b:00.2", "e1000");
+    tree.folder("/sys/bus/pci/devices/0000:3b:00.2/net/eth9");
     tree.group("0000:3b:00.2", 24);
     refused(
         &tree,
@@ -216,4 +217,10 @@ fn a_function_in_use_is_not_taken_away() {
     let text = unbind_with(&tree, &args(&[FIRST], true)).unwrap();
     assert!(text.contains("waiting for process 812 (e810)"), "{text}");
     assert!(text.ends_with("back on ice\n"), "{text}");
+    // Through a file of its own and iommufd, it is in use as well.
+    bind_with(&tree, &mut tree.kernel(), &args(&[FIRST], false)).unwrap();
+    tree.folder("/sys/bus/pci/devices/0000:3b:00.0/vfio-dev/vfio3");
+    tree.link("/proc/812/fd/4", "/dev/vfio/devices/vfio3");
+    let error = unbind_with(&tree, &args(&[FIRST], false)).unwrap_err();
+    assert!(error.to_string().contains("812 (e810)"), "{error}");
 }

@@ -379,6 +379,6 @@ fn text_has_a_line_a_check_and_one_a_remedy() {
     run_on(tree.host(), &args, &mut out).unwrap_err();
     let text = String::from_utf8(out).unwrap();
     assert!(text.contains("\n0000:3b:00.0\n"), "{text}");
-    let expected = "error    driver         ice, not vfio-pci\n                        mend: e810 bind 0000:3b:00.0\n";
+    let expected = "error    driver         ice, not vfio-pci\n                        fix: e810 bind 0000:3b:00.0\n";
     assert!(text.contains(expected), "{text}");
 }
