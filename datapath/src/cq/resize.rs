@@ -60,6 +60,11 @@ impl<W> Resizes<W> {
     pub(super) fn is_pending(&self) -> bool {
         !self.following.is_empty()
     }
+
+    /// Entries of the rings that follow.
+    pub(super) fn entries(&self) -> u64 {
+        self.following.iter().map(|next| u64::from(next.entries)).sum()
+    }
 }
 
 impl<W: DmaWords> Resizes<W> {

@@ -57,7 +57,9 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
             let rest = out.get_mut(done..).unwrap_or_default();
             done = done.wrapping_add(self.drain_pending_flush(rest));
         }
-        let first = self.consumed();
+        // Beyond what was there when this began, in any of the rings.
+        let entries = self.entries.wrapping_add(self.resizes.entries());
+        let limit = self.consumed().wrapping_add(entries);
         while let Some(place) = out.get_mut(done) {
             let mut wc = Wc::default();
             match self.take(&mut wc) {
@@ -75,7 +77,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
                 // A device that writes rubbish for ever does not keep us here.
                 Polled::Skipped => {
                     self.sender = None;
-                    if self.consumed().wrapping_sub(first) > self.entries {
+                    if self.consumed() > limit {
                         break;
                     }
                 }

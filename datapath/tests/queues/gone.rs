@@ -107,7 +107,7 @@ fn what_stays_is_whole_and_in_order() {
 }
 
 /// The device completes the receive at `index`.
-fn complete(cq: &mut TestCq, qp: &TestQp, index: u64, imm: Option<u32>) {
+pub(crate) fn complete(cq: &mut TestCq, qp: &TestQp, index: u64, imm: Option<u32>) {
     match imm {
         None => cq.device.received(qp.key, index),
         Some(imm) => {
@@ -118,7 +118,7 @@ fn complete(cq: &mut TestCq, qp: &TestQp, index: u64, imm: Option<u32>) {
     }
 }
 
-fn seen(wc: &Wc) -> (u32, u64, Option<u32>) {
+pub(crate) fn seen(wc: &Wc) -> (u32, u64, Option<u32>) {
     let imm = (wc.opcode == WcOpcode::RecvRdmaWithImm).then_some(wc.imm);
     (wc.qp_num, wc.wr_id, imm)
 }

@@ -14,6 +14,7 @@ mod completions;
 mod fences;
 mod flush;
 mod gone;
+mod gone_resize;
 mod late;
 mod law;
 mod long_receives;
