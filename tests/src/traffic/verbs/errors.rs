@@ -3,9 +3,10 @@
 
 use e810::{
     AccessFlags, AsyncEvent, Data, Mr, Op, Platform, QpState, Remote, SendFlags, SendWr, Sge,
-    WcStatus, WorkQueue,
+    WcStatus,
 };
 use e810_hal::Ns;
+use e810_types::WorkQueue;
 
 use super::super::scenarios::{A, B};
 use super::super::{Kind, Pair, Room, Setup, Transfer};
