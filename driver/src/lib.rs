@@ -154,4 +154,4 @@ pub use e810_datapath::{
 pub use e810_hal::bus::VsiId;
 pub use e810_hal::{Clock, Ns, Platform, SharedBytes};
 pub use e810_lan::{Error as LanError, LanInit, RxCounts as LanRxCounts, TxCounts as LanTxCounts};
-pub use e810_types::{QpState, QpType};
+pub use e810_types::{QpState, QpType, WorkQueue};

@@ -3,10 +3,9 @@
 
 use e810::{
     AccessFlags, AsyncEvent, Data, Mr, Op, Platform, QpState, Remote, SendFlags, SendWr, Sge,
-    WcStatus,
+    WcStatus, WorkQueue,
 };
 use e810_hal::Ns;
-use e810_types::WorkQueue;
 
 use super::super::scenarios::{A, B};
 use super::super::{Kind, Pair, Room, Setup, Transfer};
