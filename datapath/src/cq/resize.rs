@@ -63,7 +63,10 @@ impl<W> Resizes<W> {
 
     /// Entries of the rings that follow.
     pub(super) fn entries(&self) -> u64 {
-        self.following.iter().map(|next| u64::from(next.entries)).sum()
+        self.following
+            .iter()
+            .map(|next| u64::from(next.entries))
+            .sum()
     }
 }
 
