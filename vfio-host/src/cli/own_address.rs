@@ -36,7 +36,7 @@ impl OwnAddress {
     }
 }
 
-/// Why an address is no gateway of a function that has `own` addresses, which `option` gives; `None`
+/// Why an address is no gateway of a function with `own` addresses, which `option` gives; `None`
 /// if it is one.
 #[must_use]
 pub fn why_no_gateway(gateway: IpAddr, own: &[OwnAddress], option: &str) -> Option<String> {

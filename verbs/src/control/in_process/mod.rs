@@ -162,15 +162,17 @@ fn bring_up<D: HostDevice>(
         };
         let up = start.bring_up_for(function.clone(), sizes, LinkPolicy::GoOn, &mut |_| {});
         match up {
-            Err(error) if tracker_words_per_qp > LEAST_TRACKER_WORDS && lacks_memory(&error) => {
-                tracker_words_per_qp = (tracker_words_per_qp / 2).max(LEAST_TRACKER_WORDS);
+            Err(error)
+                if tracker_words_per_qp > LEAST_TRACKER_WORDS && is_out_of_memory(&error) =>
+            {
+                tracker_words_per_qp = LEAST_TRACKER_WORDS;
             }
             up => return up,
         }
     }
 }
 
-fn lacks_memory(error: &anyhow::Error) -> bool {
+fn is_out_of_memory(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<StageError>();
     error.is_some_and(|error| matches!(error.error, e810::Error::HostMemory(_)))
 }
