@@ -9,19 +9,27 @@ use core::ffi::{c_int, c_void};
 use std::process;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::control::Refused;
 
 /// The process that has made something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Process(pub(crate) u32);
+pub(crate) struct Process {
+    /// Its number. A child in a PID namespace of its own may have its parent's, and so may a
+    /// grandchild whose grandparent has ended.
+    pub(crate) number: u32,
+    /// How many processes up to it have asked who they are, which no child has in common with who
+    /// was before it; 0 where kernels do not tell a child.
+    life: u32,
+}
 
 impl Process {
     /// This one. Asked at every event, so the system is asked once in a process: a child of `fork`
-    /// finds the number wiped.
+    /// finds what is known wiped.
     pub(crate) fn this() -> Self {
-        static PAGE: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
+        static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+        static LIVES: AtomicU32 = AtomicU32::new(0);
         let mut page = PAGE.load(Ordering::Acquire);
         if page.is_null() {
             page = wiped_page();
@@ -32,16 +40,31 @@ impl Process {
         }
         // SAFETY: null, or a page that is never unmapped, of zeroes at first.
         let Some(known) = (unsafe { page.as_ref() }) else {
-            return Self(process::id());
+            return Self {
+                number: process::id(),
+                life: 0,
+            };
         };
-        match known.load(Ordering::Relaxed) {
-            0 => {
-                let number = process::id();
-                known.store(number, Ordering::Relaxed);
-                Self(number)
-            }
-            number => Self(number),
+        let mut word = known.load(Ordering::Relaxed);
+        if word == 0 {
+            let new = Self {
+                number: process::id(),
+                life: LIVES.fetch_add(1, Ordering::Relaxed) + 1,
+            };
+            let new = new.word();
+            let placed = known.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed);
+            // Another thread was quicker.
+            word = placed.map_or_else(|placed| placed, |_| new);
         }
+        Self {
+            number: word as u32,
+            life: (word >> 32) as u32,
+        }
+    }
+
+    /// Both in a word.
+    pub(crate) fn word(self) -> u64 {
+        u64::from(self.life) << 32 | u64::from(self.number)
     }
 
     /// Whether it is this one, and not the parent of this one.
@@ -59,14 +82,14 @@ impl Process {
             true => Ok(()),
             false => Err(Refused::Gone(format!(
                 "the function belongs to process {}",
-                self.0
+                self.number
             ))),
         }
     }
 }
 
 /// A page that is all zeroes in a child of `fork`; null where kernels have none (before 4.14).
-fn wiped_page() -> *mut AtomicU32 {
+fn wiped_page() -> *mut AtomicU64 {
     let bytes = 4096;
     let (rights, kind) = (
         libc::PROT_READ | libc::PROT_WRITE,
@@ -161,14 +184,16 @@ mod tests {
     fn a_child_of_fork_is_another_process_and_makes_its_own() {
         static MADE: PerProcess<u32> = PerProcess::new();
         let parent = Process::this();
-        assert_eq!((parent.0, parent.is_this()), (process::id(), true));
+        assert_eq!((parent.number, parent.is_this()), (process::id(), true));
         assert_eq!(*MADE.get_or_init(|| 1), 1);
         assert_eq!(*MADE.get_or_init(|| 2), 1);
         // SAFETY: the child makes a few calls and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let is_right = !parent.is_this()
-                && Process::this().0 == process::id()
+                && Process::this().number == process::id()
+                // Also if it had the same number.
+                && Process::this().life != parent.life
                 && parent.check().is_err()
                 && *MADE.get_or_init(|| 3) == 3;
             // SAFETY: nothing of the parent's is run.

@@ -55,7 +55,7 @@ impl CommandFd {
         }
         // SAFETY: it was made just now.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-        let process = u64::from(Process::this().0);
+        let process = Process::this().word();
         for (at, word) in [MAGIC, process, number].into_iter().enumerate() {
             file.write_all_at(&word.to_ne_bytes(), at as u64 * 8)?;
         }
@@ -84,7 +84,7 @@ fn number_in(fd: RawFd) -> Option<u64> {
     // SAFETY: room for as many bytes; the descriptor is the caller's, and may be any.
     let read = unsafe { libc::pread(fd, words.as_mut_ptr().cast(), size_of_val(&words), 0) };
     let [magic, process, number] = words;
-    let is_ours = magic == MAGIC && process == u64::from(Process::this().0);
+    let is_ours = magic == MAGIC && process == Process::this().word();
     (read == size_of_val(&words) as isize && is_ours).then_some(number)
 }
 

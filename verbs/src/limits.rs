@@ -32,7 +32,7 @@ fn limit(refused: &Refused) -> Option<String> {
         Refused::Driver(e810::Error::Datapath(e810::DatapathError::Slot(
             e810::SlotError::NoSpace { words },
         ))) => Some(format!(
-            "its queues need {} entries in one piece, and of the function's {QUEUE_ENTRIES} there are not as many left: \
+            "its queues need {} entries in one piece, and of the function's, {QUEUE_ENTRIES} at most, there are not as many left: \
              make fewer queue pairs, or smaller ones",
             words / 3
         )),

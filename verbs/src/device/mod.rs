@@ -115,7 +115,7 @@ impl ListedDevice {
         own.ok_or_else(|| {
             format!(
                 "{}: it belongs to process {}, which forked, and no other is free for this one",
-                self.opening.spec, self.process.0
+                self.opening.spec, self.process.number
             )
         })
     }

@@ -3,6 +3,7 @@
 
 use e810_backends::spec::{AddressedSpec, DeviceSpec, SpecAddress};
 use e810_hal::Ns;
+use e810_host::cli::own_address::why_no_gateway;
 use e810_host::functions::start::MTU;
 
 use crate::control::in_process::{Opening, SIMULATED_MTU, WAIT};
@@ -44,7 +45,16 @@ fn opening(name: &str) -> Result<Opening, String> {
         mtu,
     } = name.parse()?;
     let own = |own: &SpecAddress| own.to_string().parse();
-    let addresses = addresses.iter().map(own).collect::<Result<_, String>>()?;
+    let addresses: Vec<_> = addresses.iter().map(own).collect::<Result<_, String>>()?;
+    for gateway in &gateways {
+        if tap.is_some() {
+            let why = "routes are those of the interface, with `ip route`";
+            return Err(format!("`gateway={gateway}` with `tap=`: {why}"));
+        }
+        if let Some(why) = why_no_gateway(*gateway, &addresses, "its addresses") {
+            return Err(format!("`gateway={gateway}`: {why}"));
+        }
+    }
     // A card is on a network of which nothing is known; what is simulated takes every path MTU.
     let usual = match spec {
         DeviceSpec::Vfio(..) => MTU,
@@ -112,6 +122,25 @@ mod tests {
             ("sim@mtu=1500", 1500),
         ] {
             assert_eq!(opening(text).unwrap().mtu, mtu, "{text}");
+        }
+    }
+
+    /// One that is never used, or that nothing can be sent to, is no gateway.
+    #[test]
+    fn a_gateway_is_a_host_on_a_network_of_the_addresses() {
+        for (word, is_one) in [
+            ("10.8.1.1/24,gateway=10.8.1.254", true),
+            ("fd00:8::1/64,gateway=fe80::1", true),
+            ("10.8.1.1,gateway=10.8.1.254", false),
+            ("10.8.1.1/24,gateway=10.8.2.254", false),
+            ("10.8.1.1/24,gateway=fd00:8::1", false),
+            ("10.8.1.1/24,gateway=0.0.0.0", false),
+            ("10.8.1.1/24,gateway=224.0.0.1", false),
+            ("gateway=10.8.1.254", false),
+            ("tap=e810tap,10.8.1.1/24,gateway=10.8.1.254", false),
+        ] {
+            let opening = opening(&format!("sim@{word}"));
+            assert_eq!(opening.is_ok(), is_one, "{word}: {opening:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! A process that has no memory left.
+//! A process that has little memory, or none left.
 
 use std::ptr;
 
@@ -31,14 +31,18 @@ fn make<T>(mut one: impl FnMut() -> Result<T, i32>) -> (usize, i32) {
     }
 }
 
+/// Bytes that the process has.
+fn used() -> u64 {
+    let used = std::fs::read_to_string("/proc/self/statm").unwrap();
+    used.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096
+}
+
 pub(crate) fn none_is_left() {
     let ctx = Ctx::open(0);
     let connection = Connection::new(ctx, None);
     let (pd, [cq, _]) = (connection.pd, connection.cqs);
     let page = memory(4096);
-    let used = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let used: u64 = used.split(' ').next().unwrap().parse().unwrap();
-    limit(used * 4096 + LEFT);
+    limit(used() + LEFT);
     let try_cq = |entries| match ctx.try_cq(entries, 0, ptr::null_mut()).is_null() {
         true => Err(errno()),
         false => Ok(()),
@@ -62,6 +66,22 @@ pub(crate) fn none_is_left() {
     limit(libc::RLIM_INFINITY);
     assert_eq!(ctx.close(), 0);
     use_connection(&Connection::new(Ctx::open(0), None));
+}
+
+/// A device for fewer entries of queues.
+pub(crate) fn little_is_left() {
+    assert_eq!(Ctx::count(), 1);
+    limit(used() + (320 << 20));
+    let ctx = Ctx::open(0);
+    let connection = Connection::new(ctx, None);
+    use_connection(&connection);
+    connection.destroy();
+    assert_eq!(ctx.close(), 0);
+}
+
+#[test]
+fn a_process_that_may_have_little_memory_has_a_device() {
+    World::new("little").run("little memory is left", 1);
 }
 
 #[test]

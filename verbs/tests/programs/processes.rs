@@ -82,6 +82,7 @@ fn a_part_of_another_test() {
         "child destroys" => forks::child_destroys(),
         "child of busy threads" => forks::child_of_busy_threads(),
         "no memory is left" => memory::none_is_left(),
+        "little memory is left" => memory::little_is_left(),
         "all tables are full" => tables::all_are_full(),
         "exit" => exit_at_work(),
         "use" => use_it(),

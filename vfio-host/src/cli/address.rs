@@ -7,7 +7,7 @@ use clap::Args;
 use e810::{Control, Gid, GidEntry, Mtu, Path, Platform, addr};
 
 use crate::cli::number::number;
-use crate::cli::own_address::OwnAddress;
+use crate::cli::own_address::{OwnAddress, why_no_gateway};
 use crate::cli::usage::refuse;
 
 /// What a function is called on the network.
@@ -111,17 +111,8 @@ impl AddressArgs {
             if let Some(other) = before.find(|other| is_same(other)) {
                 refuse!("--gateway {other},{gateway}: one of each family at most");
             }
-            if gateway.is_unspecified() || gateway.is_multicast() {
-                refuse!("--gateway {gateway}: it is not the address of one host");
-            }
-            let of_family = self.ip.iter().filter(|own| is_same(&own.ip));
-            let with_network = of_family.filter(|own| own.length.is_some());
-            let is_local = matches!(gateway, IpAddr::V6(v6) if v6.is_unicast_link_local());
-            let mut reached = with_network.filter(|own| is_local || own.has_on_link(*gateway));
-            if reached.next().is_none() {
-                refuse!(
-                    "--gateway {gateway}: it is in no network of --ip; give the prefix length there (ADDR/LEN), without which all addresses are on the link"
-                );
+            if let Some(why) = why_no_gateway(*gateway, &self.ip, "--ip") {
+                refuse!("--gateway {gateway}: {why}");
             }
         }
         Ok(())

@@ -36,6 +36,25 @@ impl OwnAddress {
     }
 }
 
+/// Why an address is no gateway of a function with `own` addresses, which `option` gives; `None`
+/// if it is one.
+#[must_use]
+pub fn why_no_gateway(gateway: IpAddr, own: &[OwnAddress], option: &str) -> Option<String> {
+    if gateway.is_unspecified() || gateway.is_multicast() {
+        return Some("it is not the address of one host".to_owned());
+    }
+    let is_local = matches!(gateway, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    let mut networks = own
+        .iter()
+        .filter(|own| own.length.is_some() && own.ip.is_ipv4() == gateway.is_ipv4());
+    let is_reached = networks.any(|own| is_local || own.has_on_link(gateway));
+    (!is_reached).then(|| {
+        format!(
+            "it is in no network of {option}; give the prefix length there (ADDR/LEN), without which all addresses are on the link"
+        )
+    })
+}
+
 impl fmt::Display for OwnAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.length {

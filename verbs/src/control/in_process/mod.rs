@@ -17,7 +17,7 @@ use std::thread;
 
 use anyhow::Context as _;
 use e810::hmc::{Backing, Capacity};
-use e810::{Channel, GidEntry, LinkPolicy, Mtu};
+use e810::{Channel, Device, GidEntry, LinkPolicy, Mtu, StageError};
 use e810_backends::interrupts::HostPlatform;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Options};
@@ -79,7 +79,10 @@ const PDS: u32 = 1 << 18;
 /// have the largest queues there are. The system allocates what is used.
 const TRACKER_WORDS: u32 = 3 * 2 * 32_768 / 4;
 
-/// The same in entries of queues, of all queue pairs together: a word three times.
+/// The same where memory is short: the smallest queue pair three times.
+const LEAST_TRACKER_WORDS: u32 = 4608;
+
+/// The most there are in entries of queues, of all queue pairs together: a word three times.
 pub(crate) const QUEUE_ENTRIES: u32 = CAPACITY.qps * TRACKER_WORDS / 3;
 
 /// How a function is opened.
@@ -140,6 +143,40 @@ pub(super) fn take_no_signals() {
 
 type Ready = SyncSender<Result<Arc<dyn ControlPlane>, String>>;
 
+/// Brings a function up, for fewer entries of queues where the process may not have as much memory
+/// as those could use (`ulimit -v`, a system that promises no more than there is).
+fn bring_up<D: HostDevice>(
+    start: &Start,
+    function: &D,
+) -> anyhow::Result<Device<D, e810::Ready<D>>> {
+    let mut tracker_words_per_qp = TRACKER_WORDS;
+    loop {
+        // All of it has memory from the beginning, as with existing drivers: programs and their
+        // peers may name any key.
+        let sizes = Sizes {
+            backing: Backing::Full,
+            capacity: CAPACITY,
+            or_fewer: true,
+            pds: PDS,
+            tracker_words_per_qp,
+        };
+        let up = start.bring_up_for(function.clone(), sizes, LinkPolicy::GoOn, &mut |_| {});
+        match up {
+            Err(error)
+                if tracker_words_per_qp > LEAST_TRACKER_WORDS && is_out_of_memory(&error) =>
+            {
+                tracker_words_per_qp = LEAST_TRACKER_WORDS;
+            }
+            up => return up,
+        }
+    }
+}
+
+fn is_out_of_memory(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<StageError>();
+    error.is_some_and(|error| matches!(error.error, e810::Error::HostMemory(_)))
+}
+
 /// What the thread does with the function.
 struct Serving {
     opening: Opening,
@@ -172,21 +209,7 @@ impl DeviceVisitor<1> for Serving {
             ceqs: usual_ceqs(),
             leave_link: false,
         };
-        // All of it has memory from the beginning, as with existing drivers: programs and their
-        // peers may name any key.
-        let device = start.bring_up_for(
-            function.clone(),
-            Sizes {
-                backing: Backing::Full,
-                capacity: CAPACITY,
-                or_fewer: true,
-                pds: PDS,
-                tracker_words_per_qp: TRACKER_WORDS,
-            },
-            LinkPolicy::GoOn,
-            &mut |_| {},
-        )?;
-        let (mut control, events) = device.split();
+        let (mut control, events) = bring_up(&start, &function)?.split();
         // An interface has them from its stack.
         if self.opening.tap.is_none() {
             for OwnAddress { ip, .. } in &self.opening.addresses {
