@@ -4,7 +4,7 @@ use std::process::exit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -12,6 +12,9 @@ use e810_backends::signals::{STOP, Signals};
 
 /// How often the waiting thread checks whether the run is over.
 const AGAIN: Duration = Duration::from_millis(100);
+/// Signals within this time are one request: `timeout`, and who ends a process and its group,
+/// sends each process two.
+const ONE_REQUEST: Duration = Duration::from_millis(500);
 
 /// A run that a signal ended before it was through, with everything in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -35,8 +38,14 @@ struct Shared {
     is_over: AtomicBool,
 }
 
+impl Shared {
+    fn is_asked(&self) -> bool {
+        self.signal.load(Ordering::Relaxed) != 0
+    }
+}
+
 /// Whether a run is asked to end: SIGINT and SIGTERM no longer end the process
-/// where it stands. The second one does.
+/// where it stands. The second one does, unless it comes with the first.
 #[derive(Debug, Default)]
 pub struct Stop(Arc<Shared>);
 
@@ -50,13 +59,17 @@ impl Stop {
         let stop = Self::default();
         let shared = Arc::clone(&stop.0);
         let wait = move || {
+            let mut first = None;
             while !shared.is_over.load(Ordering::Relaxed) {
                 let signal = match signals.wait_for(AGAIN) {
                     Ok(Some(signal)) => signal,
                     Ok(None) => continue,
                     Err(error) => return log::warn!("signals are not seen any more: {error:#}"),
                 };
-                if shared.signal.swap(signal, Ordering::Relaxed) != 0 {
+                let first = *first.get_or_insert_with(Instant::now);
+                if !shared.is_asked() {
+                    shared.signal.store(signal, Ordering::Relaxed);
+                } else if first.elapsed() > ONE_REQUEST {
                     // A second signal means: end at once, without an orderly shutdown.
                     exit(Interrupted(signal).exit_code().into());
                 }
@@ -70,7 +83,7 @@ impl Stop {
     /// Whether the run is to end.
     #[must_use]
     pub fn is_asked(&self) -> bool {
-        self.0.signal.load(Ordering::Relaxed) != 0
+        self.0.is_asked()
     }
 
     /// Fails when the run is to end.

@@ -190,5 +190,5 @@ fn numbers_of_other_parts_are_handed_on() {
         undo: None,
         ..stage
     };
-    assert_eq!(format!("{stage:?}"), stage.to_string());
+    assert_eq!(format!("{stage:?}"), format!("{stage}"));
 }

@@ -80,6 +80,27 @@ fn an_interrupted_exchange_tells_what_was_verified() {
     assert_eq!(report["findings_in_all"], 0);
 }
 
+#[test]
+fn ping_that_is_cut_short_tells_what_came_also_by_two_signals_at_once() {
+    let _alone = alone();
+    let mut e810 = E810::start(&["ping", "-i=0.02"]);
+    let mut lines = lines(&mut e810);
+    let mut seen: Vec<String> = lines.by_ref().take(3).collect();
+    assert!(seen[2].contains("seq=2"), "{seen:?}");
+    // As `timeout` does: the process, and its group.
+    e810.signal(libc::SIGINT);
+    e810.signal(libc::SIGTERM);
+    seen.extend(lines);
+    let end = e810.end();
+    // There were replies.
+    assert!(end.status.success(), "{end:?} {seen:?}");
+    let at = seen
+        .iter()
+        .position(|line| line.contains("ping statistics"));
+    let counts = &seen[at.unwrap_or_else(|| panic!("{seen:?}")) + 1];
+    assert!(counts.contains(" replies, "), "{seen:?}");
+}
+
 fn frames(server: &ServerProcess) -> u64 {
     let report = server.report();
     report["functions"][0]["frames_sent"].as_u64().unwrap_or(0)

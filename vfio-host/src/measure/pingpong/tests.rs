@@ -96,3 +96,69 @@ fn a_peer_without_keys_gets_plain_sends() {
     assert!(one_way([&mut b, &mut a], PingpongOp::SendInv).unwrap());
     assert_eq!(a.key_bytes(), 0, "what came is no key");
 }
+
+/// Whatever is refused, what was made before is given back: the function comes up again.
+#[test]
+fn an_endpoint_whose_objects_are_refused_leaves_nothing() {
+    use crate::measure::endpoint::{Endpoint, EndpointPlan};
+
+    let sim = simulator(&SimSpec::default(), 1, Mode::Virtual, 1, true).build();
+    let platform = sim.function(0);
+    let args = StartArgs {
+        warm: true,
+        ..StartArgs::default()
+    };
+    let start = sim_start(&platform, &args).unwrap();
+    let good = EndpointPlan {
+        bytes: 4096,
+        access: e810::AccessFlags::LOCAL_WRITE,
+        cqes: 16,
+        qps: 2,
+        qp_type: e810::QpType::Rc,
+        caps: e810::QpCaps::default(),
+        fast_register: false,
+        counters: false,
+        tuning: Tuning::LINUX,
+        qkey: 0,
+        wait_mode: WaitMode::BusyPoll,
+        options: None,
+    };
+    // The completion queue, the first queue pair, and one after many.
+    let mut large = good.caps;
+    large.max_send_wr = u32::MAX;
+    let plans = [
+        (
+            EndpointPlan {
+                cqes: u32::MAX,
+                ..good
+            },
+            false,
+        ),
+        (
+            EndpointPlan {
+                caps: large,
+                ..good
+            },
+            false,
+        ),
+        (
+            EndpointPlan {
+                qps: 1 << 20,
+                ..good
+            },
+            false,
+        ),
+        (good, true),
+    ];
+    for (plan, is_made) in plans {
+        let link = LinkPolicy::GoOn;
+        let device = start.bring_up(platform.clone(), Default::default(), link, &mut |_| {});
+        let (control, events) = device.unwrap().split();
+        let made = Endpoint::new(platform.clone(), control, events, &plan, None);
+        assert_eq!(made.is_ok(), is_made, "{plan:?}");
+        let Err(error) = made else { continue };
+        let text = format!("{error:#}");
+        assert!(!text.contains("shutting down"), "{text}");
+        assert_eq!(sim.findings(), []);
+    }
+}
