@@ -388,15 +388,16 @@ fn change(engine: &mut Engine, at: usize) {
             mask ^= 1 << run.draw.below(31);
             wrong = Some(&[0, EINVAL, EOPNOTSUPP]);
         }
+        // Bits that have no place in the number are left out.
+        2 if to == 2 && qp.kind == RC => attr.dest_qp_num |= 1 << 24,
         1 if to == 2 && qp.kind == RC => {
-            match run.draw.below(8) {
+            match run.draw.below(7) {
                 0 => attr.path_mtu = 99,
-                1 => attr.dest_qp_num |= 1 << 24,
-                2 => attr.max_dest_rd_atomic = 255,
-                3 => attr.min_rnr_timer = 32,
-                4 => attr.ah_attr.is_global = 0,
-                5 => attr.ah_attr.grh.sgid_index = 200,
-                6 => attr.ah_attr.port_num = 2,
+                1 => attr.max_dest_rd_atomic = 255,
+                2 => attr.min_rnr_timer = 32,
+                3 => attr.ah_attr.is_global = 0,
+                4 => attr.ah_attr.grh.sgid_index = 200,
+                5 => attr.ah_attr.port_num = 2,
                 _ => attr.ah_attr.grh.dgid.raw = [0; 16],
             }
             wrong = Some(&[EINVAL]);
