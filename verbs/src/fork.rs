@@ -1,9 +1,9 @@
 //! `fork`: pages that are pinned stay with the parent, as kernels since 5.12 give the child a copy
 //! at the time of the fork, and nothing of this library runs in the child.
 //!
-//! So a child has its parent's objects as numbers only: what it calls is refused ([`Process`])
+//! So a child has its parent's objects as numbers only: what it calls is refused (`Process`)
 //! before it waits for a lock, which a thread of the parent may have had at the fork. What is the
-//! library's and not an object's, each process has for itself ([`PerProcess`]).
+//! library's and not an object's, each process has for itself (`PerProcess`).
 
 use core::ffi::{c_int, c_void};
 use std::process;
