@@ -5,7 +5,8 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use e810::{Control, MacAddr};
 use e810_net::{
-    AddressState, Claim, Config, Event, Interface, Ns, Ping, Place, Resolution, link_local, multicast_mac,
+    AddressState, Claim, Config, Event, Interface, Ns, Ping, Place, Resolution, link_local,
+    multicast_mac,
 };
 use metal::{Machine, Metal};
 
