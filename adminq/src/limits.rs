@@ -24,8 +24,11 @@ pub const MAX_ENTRIES: u16 = 1023;
 pub const FIRST_POLL_DELAY: Ns = Ns::from_us(5);
 /// Between two looks for a reply.
 pub const POLL_INTERVAL: Ns = Ns::from_us(20);
-/// A command.
-pub const COMMAND_LIMIT: Ns = Ns::from_ms(1_000);
+/// A command. Existing drivers wait a second (control-path 10); firmware that is simulated must get
+/// a processor first.
+pub const COMMAND_LIMIT: Ns = Ns::from_ms(5_000);
+/// The first command, which is tried [`START_ATTEMPTS`] times.
+pub const START_LIMIT: Ns = Ns::from_ms(1_000);
 /// Attempts to start the queue, the first included.
 pub const START_ATTEMPTS: u32 = 11;
 /// Between two attempts to start the queue.

@@ -62,13 +62,10 @@ pub const MAX_STATS_INSTANCES: u32 = 128;
 
 /// Pause between two polls of a register or of the CCQ.
 pub const POLL_PAUSE: Ns = Ns::from_us(10);
-/// CQP create and destroy, and a command polled by registers: ten times as long as existing drivers
-/// wait (control-path 10). A card answers long before; a simulated one, or a virtual machine's, may
-/// not have had a processor in all of their 10 ms.
-pub const REGISTER_LIMIT: Ns = Ns::from_ms(100);
-/// A bring-up command polled on the CCQ (CCQ create, CEQ 0 create and destroy).
-pub const CCQ_POLL_LIMIT: Ns = Ns::from_ms(1_000);
-/// Any other command: this long without the completion of *any* command.
+/// A command, CQP creation and destruction: this long without the end of *any* command. Existing
+/// drivers wait 10 ms for what they poll by registers (control-path 10). A card answers long
+/// before; a simulated one, or a virtual machine's, may not have had a processor in all of that
+/// time.
 pub const NO_PROGRESS_LIMIT: Ns = Ns::from_ms(5_000);
 /// While waiting on the CCQ, a register is read this often, to notice a device
 /// that is gone: an empty CCQ looks the same either way.

@@ -12,9 +12,9 @@ use crate::descriptor::Descriptor;
 use crate::error::{Error, Result};
 use crate::limits::{
     ATQ_ENTRIES, BUFFER_BYTES, BUSY_LIMIT, BUSY_PAUSE, BUSY_TRIES, COMMAND_LIMIT, FIRST_POLL_DELAY,
-    POLL_INTERVAL,
+    POLL_INTERVAL, START_LIMIT,
 };
-use crate::op::{Command, Data};
+use crate::op::{Command, Data, Version};
 use crate::opcode::{Opcode, WhenBusy};
 
 impl<P: Platform> AdminQ<P> {
@@ -80,7 +80,7 @@ impl<P: Platform> AdminQ<P> {
     /// is busy the command is sent again, as [`WhenBusy`] says of it.
     ///
     /// # Errors
-    /// [`Error::TooLong`]; [`Error::Wait`] after 1 s or when the device is
+    /// [`Error::TooLong`]; [`Error::Wait`] after 5 s or when the device is
     /// gone; [`Error::CriticalFirmware`]; [`Error::BadHead`];
     /// [`Error::LongReply`]; [`Error::Unanswered`] while an earlier command is
     /// open.
@@ -171,7 +171,13 @@ impl<P: Platform> AdminQ<P> {
     fn wait(&self, op: Opcode) -> Result<()> {
         let platform = &self.platform;
         platform.delay(FIRST_POLL_DELAY);
-        let waited = poll_until(platform, op.name(), COMMAND_LIMIT, POLL_INTERVAL, || {
+        let has_started = self.version != Version::default();
+        let limit = if has_started {
+            COMMAND_LIMIT
+        } else {
+            START_LIMIT
+        };
+        let waited = poll_until(platform, op.name(), limit, POLL_INTERVAL, || {
             let head = Queue::Atq.head(platform, ATQ_ENTRIES)?;
             Ok((head == self.next).then_some(()))
         });

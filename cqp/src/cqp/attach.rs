@@ -10,7 +10,7 @@ use super::status::Tail;
 use super::{Ccq, Cqp, shadow_of};
 use crate::ccq::CompletionRing;
 use crate::error::{Error, Result};
-use crate::limits::{CCQ_ID, CCQ_POLL_LIMIT, CCQ_SHADOW_THRESHOLD, POLL_PAUSE, REGISTER_LIMIT};
+use crate::limits::{CCQ_ID, CCQ_SHADOW_THRESHOLD, NO_PROGRESS_LIMIT, POLL_PAUSE};
 use crate::op::{Command, CqAttributes, CreateCq, DestroyCq};
 use crate::ticket::Ticket;
 
@@ -107,7 +107,7 @@ impl<P: Platform> Cqp<P> {
     fn wait_for_first(&mut self, ticket: Ticket) -> Result<()> {
         let platform = self.platform.clone();
         let label = "CCQ creation";
-        poll_until(&platform, label, CCQ_POLL_LIMIT, POLL_PAUSE, || {
+        poll_until(&platform, label, NO_PROGRESS_LIMIT, POLL_PAUSE, || {
             self.drain_ccq();
             if !self.has_ended(ticket)? && self.read_tail()? == Some(Tail::Failed) {
                 self.fail_by_registers()?;
@@ -125,7 +125,7 @@ impl<P: Platform> Cqp<P> {
     ///
     /// # Errors
     /// [`Error::NoCcq`]; [`Error::Unfinished`]; [`Error::Cqp`], the CCQ then
-    /// stays attached; [`Error::Wait`] after 10 ms or when the device is gone,
+    /// stays attached; [`Error::Wait`] after 5 s or when the device is gone,
     /// the CCQ's memory is then leaked.
     pub fn detach_ccq(&mut self) -> Result<()> {
         self.drain_ccq();
@@ -139,7 +139,7 @@ impl<P: Platform> Cqp<P> {
         let ticket = self.post_watching(entry, &wqe, true)?;
         self.inherited = self.register_wait.and_then(|wait| wait.stale);
         let doubtful = self.inherited.is_some();
-        let ended = self.wait_on_registers(ticket, REGISTER_LIMIT);
+        let ended = self.wait_on_registers(ticket, NO_PROGRESS_LIMIT);
         let result = self.finish(ticket, ended);
         let refused = matches!(result, Err(Error::Cqp { .. }));
         if !refused && let Some(ccq) = self.ccq.take() {

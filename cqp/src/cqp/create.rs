@@ -11,7 +11,7 @@ use super::status::error_codes;
 use super::{Config, Cqp};
 use crate::error::{Error, Result};
 use crate::host_context::{HostContext, clear_registers, write_address};
-use crate::limits::{POLL_PAUSE, REGISTER_LIMIT, SQ_ALIGN};
+use crate::limits::{NO_PROGRESS_LIMIT, POLL_PAUSE, SQ_ALIGN};
 use crate::ring::SendRing;
 use crate::slots::SLOT_WORDS;
 use crate::ticket::Counters;
@@ -28,7 +28,7 @@ impl<P: Platform> Cqp<P> {
     /// # Errors
     /// [`Error::Invalid`] for a bad size; [`Error::Dma`],
     /// [`Error::HostMemory`]; [`Error::CqpRefused`]; [`Error::Wait`] when the
-    /// device does not answer within 10 ms or is gone. Whatever was allocated
+    /// device does not answer within 5 s or is gone. Whatever was allocated
     /// is given back, unless the device may still use it.
     pub fn create(platform: P, config: Config) -> Result<Self> {
         let ring = SendRing::new(config.entries)?;
@@ -72,7 +72,7 @@ impl<P: Platform> Cqp<P> {
     /// where the device refuses that.
     ///
     /// # Errors
-    /// [`Error::Wait`] when the device does not let go within 10 ms or is gone;
+    /// [`Error::Wait`] when the device does not let go within 5 s or is gone;
     /// the memory is then leaked.
     pub fn destroy(self) -> Result<()> {
         stop(&self.platform).inspect_err(|error| {
@@ -126,7 +126,7 @@ fn start<P: Platform>(platform: &P, context: Iova) -> Result<()> {
     platform.to_device();
     write_address(platform, context);
     let label = "CQP creation";
-    poll_until(platform, label, REGISTER_LIMIT, POLL_PAUSE, || {
+    poll_until(platform, label, NO_PROGRESS_LIMIT, POLL_PAUSE, || {
         let status = PFPE_CCQPSTATUS.read(platform);
         if live(label, status.get())? == 0 {
             return Ok(None);
@@ -142,7 +142,7 @@ fn start<P: Platform>(platform: &P, context: Iova) -> Result<()> {
 fn stop<P: Platform>(platform: &P) -> Result<()> {
     write_address(platform, Iova(0));
     let label = "CQP destruction";
-    poll_until(platform, label, REGISTER_LIMIT, POLL_PAUSE, || {
+    poll_until(platform, label, NO_PROGRESS_LIMIT, POLL_PAUSE, || {
         let status = PFPE_CCQPSTATUS.read(platform);
         live(label, status.get())?;
         let done = status.is_set(PFPE_CCQPSTATUS::CCQP_DONE);

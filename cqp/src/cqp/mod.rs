@@ -137,8 +137,7 @@ impl<P: Platform> Cqp<P> {
         self.counters
     }
 
-    /// Posts a command and waits for its end, at most 10 ms by registers, or
-    /// until nothing at all has completed for 5 s on the CCQ.
+    /// Posts a command and waits for its end.
     ///
     /// # Errors
     /// As [`Cqp::submit`] and [`Cqp::wait`].

@@ -9,7 +9,7 @@ use super::{Ccq, Cqp, shadow_of};
 use crate::ccq::CcqEntry;
 use crate::code::needs_reset;
 use crate::error::{Error, Result};
-use crate::limits::{LIVENESS_INTERVAL, NO_PROGRESS_LIMIT, POLL_PAUSE, REGISTER_LIMIT};
+use crate::limits::{LIVENESS_INTERVAL, NO_PROGRESS_LIMIT, POLL_PAUSE};
 use crate::slots::{Outcome, State};
 use crate::ticket::{Completion, Ticket};
 
@@ -32,8 +32,8 @@ impl<P: Platform> Cqp<P> {
         done.map(|sequence| self.report(sequence))
     }
 
-    /// Waits for a command's end: at most 10 ms by registers, or, on the CCQ,
-    /// until no command at all has completed for 5 s. Completions of other
+    /// Waits for a command's end, until no command at all has completed for
+    /// [`NO_PROGRESS_LIMIT`]. Completions of other
     /// commands seen meanwhile are kept for their own tickets.
     ///
     /// # Errors
@@ -42,12 +42,7 @@ impl<P: Platform> Cqp<P> {
     /// device is gone. After the latter the ticket is void: the entry is kept
     /// until the completion comes, which is then dropped.
     pub fn wait(&mut self, ticket: Ticket) -> Result<Completion> {
-        let limit = if self.ccq.is_some() {
-            NO_PROGRESS_LIMIT
-        } else {
-            REGISTER_LIMIT
-        };
-        self.wait_within(ticket, limit)
+        self.wait_within(ticket, NO_PROGRESS_LIMIT)
     }
 
     /// [`Cqp::wait`] with another limit.

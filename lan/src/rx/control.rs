@@ -8,10 +8,10 @@ use e810_hal::{Bus, Clock, Ns, poll_until};
 use crate::error::{Error, Result};
 
 /// Between two looks at QENA_STAT, and how long in all: existing drivers wait 50
-/// times 20 to 40 µs, or 100 times 100 µs (lan-path 5.4); this is ten times the longer one, for
-/// devices that may have no processor for so long (simulated ones, virtual machines').
+/// times 20 to 40 µs, or 100 times 100 µs (lan-path 5.4). Simulated devices and virtual machines'
+/// may have no processor for so long.
 const PAUSE: Ns = Ns::from_us(20);
-const LIMIT: Ns = Ns::from_ms(100);
+const LIMIT: Ns = Ns::from_ms(1_000);
 
 const ON: &str = "receive queue on (QRX_CTRL.QENA_STAT)";
 const OFF: &str = "receive queue off (QRX_CTRL.QENA_STAT)";

@@ -14,8 +14,11 @@ use crate::harness::connection::INCOMING;
 use crate::harness::objects::{RC, UD, address, flag, state};
 use crate::harness::{ALONE, Connection, Cq, Ctx, Pd, memory, readable};
 
+/// The variable with the number of rounds.
+pub(crate) const ROUNDS: &str = "E810_CHURN";
+
 fn rounds() -> u64 {
-    let asked = env::var("E810_CHURN").ok();
+    let asked = env::var(ROUNDS).ok();
     asked.map_or(3_000, |asked| asked.parse().unwrap())
 }
 

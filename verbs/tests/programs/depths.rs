@@ -1,14 +1,20 @@
 //! What a device says that it has, asked for alone: each count and depth can be had, and one more
-//! is refused, unless irdma has more than it says, too.
+//! is refused, unless irdma has more than it says, too; what is freed makes room again. The same
+//! for descriptors, of which a process has so many (`docs/limits.md`).
 
+use std::env;
 use std::ffi::c_int;
 use std::net::Ipv4Addr;
+use std::ptr;
 
 use e810_verbs::abi::make::QpCap;
 use e810_verbs::abi::query::DeviceAttr;
 use e810_verbs::abi::state::Gid;
+use e810_verbs::channel::create_comp_channel;
+use e810_verbs::control::over_channel::CONTROL;
 
-use crate::harness::objects::{RC, UD, address, state};
+use crate::churn::ROUNDS;
+use crate::harness::objects::{Channel, RC, UD, address, state};
 use crate::harness::{ALONE, Cq, Ctx, Pd, Qp, errno, memory};
 use crate::processes::{DONE, World};
 
@@ -17,35 +23,34 @@ pub(crate) const PART: &str = "all of a function";
 
 #[test]
 fn every_count_and_depth_can_be_had() {
+    // A hundred thousand objects are many messages: `tests/programs/churn` has them over a channel.
+    if env::var_os(CONTROL).is_some() && env::var_os(ROUNDS).is_none() {
+        return;
+    }
     // Of one process at a time, which has no other objects; it takes as long as it takes.
     let ended = World::new("depths").process(PART, 1).status().unwrap();
     assert_eq!(ended.code(), Some(DONE));
 }
 
-/// Makes objects until there are no more: how many, and why.
-fn all<T>(mut make: impl FnMut(u32) -> Result<T, c_int>) -> (Vec<T>, c_int) {
-    let mut made = Vec::new();
-    loop {
-        match make(made.len() as u32) {
-            Ok(one) => made.push(one),
-            Err(errno) => return (made, errno),
-        }
-    }
-}
-
-#[track_caller]
-fn counted<T: Copy>(
-    what: &str,
-    offered: c_int,
-    (made, errno): (Vec<T>, c_int),
+/// Makes objects until one is refused, frees the last and makes it again, and frees all: how many
+/// there were, and why there were no more.
+fn all<T>(
+    mut make: impl FnMut(usize) -> Result<T, c_int>,
     free: impl Fn(T) -> c_int,
-) {
-    assert_eq!(
-        (made.len(), errno),
-        (offered as usize, libc::ENOMEM),
-        "{what}"
-    );
-    assert!(made.into_iter().all(|one| free(one) == 0), "{what}");
+) -> (usize, c_int) {
+    let mut made = Vec::new();
+    let why = loop {
+        match make(made.len()) {
+            Ok(object) => made.push(object),
+            Err(errno) => break errno,
+        }
+    };
+    let count = made.len();
+    assert_eq!(free(made.pop().unwrap()), 0);
+    made.push(make(count - 1).unwrap());
+    assert!(make(count).is_err(), "there was room for one");
+    assert!(made.into_iter().all(|object| free(object) == 0));
+    (count, why)
 }
 
 /// In the process.
@@ -61,6 +66,7 @@ pub(crate) fn all_of_a_function() {
     groups(ctx, &offered);
     depths(ctx, &offered);
     reads(ctx, &offered);
+    descriptors(ctx);
     assert_eq!(ctx.close(), 0);
 }
 
@@ -73,30 +79,53 @@ fn not_null<T>(object: *mut T) -> Result<*mut T, c_int> {
 }
 
 fn counts(ctx: Ctx, offered: &DeviceAttr) {
-    let pds = all(|_| not_null(ctx.pd().0));
-    counted("max_pd", offered.max_pd, pds, |pd| Pd(pd).free());
-    let cqs = all(|_| not_null(ctx.try_cq(1, 0, core::ptr::null_mut())));
-    counted("max_cq", offered.max_cq, cqs, |cq| Cq(cq).destroy());
+    let full = |most: c_int| (most as usize, libc::ENOMEM);
+    let pds = all(|_| not_null(ctx.pd().0).map(Pd), Pd::free);
+    assert_eq!(pds, full(offered.max_pd), "max_pd");
+    let cqs = all(
+        |_| not_null(ctx.try_cq(1, 0, ptr::null_mut())).map(Cq),
+        Cq::destroy,
+    );
+    assert_eq!(cqs, full(offered.max_cq), "max_cq");
     let pd = ctx.pd();
     let bytes: *mut [u8] = memory(4096);
     // SAFETY: memory of the test, which nothing here writes to.
-    let mrs = all(|_| pd.try_mr(unsafe { &mut *bytes }));
-    counted("max_mr", offered.max_mr, mrs, |mr| mr.dereg());
+    let mrs = all(|_| pd.try_mr(unsafe { &mut *bytes }), |mr| mr.dereg());
+    assert_eq!(mrs, full(offered.max_mr), "max_mr");
     let gid = ctx.gid(1);
-    let ahs = all(|_| pd.try_ah(address(gid, 1)));
-    counted("max_ah", offered.max_ah, ahs, |ah| ah.destroy());
+    let ahs = all(|_| pd.try_ah(address(gid, 1)), |ah| ah.destroy());
+    assert_eq!(ahs, full(offered.max_ah), "max_ah");
     let cq = ctx.cq(16, 0, None);
     // With any number of SGEs.
     for sges in [1, offered.max_sge as u32] {
         let cap = cap(1, 1, sges, sges);
-        let qps = all(|_| pd.try_qp_of(RC, cq, cq, cap));
-        counted("max_qp", offered.max_qp, qps, Qp::destroy);
+        let qps = all(|_| pd.try_qp_of(RC, cq, cq, cap), Qp::destroy);
+        assert_eq!(qps, full(offered.max_qp), "max_qp");
     }
     assert_eq!([cq.destroy(), pd.free()], [0; 2]);
 }
 
-fn group(number: u32) -> Gid {
-    let group = Ipv4Addr::from(0xEF00_0100 + number);
+/// Channels and contexts, of a process with 20 descriptors left.
+fn descriptors(ctx: Ctx) {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let most = open as libc::rlim_t + 20;
+    let limit = libc::rlimit {
+        rlim_cur: most,
+        rlim_max: most,
+    };
+    // SAFETY: a limit that is read.
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    assert_eq!(set, 0);
+    // SAFETY: an open context.
+    let channel = |_| not_null(unsafe { create_comp_channel(ctx.0) }).map(Channel);
+    let (channels, why) = all(channel, Channel::destroy);
+    assert!(channels > 5 && why == libc::EMFILE, "{channels}: {why}");
+    let (contexts, why) = all(|_| Ctx::try_open(ALONE), Ctx::close);
+    assert!(contexts > 3 && why == libc::EMFILE, "{contexts}: {why}");
+}
+
+fn group(number: usize) -> Gid {
+    let group = Ipv4Addr::from(0xEF00_0100 + number as u32);
     Gid {
         raw: group.to_ipv6_mapped().octets(),
     }
@@ -116,13 +145,15 @@ fn groups(ctx: Ctx, offered: &DeviceAttr) {
     assert!(first.iter().all(|member| attached(member, 0) == 0));
     assert_ne!(attached(last, 0), 0, "max_mcast_qp_attach");
     assert!(first.iter().all(|member| member.detach(group(0)) == 0));
-    let joined = all(|number| match attached(last, number) {
-        0 => Ok(number),
-        errno => Err(errno),
-    });
-    counted("max_mcast_grp", offered.max_mcast_grp, joined, |number| {
-        last.detach(group(number))
-    });
+    let joined = all(
+        |number| match attached(last, number) {
+            0 => Ok(number),
+            errno => Err(errno),
+        },
+        |number| last.detach(group(number)),
+    );
+    let most = offered.max_mcast_grp as usize;
+    assert_eq!(joined, (most, libc::ENOMEM), "max_mcast_grp");
     assert!(members.into_iter().all(|member| member.destroy() == 0));
     assert_eq!([cq.destroy(), pd.free()], [0; 2]);
 }
@@ -140,7 +171,7 @@ const fn cap(sends: u32, receives: u32, send_sges: u32, recv_sges: u32) -> QpCap
 fn depths(ctx: Ctx, offered: &DeviceAttr) {
     let (pd, cq) = (ctx.pd(), ctx.cq(offered.max_cqe, 0, None));
     assert!(!cq.0.is_null(), "max_cqe");
-    let beyond = ctx.try_cq(offered.max_cqe + 1, 0, core::ptr::null_mut());
+    let beyond = ctx.try_cq(offered.max_cqe + 1, 0, ptr::null_mut());
     assert_eq!(not_null(beyond), Err(libc::EINVAL), "max_cqe");
     let most = offered.max_qp_wr as u32;
     for sges in 0..=offered.max_sge as u32 {

@@ -1,15 +1,12 @@
 //! Destroying a queue pair, or taking it to RESET, causes nothing that a program can see, in
 //! whatever state it is: no completion, no event, and nothing of another queue pair is lost.
 
-use std::env;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
 use e810_verbs::abi::work::Wc;
-use e810_verbs::control::over_channel::CONTROL;
 
 use crate::harness::connection::INCOMING;
 use crate::harness::objects::{RC, UD, address, flag, opcode, state};
@@ -289,22 +286,4 @@ fn who_polls_finds_nothing_of_a_queue_pair_that_has_ended() {
     }
     live.destroy();
     assert_eq!(ctx.close(), 0);
-}
-
-/// The control path behind a channel, as in another process, does the same.
-#[test]
-fn the_same_behind_a_channel() {
-    let mut tests = Command::new(env::current_exe().unwrap());
-    tests.args([
-        "endings",
-        "software_events",
-        "churn::queue_pairs",
-        "churn::lives",
-    ]);
-    tests.args(["--skip", "the_same_behind_a_channel"]);
-    tests.env(CONTROL, "channel").env("E810_CHURN", "1500");
-    let done = tests.output().unwrap();
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(done.status.success(), "{said}");
-    assert!(said.contains("9 passed"), "{said}");
 }

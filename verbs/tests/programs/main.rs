@@ -3,8 +3,8 @@
 //! * `harness`, what a program has: devices, objects, connections;
 //! * `cancel`, `channels`, `churn`, `contexts`, `datagrams`, `descriptors`, `endings`, `events`,
 //!   `gids`, `neighbours`, `paths`, `requests`, `software_events`, `threads`, tests by subject;
-//! * `depths`, what a device says that it has;
-//! * `processes`, `forks`, `memory`, `tables`, those whose programs are processes of their own;
+//! * `depths`, what a device says that it has, and tables that are full;
+//! * `processes`, `forks`, `memory`, those whose programs are processes of their own;
 //! * `over_channel`, all of them over the other control plane.
 
 // UNSAFETY: calls the functions as C does.
@@ -35,5 +35,4 @@ mod paths;
 mod processes;
 mod requests;
 mod software_events;
-mod tables;
 mod threads;

@@ -1,5 +1,5 @@
 //! Lives of processes: exit and death, each in a process of its own, which is this test again with
-//! a part in `E810_PART`; `forks`, `memory` and `tables` have parts
+//! a part in `E810_PART`; `forks`, `memory` and `depths` have parts
 //! there, too.
 
 use std::env;
@@ -15,7 +15,7 @@ use e810_verbs::device::DEVICES;
 
 use crate::harness::objects::flag;
 use crate::harness::{Connection, Ctx, folder, until};
-use crate::{forks, memory, tables};
+use crate::{depths, forks, memory};
 
 /// The variable with the part that a process plays.
 const PART: &str = "E810_PART";
@@ -83,11 +83,10 @@ fn a_part_of_another_test() {
         "child of busy threads" => forks::child_of_busy_threads(),
         "no memory is left" => memory::none_is_left(),
         "little memory is left" => memory::little_is_left(),
-        "all tables are full" => tables::all_are_full(),
         "exit" => exit_at_work(),
         "use" => use_it(),
         "hold" => hold(),
-        crate::depths::PART => crate::depths::all_of_a_function(),
+        depths::PART => depths::all_of_a_function(),
         other => panic!("{other}"),
     }
     end(DONE);

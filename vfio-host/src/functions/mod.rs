@@ -11,6 +11,8 @@
 //! * `workload`, all of that for a command with two functions, or with one whose
 //!   `peer` is in another process; `addressing` gives them names.
 
+use e810::LanInit;
+
 mod addressing;
 pub(crate) mod card_users;
 pub(crate) mod checks;
@@ -27,3 +29,12 @@ pub mod tap;
 mod transport_label;
 pub(crate) mod watch;
 pub(crate) mod workload;
+
+/// The LAN queues of a program's own port. Hundreds of neighbours that were asked at once answer
+/// before its thread looks again: one whose frame finds no room is asked again a second later.
+const fn lan_init(mtu: u16) -> LanInit {
+    LanInit {
+        rx_entries: 512,
+        ..LanInit::new(mtu)
+    }
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::processes::{E810, End, ServerProcess, alone, package, until};
+use super::processes::{E810, End, ServerProcess, package, until};
 
 /// `e810 COMMAND` on the function of a socket.
 pub(crate) fn on(command: &str, socket: &Path, words: &str) -> E810 {
@@ -63,7 +63,6 @@ fn verified(server: &ServerProcess, words: &str, iters: u64) -> [Value; 2] {
 
 #[test]
 fn two_processes_with_a_function_each_verify_every_message() {
-    let _alone = alone();
     let server = ServerProcess::start();
     let [answer, _] = verified(&server, "--size=3000", 1000);
     assert_eq!(answer["verified"], 1000);
@@ -113,7 +112,6 @@ fn two_processes_with_a_function_each_verify_every_message() {
 
 #[test]
 fn addresses_come_from_the_exchange_and_may_differ_in_kind_of_path() {
-    let _alone = alone();
     let server = ServerProcess::start();
     let vlan = |ip: &str, mtu: &str| {
         format!(
@@ -145,7 +143,6 @@ fn the_address_that_is_given_is_taken() {
 
 #[test]
 fn sides_that_do_not_fit_say_so_in_a_line_each() {
-    let _alone = alone();
     let server = ServerProcess::start();
     for (words, part) in [
         (["--size=64", "--size=128"], "--size"),
@@ -173,7 +170,6 @@ fn sides_that_do_not_fit_say_so_in_a_line_each() {
 
 #[test]
 fn nobody_strangers_and_peers_that_die_are_errors_in_time() {
-    let _alone = alone();
     let server = ServerProcess::start();
     let [a, b] = &server.paths;
     let (waits, at) = listener("pingpong", a, "--wait=1");
@@ -220,7 +216,6 @@ fn nobody_strangers_and_peers_that_die_are_errors_in_time() {
 
 #[test]
 fn two_processes_measure() {
-    let _alone = alone();
     let server = ServerProcess::start();
     for (words, verified) in [
         ("--test=lat --op=send --size=100", [1, 1]),
@@ -286,7 +281,6 @@ fn two_processes_measure() {
 
 #[test]
 fn what_one_process_sent_the_other_has_received() {
-    let _alone = alone();
     let server = ServerProcess::start();
     let words = "--counters --iters=100 --size=5000";
     let [answer, ask] = both(&server, "pingpong", [words, words]).map(|end| end.json());

@@ -3,11 +3,10 @@
 use std::io::{BufRead, BufReader};
 
 use super::apart::on;
-use super::processes::{ServerProcess, alone};
+use super::processes::ServerProcess;
 
 #[test]
 fn a_signal_takes_the_cables_out_and_puts_them_back() {
-    let _alone = alone();
     let mut server = ServerProcess::start();
     let mut lines = BufReader::new(server.e810.0.stdout.take().unwrap());
     for state in ["down", "up", "down", "up"] {

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use serde_json::Value;
 
 use super::apart::both_running;
-use super::processes::{E810, End, ServerProcess, alone, until};
+use super::processes::{E810, End, ServerProcess, until};
 
 /// What a side that was cut short printed, and its exit code.
 fn partial(end: &End, ended: &str) -> (Value, Option<i32>) {
@@ -32,7 +32,6 @@ fn frames(server: &ServerProcess) -> u64 {
 
 #[test]
 fn both_sides_keep_their_results_when_the_one_that_listens_is_interrupted() {
-    let _alone = alone();
     for (command, words, messages) in [
         ("pingpong", "--iters=10000000", "/verified"),
         ("pingpong", "--iters=10000000 --transport=ud", "/verified"),
@@ -66,7 +65,6 @@ fn both_sides_keep_their_results_when_the_one_that_listens_is_interrupted() {
 
 #[test]
 fn what_was_verified_before_a_failure_is_printed() {
-    let _alone = alone();
     for (command, words) in [
         ("pingpong", "--iters=10000000"),
         ("perf", "--iters=10000000"),
@@ -86,7 +84,6 @@ fn what_was_verified_before_a_failure_is_printed() {
 
 #[test]
 fn a_part_is_said_to_be_one_in_text_too() {
-    let _alone = alone();
     for (words, part) in [
         (
             ["pingpong", "--iters=10000000"],
@@ -124,7 +121,6 @@ fn a_part_is_said_to_be_one_in_text_too() {
 /// Too many retries are the symptom.
 #[test]
 fn a_link_that_is_gone_is_named_as_the_cause() {
-    let _alone = alone();
     let server = ServerProcess::start();
     let sides = both_running(&server, "pingpong", "--iters=10000000");
     traffic(&server);
@@ -140,7 +136,6 @@ fn a_link_that_is_gone_is_named_as_the_cause() {
 
 #[test]
 fn wires_of_different_names_are_named_before_anything_is_sent() {
-    let _alone = alone();
     let at_wire = |wire: &str| format!("--device=sim:wire={wire}");
     let [one, other] = [super::segment::name(), super::segment::name()];
     let mut answer = E810::start(&["pingpong", &at_wire(&one), "--listen=127.0.0.1:0"]);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::apart::{both_running, listener, on};
-use super::processes::{E810, End, ServerProcess, alone, until};
+use super::processes::{E810, End, ServerProcess, until};
 
 /// The lines of a process so far, as they come.
 pub(super) fn lines(e810: &mut E810) -> impl Iterator<Item = String> + use<> {
@@ -16,7 +16,6 @@ pub(super) fn lines(e810: &mut E810) -> impl Iterator<Item = String> + use<> {
 
 #[test]
 fn rows_are_there_when_they_are_measured_and_stay_after_a_signal() {
-    let _alone = alone();
     for (signal, code) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
         // Without an end that anybody would wait for.
         let words = ["perf", "--test=bw", "--all", "--iters=10000"];
@@ -40,7 +39,6 @@ fn rows_are_there_when_they_are_measured_and_stay_after_a_signal() {
 
 #[test]
 fn an_interrupted_exchange_tells_what_was_verified() {
-    let _alone = alone();
     let server = ServerProcess::start();
     for words in [
         "--iters=1000000000",
@@ -82,7 +80,6 @@ fn an_interrupted_exchange_tells_what_was_verified() {
 
 #[test]
 fn ping_that_is_cut_short_tells_what_came_also_by_two_signals_at_once() {
-    let _alone = alone();
     let mut e810 = E810::start(&["ping", "-i=0.02"]);
     let mut lines = lines(&mut e810);
     let mut seen: Vec<String> = lines.by_ref().take(3).collect();
@@ -108,7 +105,6 @@ fn frames(server: &ServerProcess) -> u64 {
 
 #[test]
 fn nobody_who_reads_is_nothing_to_tell() {
-    let _alone = alone();
     for words in [
         &["stat"][..],
         &["perf", "--test=bw", "--iters=10"],

@@ -6,11 +6,10 @@ use std::thread;
 use e810_sim::Sim;
 
 use super::middleman::{Fault, start};
-use super::processes::{Served, all_verified, alone, pingpong, until};
+use super::processes::{Served, all_verified, pingpong, until};
 
 /// A run whose first function's server fails when `when` says so.
 fn run(fault: Fault, when: impl Fn(&Sim, u64) -> bool + Send + Sync + 'static) -> String {
-    let busy = alone();
     let served = Served::start();
     let [a, b] = &served.paths;
     let front = served.folder.as_path().join("front");
@@ -20,14 +19,11 @@ fn run(fault: Fault, when: impl Fn(&Sim, u64) -> bool + Send + Sync + 'static) -
     });
     let user = pingpong(&front, b, "send", 1_000_000_000, 64);
     until("the fault", || broken.load(Ordering::Relaxed).then_some(()));
-    // From here on it only waits.
-    drop(busy);
     let end = user.end();
     let line = end.failure().to_owned();
     assert!(line.contains("front"), "{line}");
     // What the fault left behind is in order again for the next user.
     assert_eq!(served.left(0, 1).findings, [], "{line}");
-    let _busy = alone();
     all_verified(a, b, "send", 50, 64);
     assert_eq!(served.left(0, 2).findings, []);
     line

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::processes::{E810, End, ServerProcess, alone, folder, package, until};
+use super::processes::{E810, End, ServerProcess, folder, package, until};
 
 /// A block of commands, and what they print.
 #[derive(Debug, Default)]
@@ -83,7 +83,6 @@ fn check(block: &Block, port: u16, end: &End) {
 
 #[test]
 fn the_page_says_what_is_printed() {
-    let _alone = alone();
     let server = ServerProcess::start();
     let folder = folder();
     let environment = [("E810_DDP", package().to_str().unwrap())];

@@ -7,12 +7,11 @@ use std::thread;
 use serde_json::Value;
 
 use super::processes::{
-    E810, Served, ServerProcess, all_verified, alone, folder, package, pingpong, until,
+    E810, Served, ServerProcess, all_verified, folder, package, pingpong, until,
 };
 
 #[test]
 fn two_processes_verify_every_message() {
-    let _alone = alone();
     let server = ServerProcess::start();
     let [a, b] = &server.paths;
     all_verified(a, b, "send", 10_000, 64);
@@ -58,7 +57,6 @@ fn two_processes_verify_every_message() {
 
 #[test]
 fn a_monitor_that_is_interrupted_leaves_functions_as_it_found_them() {
-    let _alone = alone();
     let server = ServerProcess::start();
     let [a, b] = &server.paths;
     let mut monitor = E810::start(&[
@@ -98,7 +96,6 @@ fn a_monitor_that_is_interrupted_leaves_functions_as_it_found_them() {
 
 #[test]
 fn a_bring_up_says_how_fast_the_socket_is() {
-    let _alone = alone();
     let server = ServerProcess::start();
     let device = format!("vfio-user:{}", server.paths[1].display());
     let ddp = package().to_str().unwrap();
@@ -122,7 +119,6 @@ fn a_bring_up_says_how_fast_the_socket_is() {
 /// Function and package can be named by the environment.
 #[test]
 fn what_no_option_names_the_environment_does() {
-    let _alone = alone();
     let server = ServerProcess::start();
     let device = format!("vfio-user:{}", server.paths[0].display());
     let package = package().to_str().unwrap();
@@ -211,7 +207,6 @@ fn a_second_warm_function_has_to_be_given_its_address() {
 
 #[test]
 fn a_user_killed_in_mid_traffic_leaves_a_clean_function() {
-    let _alone = alone();
     let served = Served::start();
     let [a, b] = &served.paths;
     for round in 1..=3 {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::apart::{both, on};
 use super::ending::lines;
-use super::processes::{E810, ServerProcess, alone};
+use super::processes::{E810, ServerProcess};
 use super::segment::{command_on, listener, name};
 
 fn device(wire: &str, last: u8) -> String {
@@ -22,7 +22,6 @@ fn ping(wire: &str, words: &str) -> Value {
 
 #[test]
 fn who_listens_answers_pings() {
-    let _alone = alone();
     let wire = name();
     let words = format!("--iters=50 {} --ip=192.0.2.1/24", device(&wire, 1));
     let (answer, at) = listener("pingpong", &words);
@@ -63,7 +62,6 @@ fn who_listens_answers_pings() {
 /// Each of two stations is the other one's gateway.
 #[test]
 fn what_is_not_on_the_link_goes_to_the_gateway() {
-    let _alone = alone();
     let wire = name();
     let a = format!(
         "--iters=50 {} --ip=192.0.2.1/24,198.51.100.254/32 --gateway=192.0.2.254",
@@ -95,7 +93,6 @@ fn what_is_not_on_the_link_goes_to_the_gateway() {
 /// A program that does not say its Ethernet address, in both families.
 #[test]
 fn an_address_that_nobody_announces_is_resolved() {
-    let _alone = alone();
     let server = ServerProcess::start();
     for [a, b] in [
         ["192.0.2.1/24", "192.0.2.2/24"],

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use super::processes::{E810, all_verified, alone, folder, until};
+use super::processes::{E810, all_verified, folder, until};
 
 /// Nanoseconds and bytes of each frame; the file's last one is whole.
 fn frames(path: &Path) -> Vec<(u64, Vec<u8>)> {
@@ -120,7 +120,6 @@ fn a_ping_pong_over_a_bad_wire() {
 /// Frames are there on request, while the server goes on, and at its end.
 #[test]
 fn a_server_records_what_its_functions_send() {
-    let _alone = alone();
     let folder = folder();
     let path = |name: &str| folder.as_path().join(name);
     let (sockets, pcap) = ([path("a"), path("b")], path("frames.pcap"));

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,13 +21,6 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// A folder of its own.
 pub(crate) fn folder() -> TempDir {
     TempDir::new_with_prefix(std::env::temp_dir().join("e810-")).unwrap()
-}
-
-/// One bring-up or run of messages at a time: a card answers in time, and the
-/// simulator on a busy machine only when it gets a CPU.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits until `ready` answers.

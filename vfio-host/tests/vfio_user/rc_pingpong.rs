@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use super::apart::{both, listener, on};
-use super::processes::{ServerProcess, alone};
+use super::processes::ServerProcess;
 
 /// Bytes of the text of a side.
 const TEXT: usize = 52;
@@ -14,7 +14,6 @@ const WITH: &str = "--with=ibv_rc_pingpong --wait=30";
 
 #[test]
 fn two_sides_meet_by_its_handshake() {
-    let _alone = alone();
     let server = ServerProcess::start();
     let words = |ip: &str, mac: &str| format!("{WITH} --ip={ip} --size=3000 --iters=100 {mac}");
     // It is resolved, or given.
@@ -44,7 +43,6 @@ fn two_sides_meet_by_its_handshake() {
 
 #[test]
 fn what_it_says_is_checked() {
-    let _alone = alone();
     let server = ServerProcess::start();
     let [a, _] = &server.paths;
     // Clients that say something else are not waited for; the listener stays.

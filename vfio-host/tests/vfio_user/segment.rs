@@ -10,7 +10,7 @@ use serde_json::Value;
 use vmm_sys_util::tempdir::TempDir;
 
 use super::apart::on;
-use super::processes::{E810, all_verified, alone, folder, until};
+use super::processes::{E810, all_verified, folder, until};
 
 /// The name of a wire that nothing else is on.
 pub(crate) fn name() -> String {
@@ -89,7 +89,6 @@ fn count(link: &Value, name: &str) -> u64 {
 
 #[test]
 fn two_of_three_talk_and_the_third_gets_what_is_for_all() {
-    let _alone = alone();
     let folder = folder();
     let (name, other) = (name(), name());
     let start = |file: &str, name: &str| Server::start(&folder, file, &format!("--wire={name}"));
@@ -131,7 +130,6 @@ fn two_of_three_talk_and_the_third_gets_what_is_for_all() {
 
 #[test]
 fn a_server_that_is_killed_has_a_successor_with_its_address() {
-    let _alone = alone();
     let folder = folder();
     let name = name();
     let words = |mac: &str| format!("--wire={name} --mac=02:00:00:00:00:{mac}");
@@ -201,7 +199,6 @@ pub(crate) fn command_on(command: &str, words: &str) -> E810 {
 /// Two processes, neither of which is a server.
 #[test]
 fn commands_with_functions_of_their_own_verify_every_message() {
-    let _alone = alone();
     let folder = folder();
     let wire = name();
     // Another pair with the same addresses, on another wire, at the same time.

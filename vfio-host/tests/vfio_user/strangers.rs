@@ -11,7 +11,7 @@ use std::time::Duration;
 use e810_backends::vfio_user::VfioUser;
 use e810_backends::{BackendError, Transport};
 
-use super::processes::{E810, Served, all_verified, alone, folder};
+use super::processes::{E810, Served, all_verified, folder};
 
 /// `e810 up` on what `answer` does with a connection; its one line.
 fn up(answer: impl FnOnce(UnixStream) + Send + 'static) -> String {
@@ -185,7 +185,6 @@ fn senseless_users_do_not_end_the_server() {
             (served.report().functions[0].users == user as u64 + 1).then_some(())
         });
     }
-    let _alone = alone();
     all_verified(a, b, "send", 50, 64);
     assert_eq!(served.report().findings, []);
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use vmm_sys_util::tempdir::TempDir;
 
-use super::processes::{E810, all_verified, alone, folder};
+use super::processes::{E810, all_verified, folder};
 
 /// How often ports are picked again when another process was faster.
 const TRIES: u32 = 10;
@@ -114,7 +114,6 @@ fn link(report: &Value, count: &str) -> u64 {
 
 #[test]
 fn functions_of_two_processes_verify_every_message() {
-    let _alone = alone();
     let folder = folder();
     let (_, [a, b]) = two(&folder, 2, |[a, b]| [b, a]);
     // On one server: nothing leaves it.
@@ -211,7 +210,6 @@ impl Drop for Relay {
 
 #[test]
 fn lost_datagrams_are_repaired_and_garbage_is_counted() {
-    let _alone = alone();
     let folder = folder();
     let mut relay = Relay::new();
     let (servers, [a, b]) = two(&folder, 1, |_| relay.addresses());

@@ -169,11 +169,11 @@ fn a_command_that_is_not_heard_times_out_by_name() {
 fn a_write_that_is_not_heard_ends_in_a_time_out() {
     expect![[r#"
         0 to 4: cqp: CQP creation; undone; 0 blocks left
-        5: hmc: QUERY_RDMA_FEATURES; CQP destruction: nothing after 100 ms; reset the function and start again; 2 blocks left
-        6: hmc: QUERY_FPM_VAL; CQP destruction: nothing after 100 ms; reset the function and start again; 2 blocks left
-        7: hmc: COMMIT_FPM_VAL; CQP destruction: nothing after 100 ms; reset the function and start again; 2 blocks left
-        8: hmc: UPDATE_PE_SDS; CQP destruction: nothing after 100 ms; reset the function and start again; 6 blocks left
-        9: hmc: SHMC_PAGES_ALLOCATED; CQP destruction: nothing after 100 ms; reset the function and start again; 6 blocks left
+        5: hmc: QUERY_RDMA_FEATURES; CQP destruction: nothing after 5000 ms; reset the function and start again; 2 blocks left
+        6: hmc: QUERY_FPM_VAL; CQP destruction: nothing after 5000 ms; reset the function and start again; 2 blocks left
+        7: hmc: COMMIT_FPM_VAL; CQP destruction: nothing after 5000 ms; reset the function and start again; 2 blocks left
+        8: hmc: UPDATE_PE_SDS; CQP destruction: nothing after 5000 ms; reset the function and start again; 6 blocks left
+        9: hmc: SHMC_PAGES_ALLOCATED; CQP destruction: nothing after 5000 ms; reset the function and start again; 6 blocks left
         10: ccq: CCQ creation; CREATE_CQ has not finished: wait for it, or reset the function if it timed out; 7 blocks left
         11: ceqs: CREATE_CEQ; CREATE_CEQ has not finished: wait for it, or reset the function if it timed out; 8 blocks left
         12 to 16: ceqs: CREATE_CEQ; CREATE_CEQ has not finished: wait for it, or reset the function if it timed out; 9 blocks left

@@ -26,7 +26,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use e810::{Control, LanInit, LanPort, MacAddr};
+use e810::{Control, LanPort, MacAddr};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 use e810_net::{Ping, multicast_mac};
@@ -82,7 +82,7 @@ impl<P: HostPlatform> Station<P> {
         pace: Pace,
     ) -> Result<Self> {
         let lan = control.lan();
-        let port = control.open_lan(&LanInit::new(lan.mtu));
+        let port = control.open_lan(&super::lan_init(lan.mtu));
         let port = port.context("opening the LAN queues")?;
         let now = e810_net::Ns(platform.now().0);
         let (interface, refused) = network.interface(lan.mac, lan.mtu, now);

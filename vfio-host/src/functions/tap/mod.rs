@@ -31,7 +31,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
-use e810::{Control, LanInit, LanPort, LanPortKey, MacAddr, PortState};
+use e810::{Control, LanPort, LanPortKey, MacAddr, PortState};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
@@ -120,7 +120,7 @@ impl<P: HostPlatform> Tap<P> {
         let changed = Changes::open().context("hearing of changes of the host's network stack")?;
         let shared = Arc::new(Shared::default());
         let monitor = NetlinkMonitor::new(plan, lan.mac, stack, changed, Arc::clone(&shared));
-        let port = control.open_lan(&LanInit::new(lan.mtu));
+        let port = control.open_lan(&super::lan_init(lan.mtu));
         let port = port.context("opening the LAN queues")?;
         let mut tap = Self {
             platform,

@@ -13,6 +13,7 @@ use e810_hal::Clock as _;
 use super::device::TapFrames;
 use super::*;
 use crate::cli::StartArgs;
+use crate::functions::lan_init;
 use crate::functions::simulated::sim_start;
 use crate::functions::station::{Frames, Unresolved};
 
@@ -79,7 +80,7 @@ fn frames_pass_between_port_and_interface() {
         control.wait_link(Ns::from_ms(5_000)).unwrap();
     }
     let [here, there] = [own.0.lan().mac, other.0.lan().mac];
-    let mut far = other.0.open_lan(&LanInit::new(1500)).unwrap();
+    let mut far = other.0.open_lan(&lan_init(1500)).unwrap();
     let (stack, tap) = UnixDatagram::pair().unwrap();
     tap.set_nonblocking(true).unwrap();
     stack
@@ -89,7 +90,7 @@ fn frames_pass_between_port_and_interface() {
         Arc::<ForwardingCounts>::default(),
         Arc::<AtomicBool>::default(),
     );
-    let port = own.0.open_lan(&LanInit::new(1500)).unwrap();
+    let port = own.0.open_lan(&lan_init(1500)).unwrap();
     let forwarder = Forwarder::new(port, Socket(tap), Arc::clone(&counts), Arc::clone(&stop));
     let forwarder = forwarder.map_err(|(_, error)| error).unwrap();
     let thread = thread::spawn(move || forwarder.run());
@@ -256,7 +257,7 @@ fn follows(
     within("a carrier", || carrier().is_ok_and(|is_on| is_on == "1\n"));
     let there: IpAddr = "198.51.100.2".parse().unwrap();
     let [first, second] = [other.lan().mac, MacAddr([2, 0xAB, 0, 0, 0, 7])];
-    let mut port = Frames(other.open_lan(&LanInit::default()).unwrap());
+    let mut port = Frames(other.open_lan(&lan_init(1500)).unwrap());
     let nic = sim.function(1);
     let now = || e810_net::Ns(nic.now().0);
     let claim = |mac: MacAddr| {

@@ -29,7 +29,7 @@ fn peers(sim: Sim, capacity: Capacity, network: &Network) -> (Peers, Frames<SimP
     for (control, _) in [&mut own, &mut other] {
         control.wait_link(e810_hal::Ns::from_ms(5_000)).unwrap();
     }
-    let port = Frames(other.0.open_lan(&LanInit::default()).unwrap());
+    let port = Frames(other.0.open_lan(&crate::functions::lan_init(1500)).unwrap());
     let control = &mut own.0;
     let station = Station::start(sim.function(0), control, network, Pace::Calm).unwrap();
     let neighbours = NeighbourTracker::of_station(station).following_all();
