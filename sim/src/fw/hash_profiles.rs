@@ -1,8 +1,9 @@
 //! Profiles of scaling: which fields of a packet a VSI's hash is made of.
 //!
-//! Drivers write them into tables of the package's RSS block (0x0C40, 0x0C42; `ice/ice_flex_type.h`,
-//! `ice/ice_flex_pipe.c`): a packet type has a group, a VSI has a group, and the first entry of a
-//! match table that matches both names a profile, whose words say what goes into the hash.
+//! Drivers write them into tables of the package's RSS block (0x0C40, 0x0C42;
+//! `ice/ice_flex_type.h`, `ice/ice_flex_pipe.c`): a packet type has a group, a VSI has a group, and
+//! the first entry of a match table that matches both names a profile, whose words say what goes
+//! into the hash.
 
 use std::collections::BTreeMap;
 
@@ -36,15 +37,15 @@ struct Match {
 }
 
 impl Match {
-    /// Whether it is for packets of that group, of a VSI of that group if one is given. The flags of
-    /// a packet, in the first two bytes, are taken as 0 `[inf]`.
+    /// Whether it is for packets of that group, of a VSI of that group if one is given. The flags
+    /// of a packet, in the first two bytes, are taken as 0 `[inf]`.
     fn has(&self, types: u8, vsis: Option<u16>) -> bool {
         let [low, high] = vsis.unwrap_or_default().to_le_bytes();
         let wanted = [0, 0, types, low, high];
-        let looked_at = if vsis.is_some() { HALF } else { 3 };
+        let compared = if vsis.is_some() { HALF } else { 3 };
         let bytes = wanted.iter().zip(&self.zeros).zip(&self.ones);
         bytes
-            .take(looked_at)
+            .take(compared)
             .all(|((wanted, zeros), ones)| (zeros | wanted) & (ones | !wanted) == 0xff)
     }
 }

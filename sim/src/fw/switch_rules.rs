@@ -88,8 +88,8 @@ impl Lookup {
         self.action & 3 == 0 && self.action & DROP != 0
     }
 
-    /// Whether frames are dropped as the rule says: by an Ethertype that the engine's packets, which
-    /// are not looked at, never have.
+    /// Whether frames are dropped as the rule says: by an Ethertype that packets of the engine,
+    /// which pass unseen, never have.
     fn drops_as_said(&self) -> bool {
         const OF_ENGINE: [[u8; 2]; 4] = [[0x08, 0x00], [0x86, 0xdd], [0x81, 0x00], [0x88, 0xa8]];
         let ethertype = self.ethertype();

@@ -2,7 +2,8 @@
 //!
 //! * `harness`, what a program has: devices, objects, connections;
 //! * `cancel`, `channels`, `churn`, `contexts`, `datagrams`, `descriptors`, `endings`, `events`,
-//!   `gids`, `neighbours`, `paths`, `requests`, `signals`, `software_events`, `threads`, tests by subject;
+//!   `gids`, `neighbours`, `paths`, `requests`, `signals`, `software_events`, `threads`, tests by
+//!   subject;
 //! * `depths`, what a device says that it has;
 //! * `processes`, `forks`, `memory`, `tables`, those whose programs are processes of their own;
 //! * `over_channel`, all of them over the other control plane.

@@ -1,5 +1,5 @@
-//! Handlers of signals that do not return, as those that call `siglongjmp`: what they interrupt holds
-//! nothing that others wait for.
+//! Handlers of signals that do not return, as those that call `siglongjmp`: what they interrupt
+//! holds nothing that others wait for.
 
 use std::ffi::c_int;
 use std::mem::zeroed;
