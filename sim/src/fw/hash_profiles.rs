@@ -130,6 +130,17 @@ impl HashProfiles {
             })
     }
 
+    /// What function `pf` has set for its VSIs goes, whose groups have its number in their highest
+    /// three bits.
+    pub(super) fn forget(&mut self, pf: u8) {
+        self.vsis.retain(|_, group| *group >> 13 != u16::from(pf));
+        let is_of = |entry: &Match| {
+            let ([.., zeros], [.., ones]) = (entry.zeros, entry.ones);
+            (zeros >> 5, ones >> 5) == (!pf & 7, pf)
+        };
+        self.matches.retain(|_, entry| !is_of(entry));
+    }
+
     fn group(&self, packet_type: u16) -> u8 {
         self.types.get(&packet_type).copied().unwrap_or(0)
     }

@@ -199,6 +199,7 @@ impl Firmware {
         self.changed.reset(source);
         card.locks.release_all(pf);
         card.pool.release_all(pf);
+        card.package.forget_hashes_of(pf);
         if source != ResetSource::Pfr {
             self.boot = boot::Boot::default();
         }

@@ -82,6 +82,11 @@ impl Package {
         &self.hash_profiles
     }
 
+    /// A function begins again.
+    pub(super) fn forget_hashes_of(&mut self, pf: u8) {
+        Arc::make_mut(&mut self.hash_profiles).forget(pf);
+    }
+
     /// Takes a buffer that comes while the lock is held until `until`. The first one of a download,
     /// which is also the first under another holding of the lock, forgets what came before.
     fn take(&mut self, buffer: &[u8], until: u64) -> Result<(), u32> {

@@ -5,6 +5,7 @@ use super::lan_port::{ONE, Port, RxContext, frame, properties, tcp};
 use super::package::buffer;
 use super::switch::mac_rule;
 use crate::fw::AqCode;
+use e810_hal::Ns;
 
 /// Sections of the RSS block: groups of types, groups of VSIs, matches, words.
 const TYPES: u32 = 42;
@@ -58,12 +59,17 @@ fn update(client: &mut Client, sections: &[(u32, &[u8])]) -> u16 {
 /// Two ports of which the second spreads what it receives.
 fn spreading() -> [Port; 2] {
     let (_, mut ports) = Port::pair(&properties(), RxContext::default());
-    let vsi = ports[1].vsi.to_le_bytes();
-    let client = &mut ports[1].client;
+    spread(&mut ports[1]);
+    ports
+}
+
+/// A key and a table.
+fn spread(port: &mut Port) {
+    let vsi = port.vsi.to_le_bytes();
+    let client = &mut port.client;
     let key: Vec<u8> = (1..53_u8).map(|byte| byte.wrapping_mul(37)).collect();
     client.tell(0x0b02, params(&[(0, &vsi)]), &key).ok();
     client.tell(0x0b03, params(&[(0, &vsi)]), &[0; 64]).ok();
-    ports
 }
 
 /// The hash of a TCP packet from and to these ports; `None` without one.
@@ -118,6 +124,32 @@ fn a_hash_is_made_of_what_the_profile_names() {
     let never = a_match(9, 5, 0x2001, 7, true);
     assert_eq!(update(&mut ports[1].client, &[(MATCHES, &never)]), 0);
     assert_eq!(hash(&mut ports, 1000, 2000), None);
+}
+
+/// What a driver of before asked for is none of the next one's `[inf]`.
+#[test]
+fn profiles_go_with_the_function() {
+    let mut ports = spreading();
+    let vsi = ports[1].vsi;
+    let set: &[(u32, &[u8])] = &[
+        (WORDS, &words(7, &ADDRESSES)),
+        (MATCHES, &a_match(9, 5, 0x2001, 7, false)),
+        (TYPES, &table(TCP4, &[5])),
+        (VSIS, &table(vsi, &0x2001_u16.to_le_bytes())),
+    ];
+    assert_eq!(update(&mut ports[1].client, set), 0);
+    assert!(hash(&mut ports, 1, 2).is_some());
+    let sim = ports[0].client.sim.clone();
+    ports[1].client.nic.function_level_reset();
+    ports[1] = Port::new(&sim, 1, &properties(), RxContext::default());
+    sim.run(Ns::from_ms(3_000));
+    spread(&mut ports[1]);
+    assert_eq!(ports[1].vsi, vsi);
+    assert_eq!(hash(&mut ports, 1, 2), None);
+    // Its place in the match table as well.
+    let set: &[(u32, &[u8])] = &[(VSIS, &table(vsi, &0x2001_u16.to_le_bytes()))];
+    assert_eq!(update(&mut ports[1].client, set), 0);
+    assert_eq!(hash(&mut ports, 1, 2), None);
 }
 
 /// The Ethernet address, half of an IP address, a place that the table has not.
