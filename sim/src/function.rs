@@ -15,7 +15,7 @@ use crate::bring_up::Tally;
 use crate::bus_master::BusMastering;
 use crate::driver_memory::DriverMemory;
 use crate::findings::{Class, Log};
-use crate::fw::{Card, Cx, EnabledPorts, Firmware, FirmwareEffect, LanSide};
+use crate::fw::{Card, Cx, EnabledPorts, Firmware, FirmwareEffect, HashProfiles, LanSide};
 use crate::interrupt_lines::InterruptLines;
 use crate::iommu::{NoAccess, Refused};
 use crate::irq::Interrupts;
@@ -57,7 +57,7 @@ const fn state_after(source: ResetSource) -> State {
 }
 
 /// What a function depends on of the card and of the other functions.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct CardView {
     /// A package is loaded.
     pub(crate) has_package: bool,
@@ -66,6 +66,7 @@ pub(crate) struct CardView {
     pub(crate) switch_open: bool,
     /// The card is in double VLAN mode.
     pub(crate) is_double_vlan: bool,
+    pub(crate) hash_profiles: Arc<HashProfiles>,
 }
 
 /// One PF.

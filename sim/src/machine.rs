@@ -373,6 +373,7 @@ impl Machine {
             has_package: self.card.has_package(),
             enabled_ports: self.card.enabled_ports,
             is_double_vlan: self.card.is_double_vlan(),
+            hash_profiles: self.card.hash_profiles().clone(),
             switch_open: self
                 .functions
                 .iter()

@@ -1,8 +1,8 @@
 //! Descriptors that a program sees: numbers, which it may close and get again for a file of its
 //! own.
 
-use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, IntoRawFd as _, OwnedFd, RawFd};
+use std::{fs, io};
 
 /// A descriptor of the library, and the program's number for it.
 #[derive(Debug)]
@@ -48,9 +48,11 @@ impl Shown {
     }
 }
 
-/// For kernels and containers that do not say more: the same file, or one without a place.
-fn is_alike(one: RawFd, other: RawFd) -> bool {
-    let [one, other] = [one, other].map(|fd| {
+/// For kernels and containers that forbid `kcmp`: the same file, and of an eventfd, which has no
+/// place that is its own, the same number in the kernel's description. Where there is no `/proc`
+/// another eventfd is taken for the same.
+fn is_alike(own: RawFd, number: RawFd) -> bool {
+    let [one, other] = [own, number].map(|fd| {
         // SAFETY: numbers, and a place for the answer.
         unsafe {
             let mut stat: libc::stat = std::mem::zeroed();
@@ -58,7 +60,16 @@ fn is_alike(one: RawFd, other: RawFd) -> bool {
             (found == 0).then_some((stat.st_dev, stat.st_ino))
         }
     });
-    one.is_some() && one == other
+    one.is_some() && one == other && event_id(own) == event_id(number)
+}
+
+/// The kernel's number of an eventfd.
+fn event_id(fd: RawFd) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+    let mut lines = text.lines();
+    lines
+        .find(|line| line.starts_with("eventfd-id:"))
+        .map(str::to_owned)
 }
 
 impl Drop for Shown {
@@ -99,11 +110,59 @@ mod tests {
         let number = shown.number();
         // SAFETY: descriptors of this test.
         assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
-        assert!(is_alike(shown.own().as_raw_fd(), other.as_raw_fd()));
+        assert!(!is_alike(shown.own().as_raw_fd(), number));
         drop(shown);
         assert!(is_open(number));
         // SAFETY: as above.
         unsafe { libc::close(number) };
         assert!(!is_alike(other.as_raw_fd(), number), "it is closed");
+    }
+
+    /// From now on this thread's `kcmp` is refused, as by the usual filter of containers.
+    fn forbid_kcmp() {
+        // BPF: load the number of the call; if it is that of kcmp, EPERM; else allowed.
+        let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+        let mut steps = [
+            step(0x20, 0, 0, 0),
+            step(0x15, 0, 1, libc::SYS_kcmp as u32),
+            step(0x06, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+            step(0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let filter = libc::sock_fprog {
+            len: steps.len() as u16,
+            filter: steps.as_mut_ptr(),
+        };
+        let mode = libc::c_ulong::from(libc::SECCOMP_MODE_FILTER);
+        // SAFETY: numbers, and a filter that is there for the call; it is for this thread alone.
+        unsafe {
+            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+            assert_eq!(
+                libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter),
+                0
+            );
+            let process = libc::getpid();
+            assert_eq!(libc::syscall(libc::SYS_kcmp, process, process, 0, 0, 0), -1);
+        }
+    }
+
+    #[test]
+    fn a_number_is_the_programs_where_kcmp_is_forbidden() {
+        let in_a_container = || {
+            forbid_kcmp();
+            let shown = Shown::new(event()).unwrap();
+            let number = shown.number();
+            drop(shown);
+            assert!(!is_open(number));
+
+            let (shown, other) = (Shown::new(event()).unwrap(), event());
+            let number = shown.number();
+            // SAFETY: descriptors of this test.
+            assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
+            drop(shown);
+            assert!(is_open(number), "another file of the same kind");
+            // SAFETY: as above.
+            unsafe { libc::close(number) };
+        };
+        std::thread::spawn(in_a_container).join().unwrap();
     }
 }

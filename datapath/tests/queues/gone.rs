@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use e810_datapath::{QpState, Wc, WcOpcode};
 use e810_hal::DmaWord;
 
-use crate::common::{Bench, FLUSH, SQ_BIT, TestCq, TestQp};
+use crate::common::{Bench, FLUSH, SQ_BIT, TestCq, TestQp, words};
 use crate::law::model::Rng;
 
 /// A queue that is never polled gives back what was destroyed, round after round.
@@ -38,41 +38,58 @@ fn numbers_come_back_without_a_poll() {
 }
 
 /// Entries of one and of two places, of three QPs, at any place of the ring, whichever are
-/// destroyed: what stays is what was there, in its order, and the ring has room for as many again.
+/// destroyed; in half of the cases rings are replaced meanwhile. What stays is what was there, in
+/// its order; a ring that was never replaced has room for as many again.
 #[test]
 fn what_stays_is_whole_and_in_order() {
     let mut rng = Rng(0x00E8_1000_60E0_0001);
-    for _ in 0..if cfg!(miri) { 10 } else { 3_000 } {
-        let entries = 4 + rng.below(9);
+    for case in 0..if cfg!(miri) { 20 } else { 4_000 } {
+        let size = |rng: &mut Rng| 3 + rng.below(10) as u32;
+        let is_resized = rng.one_in(2);
         let mut bench = Bench::new();
-        let mut cq = bench.cq(0, entries as u32);
-        let mut qps: Vec<_> = (0..3)
-            .map(|id| Some(bench.qp(id, cq.key, cq.key)))
-            .collect();
+        let mut cq = bench.cq(0, size(&mut rng));
+        let key = cq.key;
+        let new = |bench: &mut Bench, id| Some(bench.qp(id, key, key));
+        let mut qps: Vec<_> = (0..3).map(|id| new(&mut bench, id)).collect();
         let mut expected = VecDeque::new();
-        let (mut written, mut wr_id) = ([0u64; 3], 0u64);
-        for _ in 0..30 {
-            match rng.below(8) {
+        let (mut written, mut wr_id, mut switches) = ([0u64; 3], 0u64, 0);
+        for _ in 0..60 {
+            match rng.below(12) {
                 // The device goes on while there is room.
-                0..=5 => {
+                0..=6 => {
                     let at = rng.below(3) as usize;
-                    let used = u64::from(cq.cq.waiting());
                     if let Some(qp) = &mut qps[at]
-                        && used + 2 <= entries
+                        && has_room(&cq, switches)
+                        && qp.post_recv(wr_id).is_ok()
                     {
-                        wr_id += 1;
-                        qp.post_recv(wr_id).unwrap();
                         let imm = rng.one_in(2).then_some(wr_id as u32 ^ 0xABCD);
                         complete(&mut cq, qp, written[at], imm);
                         written[at] = (written[at] + 1) % 16;
                         expected.push_back((at as u32, wr_id, imm));
+                        wr_id += 1;
                     }
                 }
-                6 => {
-                    let mut wc = [Wc::default()];
-                    let done = cq.cq.poll(&mut wc);
-                    assert_eq!(done, expected.len().min(1));
-                    assert_eq!(expected.pop_front(), (done == 1).then(|| seen(&wc[0])));
+                7..=8 => {
+                    let most = 1 + rng.below(3) as usize;
+                    let mut wcs = vec![Wc::default(); most];
+                    let done = cq.cq.poll(&mut wcs);
+                    assert_eq!(done, expected.len().min(most), "case {case}");
+                    for wc in &wcs[..done] {
+                        assert_eq!(expected.pop_front(), Some(seen(wc)), "case {case}");
+                    }
+                }
+                9 if is_resized => {
+                    if rng.one_in(2) {
+                        cq.cq.pass_over_replaced();
+                        while cq.cq.take_drained().is_some() {}
+                    }
+                    if cq.cq.can_resize() {
+                        let entries = size(&mut rng);
+                        let ring = words(entries as usize * 4);
+                        cq.cq.resized(ring, entries).unwrap();
+                        switches += 1;
+                        (cq.device.ring, cq.device.written) = (ring, 0);
+                    }
                 }
                 _ => {
                     let at = rng.below(3) as usize;
@@ -83,31 +100,55 @@ fn what_stays_is_whole_and_in_order() {
                     bench.registry.retire(qp.key).unwrap();
                     cq.cq.forget_gone();
                     expected.retain(|(of, ..)| *of != at as u32);
-                    let stay: u64 = expected
-                        .iter()
-                        .map(|(_, _, imm)| 1 + u64::from(imm.is_some()))
-                        .sum();
-                    assert_eq!(u64::from(cq.cq.waiting()), stay);
-                    let head = (cq.device.written - stay) % entries;
-                    assert_eq!(cq.device.shadow[0].get(), head, "what the device sees");
+                    if switches == 0 {
+                        let places = |(_, _, imm): &(u32, u64, Option<u32>)| match imm {
+                            Some(_) => 2,
+                            None => 1,
+                        };
+                        let stay: u64 = expected.iter().map(places).sum();
+                        assert_eq!(u64::from(cq.cq.waiting()), stay, "case {case}");
+                        let head = (cq.device.written - stay) % entries_of(&cq);
+                        assert_eq!(cq.device.shadow[0].get(), head, "what the device sees");
+                    }
                     assert_eq!(bench.registry.reap(), Some(at as u32));
-                    qps[at] = Some(bench.qp(at as u32, cq.key, cq.key));
+                    qps[at] = new(&mut bench, at as u32);
                     written[at] = 0;
                 }
             }
         }
         while let Some(next) = expected.pop_front() {
             let mut wc = [Wc::default()];
-            assert_eq!(cq.cq.poll(&mut wc), 1);
-            assert_eq!(seen(&wc[0]), next);
+            assert_eq!(cq.cq.poll(&mut wc), 1, "case {case}");
+            assert_eq!(seen(&wc[0]), next, "case {case}");
         }
+        assert_eq!(cq.cq.poll(&mut [Wc::default()]), 0);
         let counters = cq.cq.counters();
         assert_eq!((counters.malformed, counters.receives_passed_over), (0, 0));
     }
 }
 
+/// Entries of the ring at work.
+fn entries_of(cq: &TestCq) -> u64 {
+    (cq.device.ring.len() / 4) as u64
+}
+
+/// Whether the device has two places. As long as software has not begun the ring at work, the head
+/// says nothing of it; of one that was replaced a full ring looks like an empty one.
+fn has_room(cq: &TestCq, switches: u64) -> bool {
+    let entries = entries_of(cq);
+    if switches == 0 {
+        return u64::from(cq.cq.waiting()) + 2 <= entries;
+    }
+    let [head, arm] = [0, 4].map(|word| cq.device.shadow[word].get());
+    let used = match arm & 0x3FFF == switches {
+        true => (cq.device.written % entries + entries - head) % entries,
+        false => cq.device.written,
+    };
+    used + 3 <= entries
+}
+
 /// The device completes the receive at `index`.
-pub(crate) fn complete(cq: &mut TestCq, qp: &TestQp, index: u64, imm: Option<u32>) {
+fn complete(cq: &mut TestCq, qp: &TestQp, index: u64, imm: Option<u32>) {
     match imm {
         None => cq.device.received(qp.key, index),
         Some(imm) => {
@@ -118,7 +159,7 @@ pub(crate) fn complete(cq: &mut TestCq, qp: &TestQp, index: u64, imm: Option<u32
     }
 }
 
-pub(crate) fn seen(wc: &Wc) -> (u32, u64, Option<u32>) {
+fn seen(wc: &Wc) -> (u32, u64, Option<u32>) {
     let imm = (wc.opcode == WcOpcode::RecvRdmaWithImm).then_some(wc.imm);
     (wc.qp_num, wc.wr_id, imm)
 }

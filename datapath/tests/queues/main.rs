@@ -14,7 +14,6 @@ mod completions;
 mod fences;
 mod flush;
 mod gone;
-mod gone_resize;
 mod late;
 mod law;
 mod long_receives;

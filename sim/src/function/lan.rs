@@ -49,7 +49,7 @@ impl Function {
         };
         let mut taken = false;
         for number in vsis {
-            let vsi = fw.lan_vsi(number, card.is_double_vlan, frame);
+            let vsi = fw.lan_vsi(number, card, frame);
             taken |= LanQueues::receive(number, &vsi, frame, &mut env);
         }
         if taken {

@@ -85,6 +85,7 @@ impl Cx<'_, '_> {
         self.fw.tree = super::sched_tree::SchedTree::new(self.pf(), &self.fw.config, branch);
         let pf = self.pf();
         self.card.pool.release_all(pf);
+        self.card.package.forget_hashes_of(pf);
         self.fw.own_vsi &= self.env.state.variation.own_vsi == OwnVsi::Stays;
         Ok(command.done())
     }

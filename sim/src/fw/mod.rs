@@ -14,6 +14,7 @@ mod config;
 mod dcb;
 mod descriptor;
 mod dispatch;
+mod hash_profiles;
 mod layout;
 mod link;
 mod locks;
@@ -39,9 +40,10 @@ mod vlan;
 mod vsi;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
-use crate::function::{EngineEnv, FunctionState};
-use crate::lan::{LanVsi, Sender};
+use crate::function::{CardView, EngineEnv, FunctionState};
+use crate::lan::{LanVsi, Sender, packet_type};
 use crate::link::Mac;
 use crate::pe::ProtocolEngine;
 use crate::regs::ResetSource;
@@ -49,6 +51,7 @@ use crate::regs::ResetSource;
 pub use config::{AqFault, FirmwareConfig, PackageStart, PhyStart, PortLink};
 pub use descriptor::AqCode;
 pub(crate) use descriptor::Event;
+pub(crate) use hash_profiles::HashProfiles;
 pub(crate) use nvm::SHADOW_RAM_LOG2_KB;
 pub use package::test_package;
 pub(crate) use port::EnabledPorts;
@@ -101,6 +104,11 @@ impl Card {
     /// (control-path 9.9).
     pub(crate) fn has_package(&self) -> bool {
         self.package.is_active()
+    }
+
+    /// What hashes of packets are made of.
+    pub(crate) fn hash_profiles(&self) -> &Arc<HashProfiles> {
+        self.package.hash_profiles()
     }
 
     /// The whole card was reset: what lives in the device is gone, the flash is not.
@@ -191,6 +199,7 @@ impl Firmware {
         self.changed.reset(source);
         card.locks.release_all(pf);
         card.pool.release_all(pf);
+        card.package.forget_hashes_of(pf);
         if source != ResetSource::Pfr {
             self.boot = boot::Boot::default();
         }
@@ -287,24 +296,32 @@ impl Firmware {
         vsis
     }
 
-    /// What VSI `number` does with a LAN frame that arrives. `is_double`: the card's VLAN mode.
-    pub(crate) fn lan_vsi(&self, number: u16, is_double: bool, frame: &[u8]) -> LanVsi {
-        let spread = self.rss.spread(number, self.vsis.rss_options(number));
+    /// What VSI `number` does with a LAN frame that arrives.
+    pub(crate) fn lan_vsi(&self, number: u16, card: &CardView, frame: &[u8]) -> LanVsi {
+        let fields = card.hash_profiles.fields(packet_type(frame), number);
+        let options = self.vsis.rss_options(number);
+        let spread = self.rss.spread(number, options, fields);
         let found = spread.and_then(|spread| spread.queue(frame));
         let queue = found.map_or(0, |(_, queue)| queue);
         LanVsi {
             hash: found.map(|(hash, _)| hash),
-            ..self.vsis.lan_vsi(number, is_double, queue)
+            ..self.vsis.lan_vsi(number, card.is_double_vlan, queue)
         }
     }
 
     /// What frames of VSI `number` are sent with.
-    pub(crate) fn sender(&self, number: u16) -> Sender {
+    pub(crate) fn sender(&self, number: u16) -> Sender<'_> {
         Sender {
+            firmware: self,
             vsi: self.vsis.lan_vsi(number, false, 0),
             number,
             max_frame: self.port.max_frame.into(),
         }
+    }
+
+    /// Whether a rule keeps a frame of VSI `number` from being sent.
+    pub(crate) fn drops_sent(&self, number: u16, frame: &[u8]) -> bool {
+        self.rules.drop_sent(number, frame)
     }
 
     /// Longest frame of the port, FCS included.

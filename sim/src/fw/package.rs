@@ -1,9 +1,11 @@
 //! DDP package state: download, sections, versions (0x0C40 to 0x0C43; control-path 9.10).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::config::PackageStart;
 use super::descriptor::{Answer, Command};
+use super::hash_profiles::HashProfiles;
 use super::layout::{part, put, put_u16, put_u32, u16_at, u32_at};
 use super::{AqCode, Cx};
 
@@ -43,6 +45,7 @@ pub(super) struct Package {
     under: Option<u64>,
     /// Entries of the parser's metadata, the only section that is read again, by number.
     metadata_init: BTreeMap<u16, [u8; METADATA_INIT_ENTRY]>,
+    hash_profiles: Arc<HashProfiles>,
 }
 
 fn named(version: [u8; 4], name: &str) -> Info {
@@ -75,12 +78,22 @@ impl Package {
         self.active.is_some()
     }
 
+    pub(super) const fn hash_profiles(&self) -> &Arc<HashProfiles> {
+        &self.hash_profiles
+    }
+
+    /// A function begins again.
+    pub(super) fn forget_hashes_of(&mut self, pf: u8) {
+        Arc::make_mut(&mut self.hash_profiles).forget(pf);
+    }
+
     /// Takes a buffer that comes while the lock is held until `until`. The first one of a download,
     /// which is also the first under another holding of the lock, forgets what came before.
     fn take(&mut self, buffer: &[u8], until: u64) -> Result<(), u32> {
         if self.under.replace(until) != Some(until) {
             self.incoming = Info::default();
             self.metadata_init.clear();
+            self.hash_profiles = Arc::default();
         }
         for (kind, data) in sections(buffer)? {
             match kind {
@@ -90,9 +103,26 @@ impl Package {
                     self.incoming.track = u32_at(data, 4 + NAME);
                 }
                 METADATA_INIT => self.take_metadata_init(data),
-                _ => {}
+                _ => {
+                    let profiles = Arc::make_mut(&mut self.hash_profiles);
+                    profiles.take(kind, data).map_err(|_| 0_u32)?;
+                }
             }
         }
+        Ok(())
+    }
+
+    /// Changes what an active package says of hashes. All of a buffer, or nothing.
+    fn update(&mut self, buffer: &[u8]) -> Result<(), AqCode> {
+        let mut profiles = HashProfiles::clone(&self.hash_profiles);
+        for (kind, data) in sections(buffer).map_err(|_| AqCode::EINVAL)? {
+            profiles.take(kind, data).map_err(|_| AqCode::EINVAL)?;
+        }
+        if !profiles.can_do_what_is_new_since(&self.hash_profiles) {
+            return Err(AqCode::EINVAL);
+        }
+        self.hash_profiles = Arc::new(profiles);
+        self.modified = true;
         Ok(())
     }
 
@@ -201,7 +231,7 @@ impl Cx<'_, '_> {
         if self.card.package.active.is_none() {
             return Err(AqCode::EMODE);
         }
-        self.card.package.modified = true;
+        self.card.package.update(&data)?;
         command.answer(data)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::lan::Spread;
+use crate::lan::{HashFields, Spread};
 
 use super::descriptor::{Answer, Command};
 use super::{AqCode, Cx};
@@ -29,7 +29,7 @@ pub(super) struct Rss {
 impl Rss {
     /// How frames of a VSI are spread, whose options (lan-path 7.1) are `options`; `None` while it
     /// has no key or no table, and with the hashes that drivers do not use.
-    pub(super) fn spread(&self, vsi: u16, options: u8) -> Option<Spread<'_>> {
+    pub(super) fn spread(&self, vsi: u16, options: u8, fields: HashFields) -> Option<Spread<'_>> {
         let table = match options & 3 {
             0 => Table::Vsi(vsi),
             2 => Table::Function,
@@ -45,6 +45,7 @@ impl Rss {
             key: self.keys.get(&vsi)?,
             table: self.tables.get(&table)?,
             is_symmetric,
+            fields,
         })
     }
 }

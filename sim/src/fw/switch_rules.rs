@@ -70,16 +70,30 @@ impl Lookup {
         !BY_VLAN.contains(&self.recipe) || id == Some(vlan)
     }
 
-    /// Whether the rule is about frames of that Ethertype that are received.
-    fn matches_type(&self, frame: &[u8]) -> bool {
+    /// The Ethertype that the rule is about, if it is about one.
+    fn ethertype(&self) -> Option<&[u8]> {
         const ETHERTYPE: u16 = 0;
-        self.kind == LOOKUP_RX
-            && self.recipe == ETHERTYPE
-            && self.header.get(12..14) == frame.get(12..14)
+        self.header.get(12..14).filter(|_| self.recipe == ETHERTYPE)
+    }
+
+    /// Whether the rule is about frames of that Ethertype in that direction.
+    fn matches_type(&self, kind: u16, frame: &[u8]) -> bool {
+        self.kind == kind
+            && self
+                .ethertype()
+                .is_some_and(|own| frame.get(12..14) == Some(own))
     }
 
     fn drops(&self) -> bool {
         self.action & 3 == 0 && self.action & DROP != 0
+    }
+
+    /// Whether frames are dropped as the rule says: by an Ethertype that packets of the engine,
+    /// which pass unseen, never have.
+    fn drops_as_said(&self) -> bool {
+        const OF_ENGINE: [[u8; 2]; 4] = [[0x08, 0x00], [0x86, 0xdd], [0x81, 0x00], [0x88, 0xa8]];
+        let ethertype = self.ethertype();
+        ethertype.is_some_and(|own| OF_ENGINE.iter().all(|of_engine| own != of_engine))
     }
 
     fn is_default(&self) -> bool {
@@ -166,7 +180,7 @@ impl SwitchRules {
         let vlan = super::switch::vlan_of(frame);
         let mut found = BTreeSet::new();
         for rule in self.lookups.values() {
-            let by_type = rule.matches_type(frame);
+            let by_type = rule.matches_type(LOOKUP_RX, frame);
             if by_type && rule.drops() {
                 return Vec::new();
             }
@@ -185,6 +199,12 @@ impl SwitchRules {
             }
         }
         found.into_iter().collect()
+    }
+
+    /// Whether a rule drops a frame that VSI `vsi` sends.
+    pub(super) fn drop_sent(&self, vsi: u16, frame: &[u8]) -> bool {
+        let mut rules = self.lookups.values();
+        rules.any(|rule| rule.source == vsi && rule.drops() && rule.matches_type(LOOKUP_TX, frame))
     }
 
     /// Whether a rule gives frames for exactly `address` to VSI `vsi`: one of its addresses.
@@ -281,6 +301,9 @@ impl Cx<'_, '_> {
         }
         // To a VSI, or to be pruned: other actions are not carried out here.
         if rule.recipe >= super::recipe::RECIPES || !matches!(rule.action & 3, 0 | 2) {
+            return Err(AqCode::EINVAL);
+        }
+        if rule.drops() && !rule.drops_as_said() {
             return Err(AqCode::EINVAL);
         }
         match rule.target() {

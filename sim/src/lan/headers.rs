@@ -32,6 +32,9 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
         .map(u16::from_be_bytes)
 }
 
+/// Types of packets that have addresses: IPv4 and IPv6, fragments, others, UDP, TCP, SCTP, ICMP.
+pub(crate) const PACKET_TYPES: [u16; 12] = [22, 23, 24, 26, 27, 28, 88, 89, 90, 92, 93, 94];
+
 /// An IP packet inside a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ip<'a> {

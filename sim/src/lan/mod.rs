@@ -18,8 +18,8 @@ mod tx_context;
 use std::collections::BTreeMap;
 
 pub(crate) use counters::{Counters, Direction};
-pub(crate) use headers::is_roce;
-pub(crate) use rss::Spread;
+pub(crate) use headers::{PACKET_TYPES, is_roce};
+pub(crate) use rss::{HashFields, Spread, packet_type};
 pub(crate) use tx::Sender;
 pub(crate) use tx_context::TxContext;
 

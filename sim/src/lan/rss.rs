@@ -1,10 +1,33 @@
 //! Receive side scaling: which queue of a VSI a frame goes to (lan-path 7.4).
 //!
-//! What of a packet goes into the hash is programmed with profiles of the package, which are not
-//! modelled: it is what drivers ask for by default, both addresses of an IP packet, and both ports
-//! where it is one of TCP, UDP or SCTP and no fragment `[inf]`.
+//! What of a packet goes into the hash is programmed with profiles: addresses of an IP packet, and
+//! ports where it is one of TCP, UDP or SCTP and no fragment. Their order is that of the packet
+//! `[inf]`.
 
-use super::headers::{Flow, flow};
+use super::headers::{Flow, flow, parse};
+
+/// Which fields of a packet a hash is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct HashFields {
+    pub(crate) source: bool,
+    pub(crate) destination: bool,
+    pub(crate) source_port: bool,
+    pub(crate) destination_port: bool,
+}
+
+impl HashFields {
+    pub(crate) const ALL: Self = Self {
+        source: true,
+        destination: true,
+        source_port: true,
+        destination_port: true,
+    };
+}
+
+/// The packet type by which a frame's profile is found.
+pub(crate) fn packet_type(frame: &[u8]) -> u16 {
+    parse(frame).ptype
+}
 
 /// How a VSI's table and key spread frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +37,19 @@ pub(crate) struct Spread<'a> {
     pub(crate) table: &'a [u8],
     /// Both directions of a flow have one hash.
     pub(crate) is_symmetric: bool,
+    pub(crate) fields: HashFields,
+}
+
+/// The fields of a pair that are wanted.
+fn pair(wanted: [bool; 2], [one, other]: [&[u8]; 2], is_symmetric: bool) -> Vec<u8> {
+    match wanted {
+        // What is the same from both ends.
+        [true, true] if is_symmetric => one.iter().zip(other).map(|(a, b)| a ^ b).collect(),
+        [true, true] => [one, other].concat(),
+        [true, false] => one.to_vec(),
+        [false, true] => other.to_vec(),
+        [false, false] => Vec::new(),
+    }
 }
 
 impl Spread<'_> {
@@ -29,15 +65,14 @@ impl Spread<'_> {
             Some([from, to]) => (from, to),
             None => (&[], &[]),
         };
-        let input = if self.is_symmetric {
-            // What is the same from both ends.
-            let both = |one: &[u8], other: &[u8]| -> Vec<u8> {
-                one.iter().zip(other).map(|(a, b)| a ^ b).collect()
-            };
-            [both(&source, &destination), both(from, to)].concat()
-        } else {
-            [&source, &destination, from, to].concat()
-        };
+        let fields = self.fields;
+        let addresses = [fields.source, fields.destination];
+        let mut input = pair(addresses, [&source, &destination], self.is_symmetric);
+        let wanted = [fields.source_port, fields.destination_port];
+        input.extend(pair(wanted, [from, to], self.is_symmetric));
+        if input.is_empty() {
+            return None;
+        }
         let hash = toeplitz(self.key, &input);
         let entry = (hash as usize).checked_rem(self.table.len())?;
         Some((hash, self.table.get(entry).copied()?.into()))
@@ -106,6 +141,7 @@ mod tests {
             key: &KEY,
             table: &table,
             is_symmetric: false,
+            fields: HashFields::ALL,
         };
         let mut seen = [0; 4];
         for port in 0..64 {

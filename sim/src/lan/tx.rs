@@ -5,6 +5,7 @@ use super::tx_context::TxContext;
 use super::{LanQueues, LanVsi};
 use crate::findings::{Class, kind};
 use crate::function::EngineEnv;
+use crate::fw::Firmware;
 use crate::pe::Env;
 
 /// Bytes of a descriptor; its second word holds type, command and lengths.
@@ -79,7 +80,13 @@ impl TxQueue {
     }
 
     /// Executes the descriptors up to `tail`.
-    fn run(&mut self, number: u16, tail: u32, sender: &Sender, env: &mut EngineEnv<'_>) -> Sent {
+    fn run(
+        &mut self,
+        number: u16,
+        tail: u32,
+        sender: &Sender<'_>,
+        env: &mut EngineEnv<'_>,
+    ) -> Sent {
         let mut sent = Sent {
             head: self.head,
             has_reported: false,
@@ -147,8 +154,16 @@ impl TxQueue {
     }
 }
 
+/// Whether a context descriptor sends a packet to the port, whatever the switch's rules say
+/// (lan-path 3.3).
+fn goes_to_the_uplink((_, second): (u64, u64)) -> bool {
+    bits(second, 9, 8) == 1
+}
+
 /// What all frames of a queue have in common.
-pub(crate) struct Sender {
+pub(crate) struct Sender<'a> {
+    /// Whose rules may drop a frame.
+    pub(crate) firmware: &'a Firmware,
     /// The VSI that sends, and its number.
     pub(crate) vsi: LanVsi,
     pub(crate) number: u16,
@@ -156,7 +171,7 @@ pub(crate) struct Sender {
     pub(crate) max_frame: usize,
 }
 
-impl Sender {
+impl Sender<'_> {
     fn offload(&self, packet: &Packet, word: u64) -> Offload {
         let mut offload = Offload {
             ip: match bits(word, 10, 9) {
@@ -217,8 +232,10 @@ impl Sender {
         }
         match frames(&packet.bytes, &offload) {
             Ok(frames) => {
+                let is_checked = !packet.context.is_some_and(goes_to_the_uplink);
                 for frame in frames {
-                    if super::rx::wire_len(&frame) > self.max_frame {
+                    let is_dropped = is_checked && self.firmware.drops_sent(self.number, &frame);
+                    if is_dropped || super::rx::wire_len(&frame) > self.max_frame {
                         env.state.lan_queues.counters.not_sent(self.number);
                         continue;
                     }
@@ -242,7 +259,7 @@ impl LanQueues {
     pub(crate) fn doorbell(
         number: u16,
         tail: u32,
-        sender: &Sender,
+        sender: &Sender<'_>,
         env: &mut EngineEnv<'_>,
     ) -> Option<Sent> {
         let mut queue = env.state.lan_queues.tx.remove(&number)?;

@@ -158,7 +158,7 @@ impl RealTime {
                 lane.seat.announce();
             }
             seat.function = Some(function);
-            seat.card = card;
+            seat.card = card.clone();
             seat.direct = direct;
         }
     }

@@ -4,13 +4,14 @@ use core::ffi::c_int;
 use core::fmt;
 use core::slice;
 use std::any::Any;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use e810::{CqDestroyed, CqResized, CqRing, Notify, Platform, Wc};
 
 use super::completion::Place;
-use super::lock::{Guard, Lock, leak};
+use super::lock::{Lock, leak, this_thread};
 use super::{CqRings, LockedCq};
 use crate::abi::objects::Cq;
 use crate::abi::work::Wc as ProgramWc;
@@ -25,6 +26,8 @@ const SLOW: Duration = Duration::from_millis(20);
 /// The ring of a completion queue, on a platform.
 pub struct PlatformCqRings<P: Platform> {
     polled: Lock<Polled<P>>,
+    /// The thread that is between `ibv_start_poll` and `ibv_end_poll`, and has the lock; 0: none.
+    polling: AtomicUsize,
     /// The device is a program too, and may need the processor of a program that polls and polls.
     yields: bool,
 }
@@ -43,12 +46,24 @@ impl<P: Platform> PlatformCqRings<P> {
         let left = if yields { EMPTY } else { 0 };
         Self {
             polled: Lock::new(Polled { ring, left }),
+            polling: AtomicUsize::new(0),
             yields,
         }
     }
 
     pub(super) const fn polled(&self) -> &Lock<Polled<P>> {
         &self.polled
+    }
+
+    /// This thread keeps the lock until it has polled. Nobody else reads its number as its own, so
+    /// no order is needed.
+    pub(super) fn begin_polling(&self) {
+        self.polling.store(this_thread(), Ordering::Relaxed);
+    }
+
+    /// It gives the lock back.
+    pub(super) fn end_polling(&self) {
+        self.polling.store(0, Ordering::Relaxed);
     }
 
     /// The rings of a program's completion queue.
@@ -214,7 +229,14 @@ where
     }
 
     fn lock(&self) -> Box<dyn LockedCq + '_> {
-        Box::new(Locked(self.polled.lock()))
+        let is_own = self.polling.load(Ordering::Relaxed) == this_thread();
+        if !is_own {
+            leak(self.polled.lock());
+        }
+        Box::new(Locked {
+            rings: self,
+            is_own,
+        })
     }
 
     fn release(self: Box<Self>, destroyed: &dyn Any) {
@@ -225,27 +247,47 @@ where
     }
 }
 
-/// A ring that nobody polls.
-struct Locked<'a, P: Platform>(Guard<'a, Polled<P>>);
+/// A ring that nobody polls, or this thread does, which is not in the middle of it.
+struct Locked<'a, P: Platform> {
+    rings: &'a PlatformCqRings<P>,
+    /// The thread had the lock before, and keeps it.
+    is_own: bool,
+}
+
+impl<P: Platform> Locked<'_, P> {
+    fn ring(&mut self) -> &mut CqRing<P> {
+        // SAFETY: the lock is this thread's, and it borrows the ring nowhere else.
+        unsafe { &mut (*self.rings.polled.as_mut_ptr()).ring }
+    }
+}
+
+impl<P: Platform> Drop for Locked<'_, P> {
+    fn drop(&mut self) {
+        if !self.is_own {
+            // SAFETY: it was taken for this.
+            unsafe { self.rings.polled.force_unlock() };
+        }
+    }
+}
 
 impl<P: Platform + 'static> LockedCq for Locked<'_, P> {
-    fn waiting(&self) -> u32 {
-        self.0.ring.depth().waiting
+    fn waiting(&mut self) -> u32 {
+        self.ring().depth().waiting
     }
 
     fn can_resize(&mut self) -> bool {
-        self.0.ring.can_resize()
+        self.ring().can_resize()
     }
 
     fn resized(&mut self, resized: Box<dyn Any + Send>) -> e810::Result<()> {
         match resized.downcast::<CqResized<P>>() {
-            Ok(resized) => self.0.ring.resized(*resized),
+            Ok(resized) => self.ring().resized(*resized),
             Err(_) => Err(OTHERS),
         }
     }
 
     fn forget_gone(&mut self) {
-        self.0.ring.forget_gone();
+        self.ring().forget_gone();
     }
 }
 

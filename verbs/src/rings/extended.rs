@@ -28,7 +28,9 @@ impl<P: Platform> PlatformCqRings<P> {
         leak(rings.polled().lock());
         // SAFETY: the lock was taken just now.
         let found = unsafe { Self::next_poll(cq) };
-        if found != 0 {
+        if found == 0 {
+            rings.begin_polling();
+        } else {
             // SAFETY: the lock is this thread's.
             unsafe { rings.found_nothing() };
         }
@@ -59,8 +61,11 @@ impl<P: Platform> PlatformCqRings<P> {
     /// # Safety
     /// After `ibv_start_poll` has returned 0.
     pub unsafe extern "C" fn end_poll(cq: *mut CqEx) {
-        // SAFETY: the caller's; the lock is its own.
-        unsafe { Self::of(cq.cast()).polled().force_unlock() };
+        // SAFETY: the caller's.
+        let rings = unsafe { Self::of(cq.cast()) };
+        rings.end_polling();
+        // SAFETY: the lock is the caller's.
+        unsafe { rings.polled().force_unlock() };
     }
 }
 

@@ -1,5 +1,6 @@
 //! The lock of a ring: held for the time of a post or a poll.
 
+use core::ptr;
 use std::thread;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
@@ -14,6 +15,14 @@ pub(super) type Guard<'a, T> = SpinMutexGuard<'a, T>;
 /// Keeps a lock that was taken: the thread calls `force_unlock` itself.
 pub(super) fn leak<T>(guard: Guard<'_, T>) {
     Guard::leak(guard);
+}
+
+/// A number that this thread has, and no other that runs; never 0.
+pub(super) fn this_thread() -> usize {
+    thread_local! {
+        static PLACE: u8 = const { 0 };
+    }
+    PLACE.with(|place| ptr::from_ref(place).addr())
 }
 
 /// Lets others run: who has the lock may have been interrupted, or waits for a command of a reset.

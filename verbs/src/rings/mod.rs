@@ -103,7 +103,7 @@ pub trait CqRings: Debug + Send + Sync {
 /// The ring of a completion queue that nobody polls just now.
 pub trait LockedCq {
     /// Completions that wait to be polled, at least.
-    fn waiting(&self) -> u32;
+    fn waiting(&mut self) -> u32;
 
     /// Whether it can be resized: a few resizes may be under way at a time.
     fn can_resize(&mut self) -> bool;

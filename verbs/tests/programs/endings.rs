@@ -5,12 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
+use std::{mem, ptr};
 
+use e810_verbs::abi::make::CqInitAttrEx;
 use e810_verbs::abi::work::Wc;
+use e810_verbs::cq::extended::create_cq_ex;
 
-use crate::harness::connection::INCOMING;
+use crate::harness::connection::{INCOMING, MEMORY};
 use crate::harness::objects::{RC, UD, address, flag, opcode, state};
-use crate::harness::{ALONE, Connection, Cq, Ctx, Qp, readable, until};
+use crate::harness::{ALONE, Connection, Cq, Ctx, Qp, memory, readable, until};
 
 /// A time in which nothing happens.
 const QUIET: Duration = Duration::from_millis(60);
@@ -286,4 +289,49 @@ fn who_polls_finds_nothing_of_a_queue_pair_that_has_ended() {
     }
     live.destroy();
     assert_eq!(ctx.close(), 0);
+}
+
+/// Between `ibv_start_poll` and `ibv_end_poll` the thread has the queue. What it destroys or takes
+/// to RESET meanwhile completes no more.
+#[test]
+fn queue_pairs_end_while_their_thread_polls() {
+    let polls = thread::spawn(|| {
+        let ctx = Ctx::open(ALONE);
+        // SAFETY: numbers and null pointers.
+        let mut attr: CqInitAttrEx = unsafe { mem::zeroed() };
+        attr.cqe = 64;
+        // SAFETY: it is open, and the attributes name no channel.
+        let polled = unsafe { create_cq_ex(ctx.0, &raw mut attr) };
+        let (pd, cq) = (ctx.pd(), Cq(polled.cast()));
+        let mr = pd.mr(memory(MEMORY));
+        let [a, b] = [0; 2].map(|_| pd.qp(RC, cq, cq));
+        let connection = Connection {
+            ctx,
+            pd,
+            mr,
+            cqs: [cq; 2],
+            a,
+            b,
+        };
+        connection.connect();
+        for wr_id in 0..4 {
+            connection.send(wr_id, 0);
+        }
+        until("a completion", || {
+            // SAFETY: its functions, with the queue; no attributes are given.
+            unsafe { (*polled).start_poll.unwrap()(polled, ptr::null_mut()) == 0 }
+        });
+        assert_eq!(a.go_to(state::RESET), 0);
+        assert_eq!([a.destroy(), b.destroy()], [0; 2]);
+        assert_eq!(cq.resize(128), 0);
+        // SAFETY: as above; the poll has begun.
+        unsafe {
+            assert_eq!((*polled).next_poll.unwrap()(polled), libc::ENOENT);
+            (*polled).end_poll.unwrap()(polled);
+        }
+        assert_eq!(cq.poll(1), []);
+        assert_eq!([mr.dereg(), cq.destroy(), pd.free(), ctx.close()], [0; 4]);
+    });
+    until("a thread that polls", || polls.is_finished());
+    polls.join().unwrap();
 }

@@ -2,7 +2,8 @@
 //!
 //! * `harness`, what a program has: devices, objects, connections;
 //! * `cancel`, `channels`, `churn`, `contexts`, `datagrams`, `descriptors`, `endings`, `events`,
-//!   `gids`, `neighbours`, `paths`, `requests`, `software_events`, `threads`, tests by subject;
+//!   `gids`, `neighbours`, `paths`, `requests`, `signals`, `software_events`, `threads`, tests by
+//!   subject;
 //! * `depths`, what a device says that it has, and tables that are full;
 //! * `processes`, `forks`, `memory`, those whose programs are processes of their own;
 //! * `over_channel`, all of them over the other control plane.
@@ -34,5 +35,6 @@ mod over_channel;
 mod paths;
 mod processes;
 mod requests;
+mod signals;
 mod software_events;
 mod threads;

@@ -215,6 +215,12 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         Ok(())
     }
 
+    /// Whether the device has refused to move paths the last time.
+    #[cfg(test)]
+    pub(super) const fn tries_again(&self) -> bool {
+        self.again_at.is_some()
+    }
+
     /// Compares where paths go with where they should go, and has them go there.
     fn compare(&mut self, control: &mut Control<P>) -> Result<()> {
         self.has_new = false;

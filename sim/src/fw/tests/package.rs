@@ -156,7 +156,7 @@ fn a_package_is_updated_under_the_change_lock() {
 }
 
 /// A buffer with sections of these kinds, offsets and bytes.
-fn buffer(sections: &[(u32, usize, &[u8])]) -> [u8; 4096] {
+pub(super) fn buffer(sections: &[(u32, usize, &[u8])]) -> [u8; 4096] {
     let mut bytes = [0; 4096];
     put_u16(&mut bytes, 0, sections.len() as u16);
     put_u16(&mut bytes, 2, 4096);

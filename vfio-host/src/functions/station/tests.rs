@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use e810::{Control, EventSet, GidEntry, LanInit, LinkPolicy, MacAddr, Path};
 use e810_hal::Clock as _;
 use e810_net::{Claim, Config, Interface, Ns, Ping};
+use e810_sim::pe::CqpErrors;
 use e810_sim::{Mode, Profile, Sim, SimPlatform};
 
 mod peers;
@@ -124,6 +125,7 @@ fn claim(mac: MacAddr, now: Ns) -> Interface {
     interface
 }
 
+/// The device refuses to move them at first, and the neighbour says nothing more afterwards.
 #[test]
 fn paths_follow_a_neighbour_that_moves() {
     let sim = sim();
@@ -143,27 +145,38 @@ fn paths_follow_a_neighbour_that_moves() {
     let found = neighbours.follow_on_link(ip(OWN[1]), there, &|| Ok(()));
     assert_eq!(found.unwrap(), there);
 
+    const MANAGE_ARP: u8 = 0x0f;
+    let refuse = |which| sim.configure_engine(0, |config| config.cqp_errors = which);
+    refuse(CqpErrors::Opcode(MANAGE_ARP));
     let now = || Ns(nic.now().0);
     let mut interface = claim(there, now());
     let start = Instant::now();
-    let mut moved = 0;
+    let (mut moved, mut was_refused) = (0, false);
     while moved == 0 {
         assert!(
             start.elapsed() < Duration::from_secs(60),
             "it did not follow"
         );
-        interface.poll(now(), &mut port);
+        if !was_refused {
+            interface.poll(now(), &mut port);
+        }
         // It comes with another address when it was known for longer than a second: what nobody
         // has asked for is not believed before.
         if start.elapsed() > Duration::from_secs(2) && interface.mac().0 == there.0 {
             interface = claim(MOVED, now());
         }
         neighbours.progress(control).unwrap();
+        if neighbours.tries_again() && !was_refused {
+            was_refused = true;
+            assert!(control.neighbours().any(|path| path == (ip(OWN[1]), there)));
+            refuse(CqpErrors::None);
+        }
         // It is moved back here only if it has moved.
         moved = control.move_neighbour(ip(OWN[1]), MOVED, there).unwrap();
         thread::sleep(Duration::from_millis(1));
     }
     assert_eq!((moved, interface.mac().0), (1, MOVED.0));
+    assert!(was_refused);
     control.destroy_ah(ah).map_err(|(_, error)| error).unwrap();
     control.dealloc_pd(pd).map_err(|(_, error)| error).unwrap();
     neighbours.close(control).unwrap();
