@@ -14,7 +14,8 @@ pub struct Config {
     pub mtu: u16,
     /// Whether there is IPv6 at all, of which the link-local address is the beginning.
     pub ipv6: bool,
-    /// Whether routers are asked for, and addresses made of the prefixes that they advertise.
+    /// Whether routers are used that advertise themselves, and addresses made of their prefixes.
+    /// Without that routers are asked for all the same: they say which hop limit packets have.
     pub autoconfigure: bool,
     /// Whether solicitations and echo requests for an IPv6 address are answered already while
     /// it is found out if another station has it (RFC 4429, optimistic addresses): for a program

@@ -13,6 +13,9 @@ pub const ROUTERS: usize = 4;
 /// Advertised prefixes of the link that are kept; more are ignored.
 pub const PREFIXES: usize = 8;
 
+/// Time to live and hop limit of packets where no router says another (RFC 1700, IP TTL).
+pub(crate) const HOP_LIMIT: u8 = 64;
+
 /// Router solicitations after the link-local address is there (RFC 4861 10).
 pub(crate) const MAX_RTR_SOLICITATIONS: u8 = 3;
 /// Time between them (RFC 4861 10).
@@ -94,6 +97,8 @@ pub(crate) struct Routers {
     pub(crate) on_link: Leases<Prefix, PREFIXES>,
     /// MTU of the link.
     pub(crate) mtu: Option<u16>,
+    /// Hop limit of packets.
+    pub(crate) hop_limit: u8,
     /// Solicitations sent.
     pub(crate) solicits: u8,
     /// When the next one is due.
@@ -106,6 +111,7 @@ impl Routers {
             defaults: Leases::new(),
             on_link: Leases::new(),
             mtu: None,
+            hop_limit: HOP_LIMIT,
             solicits: 0,
             next: None,
         }

@@ -1,12 +1,12 @@
 //! The LAN port: Ethernet frames beside the RDMA engine.
 
 use e810_hal::Platform;
-use e810_lan::LanInit;
+use e810_lan::{LanInit, MAX_MTU};
 use e810_types::MacAddr;
 
 use super::Control;
 use crate::error::{Error, Object, Result};
-use crate::lan::{ALL_NODES, LanPort, LanPortKey, LanSide};
+use crate::lan::{ALL_NODES, LanPort, LanPortKey, LanSide, check_mtu};
 
 impl<P: Platform> Control<P> {
     /// Makes the function's LAN queues, one each way, and switches them on: for
@@ -46,6 +46,19 @@ impl<P: Platform> Control<P> {
                 .map_err(|error| (None, error)),
             None => Err((Some(port), NOT_OURS)),
         }
+    }
+
+    /// Sets the interface's MTU, in bytes: paths may be as large as fits it from now on
+    /// ([`query_port`](Self::query_port)). Queue pairs that have a path keep it, and LAN
+    /// queues take frames of the length that they were opened for. No command.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] beyond what the function takes.
+    pub fn set_mtu(&mut self, mtu: u16) -> Result<()> {
+        let most = self.lan_side.owned().map(LanSide::max_mtu);
+        check_mtu("interface MTU", mtu, most.unwrap_or(MAX_MTU))?;
+        self.lan.mtu = mtu;
+        Ok(())
     }
 
     /// Lets frames to a multicast address in, for example to the solicited-node group

@@ -30,6 +30,7 @@ mod vsi;
 pub use events::{LAN_EVENTS, LanEvent};
 pub use hook::{LanHook, NoLanHook};
 pub use identity::Identity;
+pub(crate) use identity::{check_mtu, max_mtu};
 pub(crate) use link::Link;
 pub(crate) use ownership::LanOwnership;
 pub(crate) use port::{ALL_NODES, OpenPort};
@@ -76,6 +77,12 @@ impl<P: Platform> LanSide<P> {
     #[must_use]
     pub const fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// Greatest MTU that the function takes, in bytes.
+    #[must_use]
+    pub fn max_mtu(&self) -> u16 {
+        max_mtu(&self.identity.function)
     }
 
     /// The function's VSI.

@@ -11,7 +11,7 @@ use e810_lan::{
 use e810_types::MacAddr;
 use heapless::Vec;
 
-use super::LanSide;
+use super::{LanSide, check_mtu};
 use crate::error::{Error, Object, Result};
 
 /// Groups that a port can be in.
@@ -153,16 +153,7 @@ impl<P: Platform> LanSide<P> {
                 limit: 1,
             });
         }
-        // 0 is a list without the capability.
-        let most = self.identity.function.max_mtu;
-        if most != 0 && u32::from(init.mtu) > most {
-            return Err(Error::OutOfRange {
-                what: "MTU of the LAN queues",
-                value: init.mtu.into(),
-                min: e810_lan::MIN_MTU.into(),
-                max: most.into(),
-            });
-        }
+        check_mtu("MTU of the LAN queues", init.mtu, self.max_mtu())?;
         init.check()?;
         self.leave_tags()?;
         let rx_memory = RxMemory::new(platform, init)?;

@@ -1,5 +1,5 @@
-//! Router advertisements: default routers, prefixes, addresses made of them (RFC 4861 6.3.4,
-//! RFC 4862 5.5.3).
+//! Router advertisements: hop limit, default routers, prefixes, addresses made of them
+//! (RFC 4861 6.3.4, RFC 4862 5.5.3).
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -29,12 +29,15 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
         router: Ipv6Addr,
         advertisement: &RouterAdvertisement<'_>,
     ) -> Reply {
-        if !self.config.autoconfigure {
-            return Err(DropReason::OtherMessage);
-        }
         if advertisement.lifetime > 0 {
             // Routers are not asked any longer (RFC 4861 6.3.7).
             self.routers.next = None;
+        }
+        if advertisement.hop_limit > 0 {
+            self.routers.hop_limit = advertisement.hop_limit;
+        }
+        if !self.config.autoconfigure {
+            return Ok(None);
         }
         let until = end(advertisement.lifetime.into(), now);
         self.set_router(router, until, now);

@@ -16,9 +16,6 @@ use crate::wire::{
     icmpv6,
 };
 
-/// Hop limit, or time to live, of our packets (RFC 1700, IP TTL).
-const HOPS: u8 = 64;
-
 impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
     /// Whether one more echo request may be answered.
     fn admit(&mut self, now: Ns) -> Result<(), DropReason> {
@@ -51,7 +48,7 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
             source: header.destination,
             destination: header.source,
             protocol: ICMPV4,
-            ttl: HOPS,
+            ttl: self.hop_limit(header.source.into()),
             router_alert: false,
         };
         let mut writer = self.start(out, ethernet.source, ETHERTYPE_IPV4);
@@ -88,7 +85,7 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
             source,
             destination: to,
             protocol: ICMPV6,
-            hop_limit: HOPS,
+            hop_limit: self.hop_limit(to.into()),
             router_alert: false,
         };
         let mut writer = self.start(out, ethernet.source, ETHERTYPE_IPV6);
@@ -184,7 +181,7 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
                     source,
                     destination,
                     protocol: ICMPV4,
-                    ttl: HOPS,
+                    ttl: self.hop_limit(ping.ip),
                     router_alert: false,
                 };
                 let mut writer = self.start(out, mac, ETHERTYPE_IPV4);
@@ -197,7 +194,7 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
                     source,
                     destination,
                     protocol: ICMPV6,
-                    hop_limit: HOPS,
+                    hop_limit: self.hop_limit(ping.ip),
                     router_alert: false,
                 };
                 let mut writer = self.start(out, mac, ETHERTYPE_IPV6);

@@ -8,6 +8,7 @@ use crate::mac::{MacAddr, multicast_mac};
 use crate::neighbour::{NeighbourState, Places, Resolution};
 use crate::prefix::{Prefix, common_bits};
 use crate::route::NextHop;
+use crate::router::HOP_LIMIT;
 use crate::time::Ns;
 
 impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
@@ -57,6 +58,16 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
     pub fn path_mtu(&self, ip: IpAddr) -> u16 {
         let link = self.link_mtu(ip);
         self.paths.get(ip).map_or(link, |path| path.min(link))
+    }
+
+    /// How far a packet to a unicast address goes: time to live or hop limit. Of IPv6 as a router
+    /// has said last, where one has (RFC 4861 6.3.4).
+    #[must_use]
+    pub const fn hop_limit(&self, ip: IpAddr) -> u8 {
+        match ip {
+            IpAddr::V4(_) => HOP_LIMIT,
+            IpAddr::V6(_) => self.routers.hop_limit,
+        }
     }
 
     /// Where packets to a unicast address go, and as whose: by the longest prefix.

@@ -100,11 +100,9 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
 
     /// Begins to ask for routers.
     pub(super) fn solicit_routers(&mut self, now: Ns) {
-        if self.config.autoconfigure {
-            let delay = self.random.between(Ns::ZERO, MAX_RTR_SOLICITATION_DELAY);
-            self.routers.solicits = 0;
-            self.routers.next = Some(now.plus(delay));
-        }
+        let delay = self.random.between(Ns::ZERO, MAX_RTR_SOLICITATION_DELAY);
+        self.routers.solicits = 0;
+        self.routers.next = Some(now.plus(delay));
     }
 
     /// The next solicitation of routers (RFC 4861 6.3.7).

@@ -5,6 +5,7 @@ mod echo;
 mod flood;
 mod frames;
 mod groups;
+mod hop_limit;
 mod judge;
 mod node;
 mod noise;

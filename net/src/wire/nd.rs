@@ -77,6 +77,8 @@ pub struct Advertisement {
 /// A router advertisement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RouterAdvertisement<'b> {
+    /// Hop limit that packets are to have; 0: not said.
+    pub hop_limit: u8,
     /// Seconds for which the sender is a default router.
     pub lifetime: u16,
     /// Milliseconds for which a neighbour is reachable after it was heard; 0: not said.
@@ -217,6 +219,7 @@ impl<'b> Received<'b> {
         }
         (|| {
             Some(Nd::RouterAdvertisement(RouterAdvertisement {
+                hop_limit: u8_at(self.body, 0)?,
                 lifetime: u16_at(self.body, 2)?,
                 reachable_time: u32_at(self.body, 4)?,
                 retrans_timer: u32_at(self.body, 8)?,

@@ -66,25 +66,28 @@ pub(crate) fn path(open: &OpenContext, attr: &AhAttr) -> Result<Path, c_int> {
     let control = open.control();
     let route = &attr.grh;
     let own = control.query_gid(route.sgid_index).map_err(wrong)?;
-    own.ok_or(libc::EINVAL)?;
+    let own = own.ok_or(libc::EINVAL)?;
     let destination = Gid(route.dgid.raw).ip();
     if destination.is_unspecified() {
         return Err(libc::EINVAL);
     }
-    let mac = control.resolve(destination).map_err(wrong)?;
+    let found = control.resolve(destination, own.vlan).map_err(wrong)?;
+    let mut path = if destination.is_multicast() {
+        Path::to_group(route.sgid_index, destination)
+    } else {
+        Path::new(route.sgid_index, destination, found.mac)
+    };
     // As Linux' verbs layer has it for RoCE (`ib_resolve_unicast_gid_dmac`): whatever the program
     // gave, the route to a station says how far packets go. Many programs leave 0 or 1 there.
-    let mut path = if destination.is_multicast() {
-        Path {
-            hop_limit: route.hop_limit,
-            ..Path::to_group(route.sgid_index, destination)
-        }
-    } else {
-        Path::new(route.sgid_index, destination, mac)
+    path.hop_limit = match destination.is_multicast() {
+        true => route.hop_limit,
+        false => found.route.hop_limit,
     };
     path.traffic_class = route.traffic_class;
     path.flow_label = route.flow_label & 0xF_FFFF;
-    path.priority = Path::priority_of(route.traffic_class);
+    // As irdma has it (`irdma_roce_get_vlan_prio`).
+    let priority = Path::priority_of(route.traffic_class);
+    path.priority = found.route.priority(priority);
     Ok(path)
 }
 

@@ -3,8 +3,10 @@
 use std::net::IpAddr;
 
 use e810::{
-    AccessFlags, AttrMask, DeviceAttr, GidEntry, MacAddr, Path, PortAttr, QpAttr, QpCaps, QueriedQp,
+    AccessFlags, AttrMask, DeviceAttr, GidEntry, Path, PortAttr, QpAttr, QpCaps, QueriedQp,
 };
+
+use e810_host::functions::route::Neighbour;
 
 use super::command::{Answer, Command, Handover, Memory, MrChanges, NewQp, Token};
 use super::{ControlPlane, Refused};
@@ -71,8 +73,8 @@ impl dyn ControlPlane + '_ {
         ask!(self, Command::QueryPkey { port, index }, Answer::Pkey(key) => key)
     }
 
-    pub(crate) fn resolve(&self, destination: IpAddr) -> Asked<MacAddr> {
-        ask!(self, Command::Resolve(destination), Answer::Resolved(mac) => mac)
+    pub(crate) fn resolve(&self, destination: IpAddr, vlan: Option<u16>) -> Asked<Neighbour> {
+        ask!(self, Command::Resolve(destination, vlan), Answer::Resolved(found) => found)
     }
 
     pub(crate) fn alloc_pd(&self) -> Asked<u32> {

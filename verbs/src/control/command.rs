@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use e810::{
-    AccessFlags, AttrMask, DeviceAttr, GidEntry, MacAddr, Path, PortAttr, QpAttr, QpCaps, QpType,
-    QueriedQp,
+    AccessFlags, AttrMask, DeviceAttr, GidEntry, Path, PortAttr, QpAttr, QpCaps, QpType, QueriedQp,
 };
+
+use e810_host::functions::route::Neighbour;
 
 use crate::rings::{CqRings, QpRings};
 
@@ -84,8 +85,9 @@ pub enum Command {
         /// The index.
         index: u16,
     },
-    /// Where packets to an address go. May take as long as a neighbour may take to answer.
-    Resolve(IpAddr),
+    /// Where packets to an address go that come from one on a VLAN, or on none. May take as long as
+    /// a neighbour may take to answer.
+    Resolve(IpAddr, Option<u16>),
     /// A protection domain.
     AllocPd,
     /// It is not needed any more.
@@ -155,7 +157,7 @@ impl Command {
                 | Self::CreateQp(_)
                 | Self::CreateAh(..)
                 | Self::AttachMcast(..)
-                | Self::Resolve(_)
+                | Self::Resolve(..)
         )
     }
 }
@@ -177,7 +179,7 @@ pub enum Answer {
     /// Of [`Command::QueryPkey`].
     Pkey(u16),
     /// Of [`Command::Resolve`].
-    Resolved(MacAddr),
+    Resolved(Neighbour),
     /// The key of a region, for local use and for peers.
     Key(u32),
     /// Of [`Command::CreateCq`].

@@ -81,7 +81,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), String>
 fn carry_out(inner: &Arc<dyn ControlPlane>, commands: &Receiver<Asked>) {
     for (command, answer) in commands {
         // The one that waits for others; who has asked may be gone.
-        if matches!(command, Command::Resolve(_)) {
+        if matches!(command, Command::Resolve(..)) {
             let inner = inner.clone();
             let asked = spawn("e810-resolve", move || {
                 let _ = answer.send(inner.call(command));

@@ -1,19 +1,14 @@
 //! GIDs that follow the addresses of a TAP interface, in a network namespace of its own, where
 //! those can be made.
 
-use std::env;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use e810_verbs::abi::constants::event::GID_CHANGE;
 use e810_verbs::abi::state::Gid;
-use e810_verbs::device::DEVICES;
 
+use crate::harness::namespace::{ip, is_inside};
 use crate::harness::objects::{Ah, address};
-use crate::harness::{Ctx, acknowledge, folder, readable, until};
-
-/// Set in the namespace.
-const IN_NAMESPACE: &str = "E810_VERBS_NAMESPACE";
+use crate::harness::{Ctx, acknowledge, readable, until};
 
 fn v4(last: u8) -> Gid {
     let mut raw = [0; 16];
@@ -34,15 +29,11 @@ fn changed(ctx: Ctx, index: i32, gid: Gid) {
     });
 }
 
-fn ip(words: &str) {
-    let ip = Command::new("ip").args(words.split(' ')).status();
-    assert!(ip.unwrap().success(), "ip {words}");
-}
-
 #[test]
 fn an_address_that_comes_and_goes_is_an_event() {
-    if env::var_os(IN_NAMESPACE).is_none() {
-        return in_a_namespace();
+    let this = "gids::an_address_that_comes_and_goes_is_an_event";
+    if !is_inside(this, "sim@tap=e810v0,10.8.5.1") {
+        return;
     }
     let ctx = Ctx::open(0);
     assert_eq!(ctx.gid(1), v4(1));
@@ -62,30 +53,4 @@ fn an_address_that_comes_and_goes_is_an_event() {
     changed(ctx, 2, Gid { raw: [0; 16] });
     assert_eq!(pd.free(), 0);
     assert_eq!(ctx.close(), 0);
-}
-
-fn in_a_namespace() {
-    let namespace = |command: &str| {
-        let mut shell = Command::new("unshare");
-        shell.args(["--map-root-user", "--net", "--mount", "sh", "-c", command]);
-        shell.arg(env::current_exe().unwrap());
-        shell.env(IN_NAMESPACE, "1");
-        shell.env(DEVICES, "sim@tap=e810v0,10.8.5.1");
-        shell.env("E810_LOCKS", folder().join("gids"));
-        shell
-    };
-    // /sys shows the interfaces of the namespace that it was mounted in.
-    const SYS: &str = "mount -t sysfs sysfs /sys && test -c /dev/net/tun && ip link show lo";
-    let mut can_be = namespace(SYS);
-    let can_be = can_be.stderr(Stdio::null()).stdout(Stdio::null()).status();
-    if !can_be.is_ok_and(|status| status.success()) {
-        println!("NOT RUN: no namespace with a TAP interface can be made here (unshare(1), ip(8))");
-        return;
-    }
-    let this = "gids::an_address_that_comes_and_goes_is_an_event";
-    let run = format!("{SYS} && exec \"$0\" --exact {this} --nocapture");
-    let output = namespace(&run).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let is_well = output.status.success() && text.contains("1 passed");
-    assert!(is_well, "{text}{}", String::from_utf8_lossy(&output.stderr));
 }

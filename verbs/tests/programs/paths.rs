@@ -11,22 +11,22 @@ use e810_verbs::testing::simulators;
 
 use crate::harness::connection::{INCOMING, MEMORY};
 use crate::harness::objects::{RC, UD, address};
-use crate::harness::{ALONE, CLASSES, Cq, Ctx, Mr, Pd, Qp, WIRED, memory};
+use crate::harness::{ALONE, CLASSES, Cq, Ctx, Mr, Pd, Qp, WIRED, memory, until};
 
 const KEY: u32 = 5;
 
 /// Tag, type of service or traffic class, TTL or hop limit.
-type Header = (Option<u16>, u8, u8);
+pub(crate) type Header = (Option<u16>, u8, u8);
 
 /// The simulator of a function with an Ethernet address.
-fn simulator(mac: [u8; 6]) -> Sim {
+pub(crate) fn simulator(mac: [u8; 6]) -> Sim {
     let mut all = simulators().into_iter();
     let found = all.find(|sim| sim.function(0).mac() == mac);
     found.unwrap()
 }
 
 /// The headers of RoCE packets that it sends from now on.
-fn watch(sim: &Sim) -> Arc<Mutex<Vec<Header>>> {
+pub(crate) fn watch(sim: &Sim) -> Arc<Mutex<Vec<Header>>> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let into = seen.clone();
     sim.set_capture(Some(Box::new(move |frame| {
@@ -40,15 +40,15 @@ fn watch(sim: &Sim) -> Arc<Mutex<Vec<Header>>> {
 }
 
 /// A function, and what messages need there.
-struct End {
-    ctx: Ctx,
-    pd: Pd,
-    cq: Cq,
-    mr: Mr,
+pub(crate) struct End {
+    pub(crate) ctx: Ctx,
+    pub(crate) pd: Pd,
+    pub(crate) cq: Cq,
+    pub(crate) mr: Mr,
 }
 
 impl End {
-    fn new(device: usize) -> Self {
+    pub(crate) fn new(device: usize) -> Self {
         let ctx = Ctx::open(device);
         let pd = ctx.pd();
         Self {
@@ -59,18 +59,18 @@ impl End {
         }
     }
 
-    fn qp(&self, kind: i32) -> Qp {
+    pub(crate) fn qp(&self, kind: i32) -> Qp {
         self.pd.qp(kind, self.cq, self.cq)
     }
 
-    fn end(self) {
+    pub(crate) fn end(self) {
         assert_eq!((self.cq.destroy(), self.mr.dereg()), (0, 0));
         assert_eq!((self.pd.free(), self.ctx.close()), (0, 0));
     }
 }
 
 /// An address with a service level, a traffic class and a hop limit.
-fn marked(dgid: Gid, index: u8, (sl, traffic_class, hop_limit): (u8, u8, u8)) -> AhAttr {
+pub(crate) fn marked(dgid: Gid, index: u8, (sl, traffic_class, hop_limit): (u8, u8, u8)) -> AhAttr {
     let mut attr = address(dgid, index);
     attr.sl = sl;
     attr.grh.traffic_class = traffic_class;
@@ -113,6 +113,29 @@ fn datagram([a, b]: &[End; 2], dgid: Gid, index: u8, what: (u8, u8, u8)) {
     assert_eq!(qb.destroy(), 0);
 }
 
+/// A router's advertisement to all nodes (RFC 4861 4.2).
+fn router_that_says(hop_limit: u8) -> Vec<u8> {
+    let mut addresses = [0; 32];
+    addresses[..2].copy_from_slice(&[0xFE, 0x80]);
+    addresses[15] = 0xFE;
+    addresses[16..18].copy_from_slice(&[0xFF, 0x02]);
+    addresses[31] = 1;
+    let mut message = [0; 16];
+    message[0] = 134;
+    message[4] = hop_limit;
+    // The pseudo header's last words are the length and the protocol.
+    let (words, _) = addresses.as_chunks::<2>();
+    let (rest, _) = message.as_chunks::<2>();
+    let words = words.iter().chain(rest);
+    let sum: u32 = words.map(|word| u32::from(u16::from_be_bytes(*word))).sum();
+    let sum = sum + 16 + 58;
+    let sum = !((sum & 0xFFFF) + (sum >> 16)) as u16;
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    let ethernet = [0x33, 0x33, 0, 0, 0, 1, 2, 0, 0, 0, 4, 0xFE, 0x86, 0xDD];
+    let header = [0x60, 0, 0, 0, 0, 16, 58, 255];
+    [&ethernet[..], &header, &addresses, &message].concat()
+}
+
 fn all_are(seen: &Mutex<Vec<Header>>, expected: Header, what: &str) {
     let seen = std::mem::take(&mut *seen.lock().unwrap());
     assert!(!seen.is_empty(), "{what}");
@@ -151,6 +174,24 @@ fn packets_have_the_priority_of_their_traffic_class_and_the_hop_limit_of_their_r
     group.raw[10..].copy_from_slice(&[0xFF, 0xFF, 239, 8, 4, 1]);
     datagram(&ends, group, 1, (0, 8, 3));
     all_are(&seen, (tag(2), 8, 3), "datagram to a group");
+    // A router says how far IPv6 packets go.
+    for (limit, expected) in [(17, 17), (64, 64)] {
+        assert_eq!(sim.receive_frames([&router_that_says(limit)[..]]), 1);
+        let there = ends[1].ctx.gid(2);
+        until("the router's hop limit", || {
+            datagram(&ends, there, 2, (0, 0, 1));
+            let sent = seen.lock().unwrap().pop().unwrap();
+            seen.lock().unwrap().clear();
+            sent == (tag(0), 0, expected)
+        });
+        connection(&ends, 2, (0, 0, 1));
+        all_are(&seen, (tag(0), 0, expected), "connection over IPv6");
+        connection(&ends, 1, (0, 0, 1));
+        all_are(&seen, (tag(0), 0, 64), "connection over IPv4");
+        // One that was made from the start of a link-local address is known without asking.
+        datagram(&ends, ends[1].ctx.gid(0), 0, (0, 0, 1));
+        all_are(&seen, (tag(0), 0, expected), "datagram on the link");
+    }
     sim.set_capture(None);
     let [a, b] = ends;
     a.end();

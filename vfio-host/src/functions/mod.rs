@@ -7,7 +7,8 @@
 //! * `lifecycle`, bringing up, waiting for links, shutting down, of one or two;
 //! * `watch`, whether devices are still there;
 //! * `station`, the function on its link: it answers for its addresses and finds others; `tap`, the
-//!   host's network stack in its place; `neighbours`, paths that follow what either finds;
+//!   host's network stack in its place; `route`, what either is asked and says; `neighbours`, paths
+//!   that follow what it finds;
 //! * `workload`, all of that for a command with two functions, or with one whose
 //!   `peer` is in another process; `addressing` gives them names.
 
@@ -21,6 +22,7 @@ pub mod memory_need;
 pub mod neighbours;
 pub mod open;
 pub(crate) mod peer;
+pub mod route;
 pub(crate) mod shared_group;
 pub mod simulated;
 pub mod start;

@@ -9,6 +9,7 @@ use e810::{Control, MacAddr, PortState};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
+use super::route::Question;
 use super::station::{PendingResolve, Station, Unresolved};
 use super::tap::{Tap, TapChange, TapPlan};
 use crate::cli::own_address::OwnAddress;
@@ -132,16 +133,20 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         destination: IpAddr,
         idle: &dyn Fn() -> Result<()>,
     ) -> Result<MacAddr> {
-        let neighbour = self.begin_resolve(destination).wait(idle)?;
+        let question = Question {
+            vlan: self.tap().and_then(Tap::vlan),
+            ..destination.into()
+        };
+        let neighbour = self.begin_resolve(question).wait(idle)?;
         self.follow(destination);
         Ok(neighbour.mac)
     }
 
-    /// The same, whose answer can be waited for without this.
-    pub fn begin_resolve(&self, destination: IpAddr) -> PendingResolve {
+    /// The same of any question, whose answer can be waited for without this.
+    pub fn begin_resolve(&self, question: impl Into<Question>) -> PendingResolve {
         match &self.resolver {
-            Resolver::Station(station) => station.begin_resolve(destination),
-            Resolver::Tap(tap) => tap.begin_resolve(destination),
+            Resolver::Station(station) => station.begin_resolve(question),
+            Resolver::Tap(tap) => tap.begin_resolve(question),
         }
     }
 

@@ -8,7 +8,7 @@ use e810_hal::bus::PfId;
 use super::AdminqUp;
 use crate::bring_up::{Device, Failed};
 use crate::error::{Error, Result};
-use crate::lan::{Identity, end_adminq};
+use crate::lan::{Identity, check_mtu, end_adminq, max_mtu};
 
 /// The function is known, and may do RDMA.
 #[derive(Debug)]
@@ -52,16 +52,7 @@ fn identify<P: Platform>(queue: &mut AdminQ<P>, mtu: u16) -> Result<Identity> {
     if !function.rdma || device.too_many_functions() {
         return Err(AdminqError::NoRdma.into());
     }
-    // 0 is a list without the capability.
-    let most = function.max_mtu;
-    if most != 0 && u32::from(mtu) > most {
-        return Err(Error::OutOfRange {
-            what: "interface MTU",
-            value: mtu.into(),
-            min: 68,
-            max: most.into(),
-        });
-    }
+    check_mtu("interface MTU", mtu, max_mtu(&function))?;
     Ok(Identity {
         device,
         function,

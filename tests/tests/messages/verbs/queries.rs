@@ -29,6 +29,30 @@ fn a_device_says_what_it_was_brought_up_with() {
     pair.finish(&sim);
 }
 
+/// Paths may be as large as fits the interface's MTU, which can be changed.
+#[test]
+fn a_port_has_the_mtu_of_its_interface() {
+    let sim = e810_sim::Sim::builder().functions(2).seed(2).cold().build();
+    let mut pair = Pair::cold(&sim, Setup::default());
+    let control = &mut pair.sides[0].control;
+    for (mtu, active) in [
+        (1500, Some(Mtu::Mtu1024)),
+        (9702, Some(Mtu::Mtu4096)),
+        (68, None),
+        (9000, Some(Mtu::Mtu4096)),
+    ] {
+        control.set_mtu(mtu).unwrap();
+        assert_eq!(control.query_port(1).unwrap().active_mtu, active, "{mtu}");
+        assert_eq!(control.lan().mtu, mtu);
+    }
+    for mtu in [67, 9703] {
+        let refused = control.set_mtu(mtu).unwrap_err();
+        assert!(matches!(refused, Error::OutOfRange { max: 9702, .. }));
+    }
+    assert_eq!(control.lan().mtu, 9000);
+    pair.finish(&sim);
+}
+
 #[test]
 fn a_port_and_its_tables() {
     let sim = e810_sim::Sim::builder().functions(2).seed(2).cold().build();

@@ -299,7 +299,7 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
             memory::check()?;
         }
         let answer = match command {
-            Command::Resolve(destination) => self.resolve(destination),
+            Command::Resolve(destination, vlan) => self.resolve(destination, vlan),
             command => lock(&self.objects).execute(command, &self.tokens),
         };
         if let Err(refused) = &answer {

@@ -248,7 +248,7 @@ impl<P: HostPlatform> Objects<P> {
                 Answer::Done
             }
             // It is about no object, and waits without holding these.
-            Command::Resolve(_) => {
+            Command::Resolve(..) => {
                 let why = "an address is not resolved here".to_owned();
                 return Err(Refused::Unexpected(why));
             }

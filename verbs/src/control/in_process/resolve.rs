@@ -6,6 +6,7 @@ use anyhow::anyhow;
 use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
 use e810_host::functions::neighbours::NeighbourTracker;
+use e810_host::functions::route::{Neighbour, Question, Route};
 use e810_host::functions::station::{Network, Pace, PendingResolve, Station, Unresolved};
 
 use super::{CAPACITY, InProcess, Opening, lock};
@@ -53,9 +54,9 @@ impl<P: HostPlatform> Resolver<P> {
     }
 
     /// Begins to find out where packets to an address go.
-    fn begin(&self, destination: IpAddr) -> Option<PendingResolve> {
+    fn begin(&self, question: Question) -> Option<PendingResolve> {
         let neighbours = self.neighbours.as_ref()?;
-        Some(neighbours.begin_resolve(destination))
+        Some(neighbours.begin_resolve(question))
     }
 
     /// Has paths follow their neighbours, and the GID table an interface's addresses: whether that
@@ -70,16 +71,25 @@ impl<P: HostPlatform> Resolver<P> {
 }
 
 impl<P: HostPlatform> InProcess<P> {
-    /// The Ethernet address for packets to `destination`.
-    pub(super) fn resolve(&self, destination: IpAddr) -> Result<Answer, Refused> {
-        if let Some(mac) = self.known(destination) {
-            return Ok(Answer::Resolved(mac));
-        }
-        let Some(pending) = lock(&self.resolver).begin(destination) else {
+    /// Where packets to `destination` go, and what they have on the way.
+    pub(super) fn resolve(
+        &self,
+        destination: IpAddr,
+        vlan: Option<u16>,
+    ) -> Result<Answer, Refused> {
+        let known = self.known(destination);
+        let question = Question {
+            destination,
+            vlan,
+            known,
+        };
+        let Some(pending) = lock(&self.resolver).begin(question) else {
             let why = "its LAN queues are not ours, or could not be opened";
-            return Err(Refused::Unresolved(Unresolved::NoStation {
-                destination,
-                why,
+            let mac = known.ok_or(Unresolved::NoStation { destination, why })?;
+            return Ok(Answer::Resolved(Neighbour {
+                via: destination,
+                mac,
+                route: Route::PLAIN,
             }));
         };
         // Without the lock: others resolve meanwhile, and a device that goes ends it.
@@ -95,7 +105,7 @@ impl<P: HostPlatform> InProcess<P> {
             Ok(unresolved) => Refused::Unresolved(unresolved),
             Err(other) => Refused::Gone(format!("{other:#}")),
         })?;
-        Ok(Answer::Resolved(found.mac))
+        Ok(Answer::Resolved(found))
     }
 
     /// That of an own address; that which a link-local address was made from; none is needed for a

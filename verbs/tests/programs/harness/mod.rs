@@ -1,7 +1,8 @@
 //! A program of libibverbs: what it opens and makes.
 //!
 //! * `objects`, pointers to objects, with the functions of each;
-//! * `connection`, queue pairs of one function that are connected with each other.
+//! * `connection`, queue pairs of one function that are connected with each other;
+//! * `namespace`, where it has a TAP interface.
 
 use std::env;
 use std::ffi::{c_int, c_void};
@@ -27,6 +28,7 @@ use e810_verbs::query::gid::query_gid;
 use e810_verbs::{channel, cq, pd};
 
 pub(crate) mod connection;
+pub(crate) mod namespace;
 pub(crate) mod objects;
 
 pub(crate) use connection::Connection;

@@ -1,17 +1,22 @@
 //! A folder as `/sys` is for RDMA devices, for programs that read there: the library names it to
 //! them (`ibv_get_sysfs_path`) where `SYSFS_PATH` says so.
 //!
-//! It has what is so before a function is up: names, kind, and the GID table where it is known
-//! which function a process gets. It has no state, rate and counters, which change: the library has
-//! those.
+//! It has what is so before a function is up and stays so: names, kind, and, where it is known
+//! which function a process gets, its place in the kernel's tree, GUIDs and the GID table. It has
+//! no state, rate and counters, which change, and nothing that only a bring-up finds out
+//! (`fw_ver`): the library has those. No entry has an interface (`gid_attrs/ndevs`): without a TAP
+//! interface there is none, and the entries of one come and go.
 
 use std::fs;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process;
 
 use e810::{GIDS, Gid, GidEntry, MacAddr, link_local};
+use e810_backends::host::pci::DEVICES;
+use e810_backends::host::{Host, identity};
 use e810_backends::spec::{AddressedSpec, DeviceSpec};
 
 /// What folders of this kind begin with; the process's number follows.
@@ -62,11 +67,26 @@ fn device(folder: &Path, number: usize, known: Option<&AddressedSpec>) -> io::Re
     let device = folder.join("class/infiniband").join(&name);
     write(&device, "node_type", "1: CA")?;
     write(&device, "node_desc", &name)?;
+    if let Some(DeviceSpec::Vfio(bdf, _)) = known.map(|known| &known.spec) {
+        symlink(
+            Path::new(DEVICES).join(bdf.to_string()),
+            device.join("device"),
+        )?;
+    }
+    let own_link_local = known.and_then(link_local_of);
+    if let Some(ip) = own_link_local {
+        // Both as the library has them.
+        let [_, _, _, _, guid @ ..] = ip.segments();
+        for file in ["node_guid", "sys_image_guid"] {
+            write(&device, file, &words(&guid))?;
+        }
+    }
     let port = device.join("ports/1");
     write(&port, "link_layer", "Ethernet")?;
     write(&port, "lid", "0x0")?;
     write(&port.join("pkeys"), "0", "0xffff")?;
-    let gids = known.map(gids).unwrap_or_default();
+    let gids = known.map(|known| gids(own_link_local, known));
+    let gids = gids.unwrap_or_default();
     for index in 0..GIDS {
         let gid = gids.get(index).copied().flatten();
         write(&port.join("gids"), &index.to_string(), &text(gid))?;
@@ -79,13 +99,20 @@ fn device(folder: &Path, number: usize, known: Option<&AddressedSpec>) -> io::Re
     Ok(())
 }
 
-/// The GID table of a function as it is brought up; an entry that is not known before is `None`.
-fn gids(function: &AddressedSpec) -> Vec<Option<Gid>> {
+/// The link-local address of a function's Ethernet address, where that is known before a bring-up.
+fn link_local_of(function: &AddressedSpec) -> Option<Ipv6Addr> {
     let mac = match &function.spec {
         DeviceSpec::Sim(sim) => sim.mac,
-        _ => None,
+        DeviceSpec::Vfio(bdf, _) => identity::mac(&Host::default(), *bdf),
+        DeviceSpec::VfioUser(_) => None,
     };
-    let first = mac.map(|mac| IpAddr::V6(link_local(MacAddr(mac))));
+    mac.map(|mac| link_local(MacAddr(mac)))
+}
+
+/// The GID table of a function as it is brought up, which begins with its link-local address; an
+/// entry that is not known before is `None`.
+fn gids(first: Option<Ipv6Addr>, function: &AddressedSpec) -> Vec<Option<Gid>> {
+    let first = first.map(IpAddr::V6);
     // An interface's come and go.
     let others = match function.tap {
         None => function.addresses.as_slice(),
@@ -97,11 +124,14 @@ fn gids(function: &AddressedSpec) -> Vec<Option<Gid>> {
         .collect()
 }
 
-/// As sysfs has a GID.
+/// A GID, or zeroes.
 fn text(gid: Option<Gid>) -> String {
-    let bytes = gid.map_or(NO_GID, |gid| gid.0);
-    let (pairs, _) = bytes.as_chunks::<2>();
-    let words = pairs.iter().map(|[a, b]| format!("{a:02x}{b:02x}"));
+    words(&Ipv6Addr::from(gid.map_or(NO_GID, |gid| gid.0)).segments())
+}
+
+/// As sysfs has GIDs and GUIDs.
+fn words(words: &[u16]) -> String {
+    let words = words.iter().map(|word| format!("{word:04x}"));
     words.collect::<Vec<_>>().join(":")
 }
 
@@ -123,7 +153,7 @@ mod tests {
         fs::create_dir_all(user.join("sys-other")).unwrap();
         let known = [
             "sim:wire=a,mac=02:00:00:00:01:00@10.8.1.1",
-            "sim@tap=t,10.8.1.2",
+            "vfio:3b:00.0@tap=t,10.8.1.2",
         ];
         let known = known.map(|text| text.parse().unwrap());
         for _ in 0..2 {
@@ -137,6 +167,30 @@ mod tests {
                 Some("e810_2\n")
             );
             assert_eq!(port(0, "link_layer").as_deref(), Some("Ethernet\n"));
+            // As the library has it, where the Ethernet address is known.
+            let guid = "0000:00ff:fe00:0100\n";
+            for (number, guid) in [(0, Some(guid)), (1, None), (2, None)] {
+                for file in ["node_guid", "sys_image_guid"] {
+                    let found = read(&format!("infiniband/e810_{number}/{file}"));
+                    assert_eq!(found.as_deref(), guid, "e810_{number}/{file}");
+                }
+            }
+            // A card's function is where the kernel has it, and no other is anywhere.
+            let device = |number: usize| {
+                let link = folder.join(format!("class/infiniband/e810_{number}/device"));
+                fs::read_link(link).ok()
+            };
+            let there = Path::new("/sys/bus/pci/devices/0000:3b:00.0");
+            assert_eq!([0, 1, 2].map(device), [None, Some(there.to_owned()), None]);
+            // What changes, or is not known before.
+            for file in ["state", "phys_state", "rate", "counters", "gid_attrs/ndevs"] {
+                assert_eq!(port(0, file), None, "{file}");
+                assert!(
+                    !folder
+                        .join(format!("class/infiniband/e810_0/ports/1/{file}"))
+                        .exists()
+                );
+            }
             let zeroes = "0000:0000:0000:0000:0000:0000:0000:0000\n";
             for (number, index, gid) in [
                 (0, 0, "fe80:0000:0000:0000:0000:00ff:fe00:0100\n"),

@@ -35,12 +35,13 @@ pub use error::Unresolved;
 pub use network::Network;
 pub(crate) use network::RESOLVE_LIMIT;
 pub use pending::PendingResolve;
-pub use targets::Neighbour;
 use targets::Targets;
 #[cfg(test)]
 pub(crate) use worker::Frames;
 pub(crate) use worker::StationEvent;
 use worker::{Command, Shared, Worker};
+
+use crate::functions::route::{Neighbour, Question};
 
 /// Commands that may wait for the thread.
 const COMMANDS: usize = 32;
@@ -158,13 +159,11 @@ impl<P: HostPlatform> Station<P> {
     }
 
     /// The same, whose answer can be waited for without this.
-    pub fn begin_resolve(&self, destination: IpAddr) -> PendingResolve {
+    pub fn begin_resolve(&self, question: impl Into<Question>) -> PendingResolve {
+        let question = question.into();
         let (answer, answered) = sync_channel(1);
-        self.command(Command::Resolve {
-            destination,
-            answer,
-        });
-        PendingResolve::new(destination, answered, self.resolve_limit)
+        self.command(Command::Resolve { question, answer });
+        PendingResolve::new(question.destination, answered, self.resolve_limit)
     }
 
     /// Stays with the next hops of destinations that paths go to now, which keep their places and

@@ -8,7 +8,8 @@ use anyhow::Result;
 
 use e810_hal::Ns;
 
-use super::{Neighbour, Unresolved};
+use super::Unresolved;
+use crate::functions::route::Neighbour;
 
 /// How often who waits for an answer does something else.
 const STEP: Duration = Duration::from_millis(20);

@@ -13,15 +13,7 @@ use e810_net::{NextHop, Ns, Resolution};
 
 use super::Unresolved;
 use super::network::StationInterface;
-
-/// Where packets to a destination go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Neighbour {
-    /// The next hop: the destination, or a gateway.
-    pub via: IpAddr,
-    /// Its Ethernet address.
-    pub mac: MacAddr,
-}
+use crate::functions::route::{Neighbour, Route};
 
 pub(super) type Answer = SyncSender<Result<Neighbour, Unresolved>>;
 
@@ -49,6 +41,14 @@ struct Waiting {
     is_new: bool,
     until: Ns,
     answer: Answer,
+}
+
+/// What packets to a destination have.
+pub(super) fn route(interface: &StationInterface, destination: IpAddr) -> Route {
+    Route {
+        hop_limit: interface.hop_limit(destination),
+        ..Route::PLAIN
+    }
 }
 
 /// The destinations of a station.
@@ -205,6 +205,7 @@ impl Targets {
             Resolution::Known(mac) => Ok(Neighbour {
                 via: via.unwrap_or(destination),
                 mac: MacAddr(mac.0),
+                route: route(interface, destination),
             }),
             Resolution::NoRoute => Err(Unresolved::NoRoute { destination }),
             Resolution::NoRoom => Err(Unresolved::NoRoom {

@@ -11,7 +11,8 @@ use e810::{LanPort, MacAddr, Platform};
 use e810_net::{Event, Full, Ns, Ping, PingError, PingFailure, Port};
 
 use super::network::StationInterface;
-use super::targets::{Answer, Targets};
+use super::targets::{Answer, Targets, route};
+use crate::functions::route::{Neighbour, Question};
 
 /// Time between two looks at the port where nothing is outstanding.
 const IDLE: Duration = Duration::from_millis(10);
@@ -32,7 +33,7 @@ const COMMANDS: usize = 16;
 #[derive(Debug)]
 pub(super) enum Command {
     /// Find the next hop of a destination.
-    Resolve { destination: IpAddr, answer: Answer },
+    Resolve { question: Question, answer: Answer },
     /// Stay with those of destinations that paths go to now, and no longer with others'.
     Follow {
         added: Vec<IpAddr>,
@@ -178,10 +179,18 @@ impl<P: Platform> Worker<P> {
     fn take(&mut self, command: Command) {
         let now = self.now();
         match command {
-            Command::Resolve {
-                destination,
-                answer,
-            } => self.targets.ask(destination, answer, now),
+            Command::Resolve { question, answer } => {
+                let destination = question.destination;
+                let Some(mac) = question.known else {
+                    return self.targets.ask(destination, answer, now);
+                };
+                // Who asked may have gone.
+                let _ = answer.try_send(Ok(Neighbour {
+                    via: destination,
+                    mac,
+                    route: route(&self.interface, destination),
+                }));
+            }
             Command::Follow { added, gone } => {
                 let interface = &mut self.interface;
                 self.targets.follow(&added, &gone, interface, now);

@@ -7,13 +7,14 @@ use netlink_packet_route::address::{
     AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage,
 };
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    AfSpecInet6, AfSpecUnspec, InfoData, InfoKind, InfoVlan, LinkAttribute, LinkFlags, LinkInfo,
+    LinkMessage, VlanQosMapping,
 };
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteVia,
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteVia,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
@@ -29,6 +30,12 @@ pub(super) struct Interface {
     pub(super) below: Option<u32>,
     /// Its VLAN, of one whose tag has the TPID 0x8100.
     pub(super) vlan: Option<u16>,
+    /// The priority in the tag of a VLAN's packets, by that which they have without it.
+    pub(super) egress: [u8; 8],
+    /// Bytes of the longest IP packet.
+    pub(super) mtu: u32,
+    /// Hop limit of IPv6 packets, of an interface that has IPv6.
+    pub(super) hop_limit: Option<u8>,
 }
 
 /// An interface's address that can be used.
@@ -47,6 +54,8 @@ pub(super) struct Known {
     pub(super) mac: Option<MacAddr>,
     /// It has not answered.
     pub(super) has_failed: bool,
+    /// Somebody has set it, and the kernel asks nobody.
+    pub(super) is_set: bool,
 }
 
 const fn family(ip: IpAddr) -> AddressFamily {
@@ -54,6 +63,13 @@ const fn family(ip: IpAddr) -> AddressFamily {
         IpAddr::V4(_) => AddressFamily::Inet,
         IpAddr::V6(_) => AddressFamily::Inet6,
     }
+}
+
+/// Asks for one interface.
+pub(super) fn get_link(index: u32) -> RouteNetlinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    RouteNetlinkMessage::GetLink(message)
 }
 
 /// Asks for all interfaces.
@@ -172,6 +188,26 @@ pub(super) fn gateway(message: &RouteNetlinkMessage) -> Option<IpAddr> {
         })
 }
 
+/// The hop limit that a route has of its own, if it has one.
+pub(super) fn hop_limit(message: &RouteNetlinkMessage) -> Option<u8> {
+    let RouteNetlinkMessage::NewRoute(route) = message else {
+        return None;
+    };
+    let metrics = route
+        .attributes
+        .iter()
+        .filter_map(|attribute| match attribute {
+            RouteAttribute::Metrics(metrics) => Some(metrics),
+            _ => None,
+        });
+    let limit = metrics.flatten().find_map(|metric| match metric {
+        RouteMetric::Hoplimit(limit) => Some(*limit),
+        _ => None,
+    })?;
+    // 0 is none; the kernel takes 255 at most.
+    u8::try_from(limit).ok().filter(|limit| *limit != 0)
+}
+
 /// An interface of an answer.
 pub(super) fn interface(message: &RouteNetlinkMessage) -> Option<Interface> {
     let RouteNetlinkMessage::NewLink(link) = message else {
@@ -186,14 +222,32 @@ pub(super) fn interface(message: &RouteNetlinkMessage) -> Option<Interface> {
             LinkAttribute::IfName(name) => found.name.clone_from(name),
             LinkAttribute::Address(mac) => found.mac = mac_of(mac),
             LinkAttribute::Link(below) => found.below = Some(*below),
-            LinkAttribute::LinkInfo(infos) => found.vlan = vlan_of(infos),
+            LinkAttribute::Mtu(mtu) => found.mtu = *mtu,
+            LinkAttribute::AfSpecUnspec(families) => found.hop_limit = hop_limit_of(families),
+            LinkAttribute::LinkInfo(infos) => {
+                if let Some((id, egress)) = vlan_of(infos) {
+                    found.vlan = Some(id);
+                    found.egress = egress;
+                }
+            }
             _ => {}
         }
     }
     Some(found)
 }
 
-fn vlan_of(infos: &[LinkInfo]) -> Option<u16> {
+fn hop_limit_of(families: &[AfSpecUnspec]) -> Option<u8> {
+    let v6 = families.iter().find_map(|family| match family {
+        AfSpecUnspec::Inet6(v6) => Some(v6),
+        _ => None,
+    })?;
+    v6.iter().find_map(|part| match part {
+        AfSpecInet6::DevConf(config) => u8::try_from(config.hoplimit).ok(),
+        _ => None,
+    })
+}
+
+fn vlan_of(infos: &[LinkInfo]) -> Option<(u16, [u8; 8])> {
     if !infos.contains(&LinkInfo::Kind(InfoKind::Vlan)) {
         return None;
     }
@@ -206,10 +260,24 @@ fn vlan_of(infos: &[LinkInfo]) -> Option<u16> {
     if data.iter().any(is_other) {
         return None;
     }
-    data.iter().find_map(|info| match info {
+    let id = data.iter().find_map(|info| match info {
         InfoVlan::Id(id) => Some(*id),
         _ => None,
-    })
+    })?;
+    let mappings = data.iter().filter_map(|info| match info {
+        InfoVlan::EgressQos(mappings) => Some(mappings),
+        _ => None,
+    });
+    // What is not in the map has priority 0.
+    let mut egress = [0; 8];
+    for mapping in mappings.flatten() {
+        if let VlanQosMapping::Mapping(from, to) = mapping
+            && let Some(priority) = egress.get_mut(*from as usize)
+        {
+            *priority = (to & 7) as u8;
+        }
+    }
+    Some((id, egress))
 }
 
 fn mac_of(bytes: &[u8]) -> Option<MacAddr> {
@@ -273,6 +341,10 @@ pub(super) fn neighbour(message: &RouteNetlinkMessage) -> Option<Known> {
         ip: ip?,
         mac: mac.filter(|mac| is_known && *mac != MacAddr([0; 6])),
         has_failed: message.header.state == NeighbourState::Failed,
+        is_set: matches!(
+            message.header.state,
+            NeighbourState::Permanent | NeighbourState::Noarp
+        ),
     })
 }
 

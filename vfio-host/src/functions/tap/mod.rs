@@ -31,11 +31,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
-use e810::{Control, LanPort, LanPortKey, MacAddr, PortState};
+use e810::{Control, LanPort, LanPortKey, LanSide, MacAddr, PortState};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
 use crate::cli::own_address::OwnAddress;
+use crate::functions::route::Question;
 use crate::functions::station::PendingResolve;
 use crate::output::units;
 pub use forwarder::TapCounts;
@@ -58,7 +59,7 @@ pub(crate) struct TapPlan {
     pub(crate) name: String,
     /// Addresses that it gets.
     pub(crate) addresses: Vec<OwnAddress>,
-    /// The VLAN of paths.
+    /// The VLAN of paths where no other is named.
     pub(crate) vlan: Option<u16>,
     /// How long an address may take to be resolved.
     pub(crate) resolve_limit: Ns,
@@ -78,6 +79,7 @@ pub(crate) enum TapChange {
 pub(crate) struct Tap<P: HostPlatform> {
     platform: P,
     name: String,
+    vlan: Option<u16>,
     /// Away before the monitor is waited for: that is what ends it.
     commands: Option<SyncSender<Command>>,
     shared: Arc<Shared>,
@@ -89,6 +91,8 @@ pub(crate) struct Tap<P: HostPlatform> {
     resolve_limit: Ns,
     added: Vec<OwnAddress>,
     view: View,
+    /// The interface's MTU that was taken last.
+    mtu: u16,
     gids: FollowedGids,
     /// Groups that the port is in, and those that it cannot be in.
     groups: BTreeSet<[u8; 6]>,
@@ -120,11 +124,14 @@ impl<P: HostPlatform> Tap<P> {
         let changed = Changes::open().context("hearing of changes of the host's network stack")?;
         let shared = Arc::new(Shared::default());
         let monitor = NetlinkMonitor::new(plan, lan.mac, stack, changed, Arc::clone(&shared));
-        let port = control.open_lan(&super::lan_init(lan.mtu));
+        // The interface's MTU may be raised later.
+        let most = control.lan_side().map_or(lan.mtu, LanSide::max_mtu);
+        let port = control.open_lan(&super::lan_init(most));
         let port = port.context("opening the LAN queues")?;
         let mut tap = Self {
             platform,
             name: plan.name.clone(),
+            vlan: plan.vlan,
             commands: None,
             shared,
             monitor: None,
@@ -135,6 +142,7 @@ impl<P: HostPlatform> Tap<P> {
             resolve_limit: plan.resolve_limit,
             added,
             view: View::default(),
+            mtu: lan.mtu,
             gids: FollowedGids::default(),
             groups: BTreeSet::new(),
             refused_groups: BTreeSet::new(),
@@ -171,6 +179,11 @@ impl<P: HostPlatform> Tap<P> {
         self.monitor = Some(monitor.context("a thread for the host's network stack")?);
         self.commands = Some(commands);
         Ok(())
+    }
+
+    /// The VLAN of paths where no other is named.
+    pub(crate) const fn vlan(&self) -> Option<u16> {
+        self.vlan
     }
 
     /// The interface.
@@ -218,6 +231,7 @@ impl<P: HostPlatform> Tap<P> {
         };
         let mut changed = Vec::new();
         self.is_left = self.gids.follow(control, addresses, &mut changed);
+        self.follow_mtu(control);
         for change in changed {
             on_change(TapChange::Gid(change));
         }
@@ -239,6 +253,19 @@ impl<P: HostPlatform> Tap<P> {
             on_change(TapChange::Link { is_up, mbps });
         }
         Ok(())
+    }
+
+    /// Has paths fit the interface's MTU, from now on.
+    fn follow_mtu(&mut self, control: &mut Control<P>) {
+        let mtu = u16::try_from(self.view.mtu).unwrap_or(u16::MAX);
+        if mtu == self.mtu {
+            return;
+        }
+        self.mtu = mtu;
+        match control.set_mtu(mtu) {
+            Ok(()) => log::info!("{}: MTU {mtu}", self.name),
+            Err(error) => log::warn!("{}: MTU {mtu}: {error}; the one before stays", self.name),
+        }
     }
 
     fn follow_groups(&mut self, control: &mut Control<P>) -> Result<()> {
@@ -275,14 +302,12 @@ impl<P: HostPlatform> Tap<P> {
         self.view.paths.get(&destination).copied()
     }
 
-    /// Where packets to `destination` go, as the host's stack finds out.
-    pub(crate) fn begin_resolve(&self, destination: IpAddr) -> PendingResolve {
+    /// Where packets go, as the host's stack finds out.
+    pub(crate) fn begin_resolve(&self, question: impl Into<Question>) -> PendingResolve {
+        let question = question.into();
         let (answer, answered) = sync_channel(1);
-        self.command(Command::Resolve {
-            destination,
-            answer,
-        });
-        PendingResolve::new(destination, answered, self.resolve_limit)
+        self.command(Command::Resolve { question, answer });
+        PendingResolve::new(question.destination, answered, self.resolve_limit)
     }
 
     /// Has the next hops of destinations that paths go to now confirmed again and again, and no

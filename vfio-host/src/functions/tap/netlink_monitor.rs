@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +16,8 @@ use super::gids::Own;
 use super::groups;
 use super::netlink::Changes;
 use super::stack::Stack;
-use crate::functions::station::{Neighbour, Unresolved};
+use crate::functions::route::{Neighbour, Question};
+use crate::functions::station::Unresolved;
 use crate::output::units;
 
 /// Time between two looks for changes.
@@ -29,13 +31,12 @@ const UNUSED: Duration = Duration::from_secs(5);
 /// Time between two confirmations of a neighbour that paths go to.
 const CONFIRM: Duration = Duration::from_secs(5);
 
+type Answer = SyncSender<Result<Neighbour, Unresolved>>;
+
 /// What the thread is asked to do.
 pub(super) enum Command {
     /// Find the next hop of a destination.
-    Resolve {
-        destination: IpAddr,
-        answer: SyncSender<Result<Neighbour, Unresolved>>,
-    },
+    Resolve { question: Question, answer: Answer },
     /// Stay with those of destinations that paths go to now, and no longer with others'.
     Follow {
         added: Vec<IpAddr>,
@@ -50,6 +51,8 @@ pub(super) enum Command {
 pub(super) struct View {
     /// Addresses of the interface and of VLANs on it; `None`: the interface is gone.
     pub(super) addresses: Option<BTreeSet<Own>>,
+    /// Bytes of its longest IP packet.
+    pub(super) mtu: u32,
     /// Multicast MAC addresses that it wants frames of.
     pub(super) groups: BTreeSet<[u8; 6]>,
     /// Next hops of the destinations that are watched.
@@ -91,6 +94,8 @@ impl Shared {
 /// A destination that paths go to, or that is asked for.
 struct Watched {
     via: Option<IpAddr>,
+    /// The Ethernet address that was known last.
+    mac: Option<MacAddr>,
     /// What the kernel has said of it otherwise.
     refused: Option<Refused>,
     confirm_at: Instant,
@@ -107,9 +112,9 @@ enum Refused {
 }
 
 struct Waiting {
-    destination: IpAddr,
+    what: Own,
     until: Instant,
-    answer: SyncSender<Result<Neighbour, Unresolved>>,
+    answer: Answer,
 }
 
 /// What the thread has.
@@ -117,14 +122,15 @@ pub(super) struct NetlinkMonitor {
     pub(super) name: String,
     pub(super) stack: Stack,
     pub(super) changes: Changes,
-    /// VLAN of the paths.
+    /// VLAN of paths that nobody has asked for.
     pub(super) vlan: Option<u16>,
     pub(super) mac: MacAddr,
     pub(super) shared: Arc<Shared>,
     /// How long an address may take to be resolved.
     limit: Ns,
     view: View,
-    watched: BTreeMap<IpAddr, Watched>,
+    /// By destination, and the VLAN of the own address.
+    watched: BTreeMap<Own, Watched>,
     waiting: Vec<Waiting>,
     /// It was said that the interface has another MAC address than the port.
     has_warned: bool,
@@ -182,31 +188,16 @@ impl NetlinkMonitor {
                     log::warn!("{}: {error:#}", self.name);
                 }
             }
-            Command::Resolve {
-                destination,
-                answer,
-            } => {
-                let now = Instant::now();
-                let until = now + Duration::from_nanos(self.limit.0);
-                let watched = self.watch(destination, now);
-                watched.until = watched.until.max(until + UNUSED);
-                // The route as it is now.
-                watched.confirm_at = now;
-                self.waiting.push(Waiting {
-                    destination,
-                    until,
-                    answer,
-                });
-            }
+            Command::Resolve { question, answer } => self.ask(&question, answer),
             Command::Follow { added, gone } => {
                 let now = Instant::now();
                 for destination in gone {
-                    if let Some(watched) = self.watched.get_mut(&destination) {
-                        watched.is_used = false;
-                    }
+                    self.set_used(destination, false);
                 }
                 for destination in added {
-                    self.watch(destination, now).is_used = true;
+                    if !self.set_used(destination, true) {
+                        self.watch((destination, self.vlan), now).is_used = true;
+                    }
                 }
                 // Where the new ones go is shown.
                 self.follow_neighbours(now);
@@ -215,14 +206,56 @@ impl NetlinkMonitor {
         }
     }
 
-    fn watch(&mut self, destination: IpAddr, now: Instant) -> &mut Watched {
-        self.watched.entry(destination).or_insert(Watched {
+    fn ask(&mut self, question: &Question, answer: Answer) {
+        let what = (question.destination, question.vlan);
+        let now = Instant::now();
+        if let Some(mac) = question.known {
+            if !question.destination.is_multicast() {
+                // A path that is made now is on this VLAN.
+                self.watch(what, now).until = now + UNUSED;
+            }
+            // Who asked may have gone.
+            let _ = answer.try_send(Ok(Neighbour {
+                via: question.destination,
+                mac,
+                route: self.stack.route(question.vlan, question.destination),
+            }));
+            return;
+        }
+        let until = now + Duration::from_nanos(self.limit.0);
+        let watched = self.watch(what, now);
+        watched.until = watched.until.max(until + UNUSED);
+        // The route as it is now.
+        watched.confirm_at = now;
+        self.waiting.push(Waiting {
+            what,
+            until,
+            answer,
+        });
+    }
+
+    fn watch(&mut self, what: Own, now: Instant) -> &mut Watched {
+        let mut others = self.watched.range(all_of(what.0));
+        let is_used = others.any(|(_, other)| other.is_used);
+        self.watched.entry(what).or_insert(Watched {
             via: None,
+            mac: None,
             refused: None,
             confirm_at: now,
-            is_used: false,
+            // Which of a destination's VLANs its paths are on the program does not say.
+            is_used,
             until: now,
         })
+    }
+
+    /// Whether paths go to a destination, on any VLAN; `false` if none was asked for.
+    fn set_used(&mut self, destination: IpAddr, is_used: bool) -> bool {
+        let mut is_there = false;
+        for (_, watched) in self.watched.range_mut(all_of(destination)) {
+            watched.is_used = is_used;
+            is_there = true;
+        }
+        is_there
     }
 
     /// Looks at everything, and shows what there is.
@@ -232,7 +265,10 @@ impl NetlinkMonitor {
             Ok(addresses) => self.view.addresses = addresses,
             Err(error) => log::debug!("{}: addresses: {error}", self.name),
         }
-        if self.stack.mac().is_some_and(|mac| mac != self.mac) && !self.has_warned {
+        let interface = self.stack.interface();
+        let mac = interface.and_then(|interface| interface.mac);
+        self.view.mtu = interface.map_or(self.view.mtu, |interface| interface.mtu);
+        if mac.is_some_and(|mac| mac != self.mac) && !self.has_warned {
             self.has_warned = true;
             log::warn!(
                 "{}: its Ethernet address is no longer the port's, which receives for {} only: set that again with `ip link set dev {} address {}`",
@@ -247,26 +283,23 @@ impl NetlinkMonitor {
             Err(error) => log::debug!("{}: groups: {error}", self.name),
         }
         self.follow_neighbours(now);
-        self.answer(now);
+        // Before a path is made of an answer, which is compared with it.
         self.shared.put(&self.view);
+        self.answer(now);
     }
 
     fn follow_neighbours(&mut self, now: Instant) {
         self.watched
             .retain(|_, watched| watched.is_used || watched.until > now);
-        let watched = &self.watched;
-        let is_used = |ip: &IpAddr| watched.get(ip).is_some_and(|watched| watched.is_used);
-        self.view
-            .paths
-            .retain(|destination, _| is_used(destination));
-        let interface = self.stack.interface_of(self.vlan);
         if self.watched.is_empty() {
+            self.view.paths.clear();
             return;
         }
         if let Err(error) = self.stack.refresh_neighbours() {
             log::debug!("{}: neighbours: {error}", self.name);
         }
-        for (destination, watched) in &mut self.watched {
+        for ((destination, vlan), watched) in &mut self.watched {
+            let interface = self.stack.interface_of(*vlan);
             let is_due = now >= watched.confirm_at;
             if is_due {
                 watched.refused = None;
@@ -288,37 +321,37 @@ impl NetlinkMonitor {
             };
             let known = self.stack.neighbour(interface, via);
             let has_failed = known.is_none_or(|known| known.has_failed);
-            if (is_due || has_failed)
+            // NTF_USE would make one that was set one that is asked for.
+            let is_set = known.is_some_and(|known| known.is_set);
+            if !is_set
+                && (is_due || has_failed)
                 && let Err(error) = self.stack.use_neighbour(interface, via)
             {
                 log::debug!("asking for {via}: {error}");
                 let is_full = error.raw_os_error() == Some(libc::ENOBUFS);
                 watched.refused = is_full.then_some(Refused::TableFull);
             }
-            if watched.is_used
-                && let Some(mac) = known.and_then(|known| known.mac)
-            {
-                self.view.paths.insert(*destination, mac);
-            }
+            watched.mac = known.and_then(|known| known.mac).or(watched.mac);
         }
+        self.view.paths = paths(&self.watched);
     }
 
     /// Answers those whose next hop is known, or will not be.
     fn answer(&mut self, now: Instant) {
-        let (name, vlan, limit) = (&self.name, self.vlan, self.limit);
-        let interface = self.stack.interface_of(vlan);
-        let (stack, all) = (&self.stack, &mut self.watched);
+        let (name, limit) = (&self.name, self.limit);
+        let (stack, all) = (&mut self.stack, &mut self.watched);
         self.waiting.retain(|waiting| {
-            let destination = waiting.destination;
-            let Some(watched) = all.get_mut(&destination) else {
+            let (destination, vlan) = waiting.what;
+            let Some(watched) = all.get_mut(&waiting.what) else {
                 return false;
             };
-            let known = interface.zip(watched.via);
+            let known = stack.interface_of(vlan).zip(watched.via);
             let known = known.and_then(|(interface, via)| stack.neighbour(interface, via));
             let answer = match (known.and_then(|known| known.mac), watched.via) {
                 (Some(mac), Some(via)) => {
                     watched.until = now + UNUSED;
-                    Ok(Neighbour { via, mac })
+                    let route = stack.route(vlan, destination);
+                    Ok(Neighbour { via, mac, route })
                 }
                 (_, via) => match (watched.refused, via) {
                     (Some(Refused::NoRoute), _) | (_, None) => Err(Unresolved::NoKernelRoute {
@@ -349,4 +382,27 @@ impl NetlinkMonitor {
             false
         });
     }
+}
+
+/// All VLANs of a destination.
+fn all_of(destination: IpAddr) -> RangeInclusive<Own> {
+    (destination, None)..=(destination, Some(u16::MAX))
+}
+
+/// Where packets go to destinations that paths go to. Of a destination that has two neighbours, on
+/// two VLANs, nothing is said: a path does not say which is its own.
+fn paths(watched: &BTreeMap<Own, Watched>) -> BTreeMap<IpAddr, MacAddr> {
+    let known = |watched: &Watched| watched.mac.filter(|_| watched.is_used);
+    let all = watched
+        .iter()
+        .filter_map(|((destination, _), watched)| Some((*destination, known(watched)?)));
+    let mut found = BTreeMap::new();
+    let mut differing = BTreeSet::new();
+    for (destination, mac) in all {
+        if *found.entry(destination).or_insert(mac) != mac {
+            differing.insert(destination);
+        }
+    }
+    found.retain(|destination, _| !differing.contains(destination));
+    found
 }

@@ -2,8 +2,8 @@
 //! on it, their addresses, routes through them and their neighbours.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io;
 use std::net::IpAddr;
+use std::{fs, io};
 
 use anyhow::{Context, Result, anyhow};
 use e810::MacAddr;
@@ -13,6 +13,7 @@ use super::gids::Own;
 use super::messages::{self, Interface, Known};
 use super::netlink::Netlink;
 use crate::cli::own_address::OwnAddress;
+use crate::functions::route::{HOP_LIMIT, Route};
 use crate::output::units;
 
 /// Questions about one interface.
@@ -132,10 +133,10 @@ impl Stack {
         Ok(Some(own.collect()))
     }
 
-    /// The interface's MAC address, as last addresses at.
-    pub(super) fn mac(&self) -> Option<MacAddr> {
+    /// The interface, as last addresses at.
+    pub(super) fn interface(&self) -> Option<&Interface> {
         let mut interfaces = self.interfaces.iter();
-        interfaces.find(|link| link.index == self.index)?.mac
+        interfaces.find(|link| link.index == self.index)
     }
 
     /// The interface of a VLAN, or of none.
@@ -171,6 +172,37 @@ impl Stack {
         Ok(Some(gateway.unwrap_or(destination)))
     }
 
+    /// What packets to a destination have that come from an address on a VLAN, or on none, as the
+    /// kernel's own would (`ip4_dst_hoplimit`, `ip6_dst_hoplimit`, `vlan_dev_get_egress_qos_mask`).
+    /// What cannot be found out is as if nobody had set it.
+    pub(super) fn route(&mut self, vlan: Option<u16>, destination: IpAddr) -> Route {
+        let Some(index) = self.interface_of(vlan) else {
+            return Route::PLAIN;
+        };
+        // The kernel tells nobody that a hop limit has changed.
+        let asked = self.netlink.request(messages::get_link(index), 0);
+        let interface = asked
+            .ok()
+            .and_then(|answer| answer.iter().find_map(messages::interface));
+        let interface = interface.unwrap_or_default();
+        let message = messages::get_route(index, destination, false);
+        let asked = self.netlink.request(message, 0);
+        let own = asked
+            .ok()
+            .and_then(|answer| answer.iter().find_map(messages::hop_limit));
+        let usual = || match destination {
+            IpAddr::V4(_) => default_ttl(),
+            IpAddr::V6(_) => interface.hop_limit,
+        };
+        Route {
+            hop_limit: own.or_else(usual).unwrap_or(HOP_LIMIT),
+            priorities: match vlan {
+                Some(_) => interface.egress,
+                None => Route::PLAIN.priorities,
+            },
+        }
+    }
+
     /// Looks at neighbours anew.
     ///
     /// # Errors
@@ -198,6 +230,12 @@ impl Stack {
         self.netlink.request(message, NLM_F_CREATE)?;
         Ok(())
     }
+}
+
+/// Time to live of IPv4 packets of this network namespace.
+fn default_ttl() -> Option<u8> {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/ip_default_ttl").ok()?;
+    text.trim().parse().ok()
 }
 
 fn has_no_route(error: &io::Error) -> bool {

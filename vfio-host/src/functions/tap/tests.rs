@@ -291,7 +291,7 @@ fn follows(
         tap.progress(control, &mut |_| {}).unwrap();
         tap.mac_of(there) == Some(second)
     });
-    let no_route = tap.begin_resolve("203.0.113.1".parse().unwrap());
+    let no_route = tap.begin_resolve(IpAddr::from([203, 0, 113, 1]));
     let no_route = no_route.wait(&|| Ok(())).unwrap_err();
     let no_route = no_route.downcast::<Unresolved>().unwrap();
     assert!(

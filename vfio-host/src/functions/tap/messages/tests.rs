@@ -1,5 +1,5 @@
 use netlink_packet_core::{Emitable, Parseable};
-use netlink_packet_route::link::VlanProtocol;
+use netlink_packet_route::link::{Inet6DevConf, VlanProtocol};
 
 use super::*;
 
@@ -47,11 +47,17 @@ fn an_address_is_ours_and_no_duplicate() {
 #[test]
 fn a_vlan_is_on_an_interface() {
     let link = |infos: Vec<LinkInfo>| {
+        let mut config = Inet6DevConf::default();
+        config.hoplimit = 33;
         let mut message = LinkMessage::default();
         message.header.index = 9;
         message.attributes = vec![
             LinkAttribute::IfName("lab0.5".to_owned()),
             LinkAttribute::Link(4),
+            LinkAttribute::Mtu(1496),
+            LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![AfSpecInet6::DevConf(
+                config,
+            )])]),
             LinkAttribute::Address(vec![2, 0, 0, 0, 0, 1]),
             LinkAttribute::LinkInfo(infos),
         ];
@@ -62,7 +68,14 @@ fn a_vlan_is_on_an_interface() {
         interface(&RouteNetlinkMessage::NewLink(message)).unwrap()
     };
     let vlan = |protocol| {
-        let data = vec![InfoVlan::Id(5), InfoVlan::Protocol(protocol)];
+        // Packets of priority 9 have 0: there is no such one.
+        let egress = [(2, 3), (6, 7), (9, 1)];
+        let egress = egress.map(|(from, to)| VlanQosMapping::Mapping(from, to));
+        let data = vec![
+            InfoVlan::Id(5),
+            InfoVlan::Protocol(protocol),
+            InfoVlan::EgressQos(egress.to_vec()),
+        ];
         vec![
             LinkInfo::Kind(InfoKind::Vlan),
             LinkInfo::Data(InfoData::Vlan(data)),
@@ -75,6 +88,9 @@ fn a_vlan_is_on_an_interface() {
         mac: Some(MacAddr([2, 0, 0, 0, 0, 1])),
         below: Some(4),
         vlan: Some(5),
+        egress: [0, 0, 3, 0, 0, 0, 7, 0],
+        mtu: 1496,
+        hop_limit: Some(33),
     };
     assert_eq!(found, wanted);
     assert_eq!(
@@ -97,14 +113,30 @@ fn a_neighbour_is_known_or_not() {
         ];
         let known = neighbour(&RouteNetlinkMessage::NewNeighbour(message)).unwrap();
         assert_eq!((known.index, known.ip), (4, ip("192.0.2.2")));
+        assert_eq!(known.is_set, state == NeighbourState::Permanent);
         (known.mac, known.has_failed)
     };
     let mac = MacAddr([2, 0, 0, 0, 0, 2]);
     assert_eq!(of(NeighbourState::Stale, &mac.0), (Some(mac), false));
+    assert_eq!(of(NeighbourState::Permanent, &mac.0), (Some(mac), false));
     assert_eq!(of(NeighbourState::Failed, &mac.0), (None, true));
     assert_eq!(of(NeighbourState::Incomplete, &mac.0), (None, false));
     assert_eq!(of(NeighbourState::Reachable, &[0; 6]), (None, false));
     assert_eq!(of(NeighbourState::Reachable, &[2; 20]), (None, false));
+}
+
+#[test]
+fn a_route_has_a_hop_limit_or_none() {
+    let of = |metrics: Vec<RouteMetric>| {
+        let mut message = RouteMessage::default();
+        message.attributes = vec![RouteAttribute::Oif(4), RouteAttribute::Metrics(metrics)];
+        hop_limit(&RouteNetlinkMessage::NewRoute(message))
+    };
+    let mtu = RouteMetric::Mtu(1400);
+    assert_eq!(of(vec![mtu.clone()]), None);
+    assert_eq!(of(vec![mtu, RouteMetric::Hoplimit(9)]), Some(9));
+    assert_eq!(of(vec![RouteMetric::Hoplimit(0)]), None);
+    assert_eq!(of(vec![RouteMetric::Hoplimit(255)]), Some(255));
 }
 
 #[test]
