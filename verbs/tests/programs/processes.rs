@@ -84,6 +84,7 @@ fn a_part_of_another_test() {
         "no memory is left" => memory::none_is_left(),
         "little memory is left" => memory::little_is_left(),
         "all tables are full" => tables::all_are_full(),
+        "few descriptors" => tables::few_descriptors(),
         "exit" => exit_at_work(),
         "use" => use_it(),
         "hold" => hold(),
