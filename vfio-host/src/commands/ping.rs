@@ -26,7 +26,7 @@ use crate::functions::simulated::{Simulated, refuse_for_sim, simulator};
 use crate::functions::start::{Start, start};
 use crate::functions::station::{Network, Pace, Station, StationEvent};
 use crate::functions::{lifecycle, watch};
-use crate::output::ended::Ended;
+use crate::output::ended::Ending;
 use crate::output::json;
 use crate::stop::Stop;
 pub use report::{PingReport, RoundTrips, Unanswered};
@@ -262,7 +262,7 @@ impl Asked<'_> {
     ) -> Result<PingReport> {
         let mut report = PingReport {
             transport: self.transport,
-            ended: Ended::Complete,
+            ending: Ending::COMPLETE,
             destination: self.destination,
             size: self.args.size,
             transmitted: 0,
@@ -273,7 +273,7 @@ impl Asked<'_> {
         let mut times = Times::default();
         let asked = self.ask_all(station, watch, &mut report, &mut times);
         report.round_trip_ns = times.summary();
-        report.ended = Ended::of(&asked, self.stop);
+        report.ending = Ending::of(&asked, self.stop);
         if asked.is_err() && report.transmitted > 0 {
             show(self.args, &report, self.out)?;
             self.out.flush()?;
