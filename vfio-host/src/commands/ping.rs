@@ -18,7 +18,7 @@ use e810_sim::{Mode, Sim};
 use crate::cli::PingArgs;
 use crate::cli::address::AddressArgs;
 use crate::cli::device::chosen;
-use crate::cli::own_address::OwnAddress;
+use crate::cli::own_address::{OwnAddress, refuse_twice};
 use crate::cli::usage::refuse;
 use crate::functions::checks::{exists, warn_of_memlock};
 use crate::functions::open::open;
@@ -88,6 +88,7 @@ fn check(args: &PingArgs, device: &DeviceSpec, is_alone: bool) -> Result<IpAddr>
         ..AddressArgs::default()
     };
     addresses.check()?;
+    refuse_twice(&args.peer_ip, "--peer-ip")?;
     if args.start.warm {
         refuse!("--warm: the LAN queues of such a function are another driver's; leave it out");
     }
