@@ -116,6 +116,16 @@ fn interface(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
+/// Takes what may be said once; `word` says it.
+fn once<T>(place: &mut Option<T>, value: T, word: &str) -> Result<(), String> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(format!(
+            "`{word}`: there is one already; leave one of them out"
+        )),
+    }
+}
+
 impl FromStr for AddressedSpec {
     type Err = String;
 
@@ -131,11 +141,19 @@ impl FromStr for AddressedSpec {
         };
         for word in addresses.split(',').filter(|word| !word.is_empty()) {
             match word.split_once('=') {
-                Some(("tap", name)) => made.tap = Some(interface(name)?),
+                Some(("tap", name)) => once(&mut made.tap, interface(name)?, word)?,
                 Some(("gateway", ip)) => made.gateways.push(gateway(ip, &made.gateways)?),
-                Some(("wait", seconds)) => made.wait = Some(wait(seconds)?),
-                Some(("mtu", bytes)) => made.mtu = Some(mtu(bytes)?),
-                _ => made.addresses.push(word.parse()?),
+                Some(("wait", seconds)) => once(&mut made.wait, wait(seconds)?, word)?,
+                Some(("mtu", bytes)) => once(&mut made.mtu, mtu(bytes)?, word)?,
+                _ => {
+                    let address: SpecAddress = word.parse()?;
+                    if made.addresses.iter().any(|other| other.ip == address.ip) {
+                        return Err(format!(
+                            "`{word}`: the address is there already; leave one of them out"
+                        ));
+                    }
+                    made.addresses.push(address);
+                }
             }
         }
         Ok(made)
@@ -214,6 +232,22 @@ mod tests {
             ("wait=0", "`wait=0`: seconds are 1 to 3600"),
             ("wait=3601", "`wait=3601`: seconds are 1 to 3600"),
             ("tip=10.8.1.1", "`tip=10.8.1.1` is no IP address"),
+            (
+                "tap=a,tap=b",
+                "`tap=b`: there is one already; leave one of them out",
+            ),
+            (
+                "mtu=1500,10.8.1.1,mtu=1500",
+                "`mtu=1500`: there is one already; leave one of them out",
+            ),
+            (
+                "wait=1,wait=2",
+                "`wait=2`: there is one already; leave one of them out",
+            ),
+            (
+                "10.8.1.1/24,fd00::1,10.8.1.1/16",
+                "`10.8.1.1/16`: the address is there already; leave one of them out",
+            ),
         ] {
             assert_eq!(error(&format!("3b:00.0@{word}")), why);
         }

@@ -7,6 +7,9 @@ use e810_hal::DmaError;
 
 use super::iova::IovaError;
 
+/// Descriptors that programs have beside those of the device: contexts, channels, sockets.
+const SPARE: u64 = 64;
+
 /// A failure of a backend: what, on which device, and what to do.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -18,6 +21,35 @@ pub enum BackendError {
         device: String,
         /// The operating system's reason.
         cause: String,
+        /// Its number.
+        errno: Option<i32>,
+    },
+    /// This process may not have as many descriptors as the device takes.
+    #[error(
+        "{device}: opening it takes {needed} descriptors, and {open} of the {limit} that this process may have are in use: end other programs, or raise the limit (`ulimit -n {}` in the shell that starts it)",
+        open + needed + SPARE
+    )]
+    Descriptors {
+        /// The first device.
+        device: String,
+        /// Of all devices together.
+        needed: u64,
+        /// In use.
+        open: u64,
+        /// The limit.
+        limit: u64,
+        /// EMFILE or ENFILE.
+        errno: i32,
+    },
+    /// A file of the device or of its driver cannot be opened.
+    #[error("{device}: {what}")]
+    NotOpened {
+        /// The device.
+        device: String,
+        /// Which file, why, and what to do.
+        what: String,
+        /// The operating system's reason.
+        errno: Option<i32>,
     },
     /// No answer within the limit.
     #[error(
@@ -114,6 +146,8 @@ pub enum BackendError {
         during: &'static str,
         /// The operating system's reason.
         cause: String,
+        /// Its number.
+        errno: Option<i32>,
     },
     /// No I/O addresses are left.
     #[error("{device}: {cause}")]
@@ -133,6 +167,19 @@ impl BackendError {
             device: device.to_owned(),
             during,
             cause: cause.to_string(),
+            errno: cause.raw_os_error(),
+        }
+    }
+
+    /// The operating system's error number, where that is the reason.
+    #[must_use]
+    pub const fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Connect { errno, .. }
+            | Self::NotOpened { errno, .. }
+            | Self::System { errno, .. } => *errno,
+            Self::Descriptors { errno, .. } => Some(*errno),
+            _ => None,
         }
     }
 }

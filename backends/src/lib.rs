@@ -62,6 +62,7 @@ mod addressed_spec;
 pub mod buffer;
 pub mod channel;
 pub mod counted;
+mod descriptors;
 mod device;
 mod dma;
 pub mod error;
@@ -75,6 +76,7 @@ pub mod memory;
 pub mod observed;
 mod open;
 mod platform;
+pub mod printable;
 pub mod signals;
 #[cfg(feature = "sim")]
 mod sim_spec;

@@ -7,6 +7,7 @@
 #[cfg(feature = "sim")]
 use e810_sim::{Mode, Sim};
 
+use crate::descriptors;
 use crate::device::HostDevice;
 use crate::spec::DeviceSpec;
 #[cfg(feature = "sim")]
@@ -62,6 +63,7 @@ pub fn open<const N: usize, V: DeviceVisitor<N>>(
     let [first, ..] = *specs.as_slice() else {
         unreachable!("{N} devices");
     };
+    descriptors::check(&specs)?;
     match first {
         #[cfg(feature = "sim")]
         DeviceSpec::Sim(spec) => {

@@ -72,7 +72,7 @@ impl DeviceKind {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Bdf {
     /// PCI domain.
-    pub domain: u16,
+    pub domain: u32,
     /// Bus.
     pub bus: u8,
     /// Device, 0..=31.
@@ -91,14 +91,14 @@ impl FromStr for Bdf {
         let device = parts.next().ok_or_else(wrong)?;
         let bus = parts.next().ok_or_else(wrong)?;
         let domain = parts.next().unwrap_or("0");
-        let hex = |part: &str, limit: u16| {
-            let digits =
-                !part.is_empty() && part.len() <= 4 && part.chars().all(|c| c.is_ascii_hexdigit());
-            let value = u16::from_str_radix(part, 16).ok()?;
+        // Domains that are not of PCI itself, such as those of VMD, have more than four digits.
+        let hex = |part: &str, limit: u32| {
+            let digits = part.len() <= 8 && part.chars().all(|c| c.is_ascii_hexdigit());
+            let value = u32::from_str_radix(part, 16).ok()?;
             (digits && value <= limit).then_some(value)
         };
         let (Some(domain), Some(bus), Some(device), Some(function), None) = (
-            hex(domain, u16::MAX),
+            hex(domain, u32::MAX),
             hex(bus, 0xFF),
             hex(device, 31),
             hex(function, 7),
@@ -254,8 +254,16 @@ mod tests {
             let spec: DeviceSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);
         }
-        let bare: DeviceSpec = "3b:00.1".parse().unwrap();
-        assert_eq!(bare.to_string(), "vfio:0000:3b:00.1");
+        // A domain of PCI's has four digits, those that VMD makes have five.
+        for (text, whole) in [
+            ("3b:00.1", "vfio:0000:3b:00.1"),
+            ("10000:01:00.0", "vfio:10000:01:00.0"),
+            ("00010000:01:00.0", "vfio:10000:01:00.0"),
+            ("vfio:ffffffff:01:00.0", "vfio:ffffffff:01:00.0"),
+        ] {
+            let bare: DeviceSpec = text.parse().unwrap();
+            assert_eq!(bare.to_string(), whole);
+        }
     }
 
     #[cfg(feature = "sim")]
@@ -304,6 +312,8 @@ mod tests {
             "3b:20.0",
             "3b:00.8",
             "1:2:3:4.5",
+            "100000000:3b:00.0",
+            "0000:10000:00.0",
             "+1:00.0",
         ] {
             let error = text.parse::<DeviceSpec>().unwrap_err();

@@ -5,6 +5,8 @@ use core::ffi::c_int;
 use core::ptr;
 use std::io;
 
+use e810::StageError;
+use e810_backends::BackendError;
 use e810_host::functions::station::Unresolved;
 use e810_verbs_names::refusals::set_errno;
 
@@ -75,6 +77,46 @@ const fn of_unresolved(unresolved: &Unresolved) -> c_int {
         Unresolved::NoRoom { .. } | Unresolved::KernelTableFull { .. } => libc::ENOBUFS,
         Unresolved::Ended { .. } => libc::EIO,
     }
+}
+
+/// A device that was not opened: a line that says what failed, for which function, and what to do,
+/// and the number for `errno`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct NotOpened {
+    pub(crate) why: String,
+    pub(crate) errno: c_int,
+}
+
+impl NotOpened {
+    /// Of what failed with the function `name`.
+    pub(crate) fn new(name: &str, error: &anyhow::Error) -> Self {
+        Self {
+            why: format!("{name}: {error:#}"),
+            errno: of_any(error),
+        }
+    }
+
+    /// That there is no such device for this process.
+    pub(crate) const fn no_device(why: String) -> Self {
+        let errno = libc::ENODEV;
+        Self { why, errno }
+    }
+}
+
+/// The number of what failed first: the system's or the driver's; no device where it has none.
+pub(crate) fn of_any(error: &anyhow::Error) -> c_int {
+    let mut numbers = error.chain().filter_map(|cause| {
+        let system = cause.downcast_ref::<io::Error>();
+        let backend = cause.downcast_ref::<BackendError>();
+        let stage = cause.downcast_ref::<StageError>();
+        let driver = cause.downcast_ref::<e810::Error>();
+        system
+            .and_then(io::Error::raw_os_error)
+            .or_else(|| backend?.errno())
+            .or_else(|| stage.map(StageError::errno))
+            .or_else(|| driver.map(e810::Error::errno))
+    });
+    numbers.next().unwrap_or(libc::ENODEV)
 }
 
 /// The number of an error of the system.

@@ -10,6 +10,8 @@ use anyhow::{Context, Result};
 
 use e810_backends::signals::{STOP, Signals};
 
+use crate::handshake::StoppedBy;
+
 /// How often the waiting thread checks whether the run is over.
 const AGAIN: Duration = Duration::from_millis(100);
 /// Signals within this time are one request: `timeout`, and who ends a process and its group,
@@ -94,6 +96,15 @@ impl Stop {
         match self.0.signal.load(Ordering::Relaxed) {
             0 => Ok(()),
             signal => Err(Interrupted(signal)),
+        }
+    }
+
+    /// Why messages end before all were posted: a signal, or else their time is over.
+    #[must_use]
+    pub fn stopped_by(&self) -> StoppedBy {
+        match self.check() {
+            Err(Interrupted(signal)) => StoppedBy::Signal(signal),
+            Ok(()) => StoppedBy::Duration,
         }
     }
 }

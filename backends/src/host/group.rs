@@ -1,7 +1,7 @@
 //! IOMMU groups: which functions can only be assigned together.
 
-use super::Host;
 use super::pci::{Function, VFIO_PCI};
+use super::{Host, process};
 use crate::spec::Bdf;
 
 /// Where sysfs lists IOMMU groups.
@@ -97,8 +97,8 @@ pub fn iommu_is_on(host: &Host) -> bool {
     !host.names(GROUPS).is_empty()
 }
 
-/// The processes that have `file` open, as `PID (name)`; a process chooses its name, so that
-/// what would control a terminal is shown as `?`. Those that may not be inspected are left out.
+/// The processes that have `file` open, as `PID (name)`. Those that may not be inspected are left
+/// out.
 #[must_use]
 pub fn holders(host: &Host, file: &str) -> Vec<String> {
     let mut holders = Vec::new();
@@ -112,8 +112,7 @@ pub fn holders(host: &Host, file: &str) -> Vec<String> {
             target.is_ok_and(|target| target.as_os_str() == file)
         });
         if holds {
-            let name = host.text(&format!("/proc/{pid}/comm"));
-            let name = name.map(|name| name.replace(char::is_control, "?"));
+            let name = process::name(host, &pid);
             holders.push(format!("{pid} ({})", name.as_deref().unwrap_or("?")));
         }
     }
@@ -176,7 +175,16 @@ mod tests {
         tree.link("/proc/813/fd/4", "/dev/vfio/25");
         assert_eq!(holders(tree.host(), "/dev/vfio/24"), ["812 (e810)"]);
         assert!(holders(tree.host(), "/dev/vfio/26").is_empty());
-        std::fs::write(tree.host().path("/proc/813/comm"), b"\x1b[2J\xff\n").unwrap();
-        assert_eq!(holders(tree.host(), "/dev/vfio/25"), ["813 (?[2J\u{fffd})"]);
+        // What a process chose: what controls or reorders a line, and what would end the name.
+        for (name, shown) in [
+            (&b"\x1b[2J\xff\n"[..], "?[2J\u{fffd}"),
+            (b"a) b\nc ((d\n", "a? b?c ??d"),
+            ("a\u{202e}b\n".as_bytes(), "a?b"),
+            (&[b'x'; 1000], &"x".repeat(64)),
+        ] {
+            std::fs::write(tree.host().path("/proc/813/comm"), name).unwrap();
+            let expected = [format!("813 ({shown})")];
+            assert_eq!(holders(tree.host(), "/dev/vfio/25"), expected);
+        }
     }
 }

@@ -1,9 +1,23 @@
-//! How much memory this process may pin, and the machine's huge pages.
+//! How much memory this process may pin, its descriptors, and the machine's huge pages.
 
 use super::Host;
 
 /// CAP_IPC_LOCK: a process with it may pin without limit.
 const CAP_IPC_LOCK: u32 = 14;
+
+/// Descriptors that this process may have open: the number of each is below it. `None` when the
+/// kernel does not say.
+#[must_use]
+pub fn open_files(host: &Host) -> Option<u64> {
+    let soft = soft_limit(host, "Max open files")?;
+    soft.parse().ok()
+}
+
+fn soft_limit(host: &Host, name: &str) -> Option<String> {
+    let limits = host.text("/proc/self/limits")?;
+    let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next().map(str::to_owned)
+}
 
 /// How much this process may pin for a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,12 +39,7 @@ pub fn memlock(host: &Host) -> Option<Memlock> {
     if effective.is_some_and(|mask| mask >> CAP_IPC_LOCK & 1 != 0) {
         return Some(Memlock::Unlimited);
     }
-    let limits = host.text("/proc/self/limits")?;
-    let soft = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max locked memory"))?
-        .split_ascii_whitespace()
-        .next()?;
+    let soft = soft_limit(host, "Max locked memory")?;
     if soft == "unlimited" {
         return Some(Memlock::Unlimited);
     }

@@ -269,12 +269,13 @@ mod tests {
         let tree = Tree::with_card();
         tree.function("0000:00:03.0", "0x8086", "0x100e");
         tree.function("0000:00:04.0", "0x15b3", "0x1592");
-        // A domain this program cannot name is no reason to fail.
+        // As VMD makes them, and what is no address.
         tree.function("10000:e1:00.0", "0x8086", "0x1592");
+        tree.function("nonsense", "0x8086", "0x1592");
         let found: Vec<String> = e810s(tree.host())
             .iter()
             .map(|function| function.bdf.to_string())
             .collect();
-        assert_eq!(found, ["0000:3b:00.0", "0000:3b:00.1"]);
+        assert_eq!(found, ["0000:3b:00.0", "0000:3b:00.1", "10000:e1:00.0"]);
     }
 }

@@ -58,10 +58,8 @@ pub(super) fn open(name: &str, bdf: Bdf, accept: Accept) -> Result<Opened, Backe
     let file = cdev(&host, name, bdf, &place)?;
     let open = |file: &Path, load| -> Result<File, BackendError> {
         let opened = OpenOptions::new().read(true).write(true).open(file);
-        opened.map_err(|cause| BackendError::Unfit {
-            device: name.to_owned(),
-            what: not_opened(&file.display().to_string(), load, &cause),
-        })
+        let at = file.display().to_string();
+        opened.map_err(|cause| not_opened(name, &at, load, &cause))
     };
     let iommu = open(Path::new(IOMMU), "modprobe iommufd")?;
     let device = open(&file, "modprobe vfio-pci")?;

@@ -71,8 +71,8 @@ pub(super) fn device(
 }
 
 /// Why `file` cannot be opened; `load` makes it appear.
-pub(super) fn not_opened(file: &str, load: &str, cause: &io::Error) -> String {
-    match cause.kind() {
+pub(super) fn not_opened(device: &str, file: &str, load: &str, cause: &io::Error) -> BackendError {
+    let what = match cause.kind() {
         io::ErrorKind::NotFound => {
             format!("{file} is not there: load the driver with `{load}`")
         }
@@ -83,16 +83,24 @@ pub(super) fn not_opened(file: &str, load: &str, cause: &io::Error) -> String {
             format!("{file} is in use by another process (`fuser {file}` names it)")
         }
         _ => format!("{file} cannot be opened: {cause}"),
+    };
+    BackendError::NotOpened {
+        device: device.to_owned(),
+        what,
+        errno: cause.raw_os_error(),
     }
 }
 
 /// The crate's error in words that say what to do.
 fn explain(bdf: Bdf, group: &str, error: &VfioError) -> BackendError {
     let device = format!("vfio:{bdf}");
-    let of_file = |file: &str, cause: &io::Error| not_opened(file, "modprobe vfio-pci", cause);
+    let of_file =
+        |file: &str, cause: &io::Error| not_opened(&device, file, "modprobe vfio-pci", cause);
     let what = match error {
-        VfioError::OpenContainer(cause) => of_file("/dev/vfio/vfio", cause),
-        VfioError::OpenGroup(cause, group) => of_file(&format!("/dev/vfio/{group}"), cause),
+        VfioError::OpenContainer(cause) => return of_file("/dev/vfio/vfio", cause),
+        VfioError::OpenGroup(cause, group) => {
+            return of_file(&format!("/dev/vfio/{group}"), cause);
+        }
         VfioError::GroupViable => format!(
             "IOMMU group {group} is not viable: another function in it is bound to a driver of the host; `e810 doctor {bdf}` names it"
         ),

@@ -76,6 +76,7 @@ impl Connection {
             _ => BackendError::Connect {
                 device: device.clone(),
                 cause: cause.to_string(),
+                errno: cause.raw_os_error(),
             },
         })?;
         Ok(Self {

@@ -172,6 +172,14 @@ mod tests {
         for wrong in ["", "flush", "seed=x", "flush=PerWqe,"] {
             assert!(matches!(read(wrong), Err(NoSuchChoice::Text(_))), "{wrong}");
         }
+        // The last would win.
+        for wrong in [
+            "flush=PerWqe,flush=Mixed",
+            "seed=1,seed=2",
+            "flush=PerWqe,seed=1",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -23,6 +23,12 @@ pub enum NoSuchChoice {
     /// The text is no list of choices.
     #[error("`{0}` is neither seed=N nor CHOICE=VALUE")]
     Text(String),
+    /// The choice is made before.
+    #[error("`{0}`: that is chosen before; leave one of them out")]
+    Twice(String),
+    /// The seed would take back what stands before it.
+    #[error("seed={0} draws all choices: put it before the others")]
+    LateSeed(String),
 }
 
 /// Each row is `name: Type [Usual, Other, ...];`, the values being variants of the type.
@@ -105,9 +111,18 @@ impl FromStr for super::Variation {
 
     fn from_str(text: &str) -> Result<Self, NoSuchChoice> {
         let mut variation = Self::default();
+        let mut names = Vec::new();
         for part in text.split(',') {
             let wrong = || NoSuchChoice::Text(part.to_owned());
-            match part.split_once('=').ok_or_else(wrong)? {
+            let (name, value) = part.split_once('=').ok_or_else(wrong)?;
+            if names.contains(&name) {
+                return Err(NoSuchChoice::Twice(part.to_owned()));
+            }
+            names.push(name);
+            match (name, value) {
+                ("seed", seed) if names.len() > 1 => {
+                    return Err(NoSuchChoice::LateSeed(seed.to_owned()));
+                }
                 ("seed", seed) => variation = Self::drawn(seed.parse().map_err(|_| wrong())?),
                 (name, value) => variation.choose(name, value)?,
             }

@@ -106,7 +106,7 @@ class Pingpong:
         if self.keys:
             place["invalidate"] = self.keys.key
         return {
-            "e810": 2,
+            "e810": 3,
             "terms": {
                 "command": "pingpong", "--transport": args.transport, "--op": args.op, "--size": args.size,
                 "--iters": args.iters, "--duration": None, "--seed": args.seed, "--group": args.group,

@@ -8,6 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 
+use anyhow::Context as _;
+
 use super::{Answer, Command, ControlPlane, Refused};
 use crate::async_events::DeviceEvent;
 use crate::events::{EventSink, Happened};
@@ -47,7 +49,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 ///
 /// # Errors
 /// One line: no thread can be made.
-pub(crate) fn over_channel(inner: Arc<dyn ControlPlane>) -> Result<Arc<dyn ControlPlane>, String> {
+pub(crate) fn over_channel(inner: Arc<dyn ControlPlane>) -> anyhow::Result<Arc<dyn ControlPlane>> {
     let data_path = inner.data_path();
     let (give_event, take_event) = channel();
     let events: Arc<dyn EventSink> = Arc::new(Forward(Mutex::new(give_event)));
@@ -67,15 +69,13 @@ pub(crate) fn over_channel(inner: Arc<dyn ControlPlane>) -> Result<Arc<dyn Contr
     Ok(control)
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
+fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
     let thread = thread::Builder::new().name(name.to_owned());
     let spawned = thread.spawn(move || {
         super::in_process::take_no_signals();
         work();
     });
-    spawned
-        .map(drop)
-        .map_err(|error| format!("{name}: {error}"))
+    spawned.map(drop).context(name)
 }
 
 fn carry_out(inner: &Arc<dyn ControlPlane>, commands: &Receiver<Asked>) {

@@ -6,8 +6,8 @@
 //! have had at the fork.
 
 use std::env;
-use std::fs;
 
+use e810_backends::host::{Host, process};
 use e810_backends::spec::DeviceSpec;
 
 use super::complain::complain;
@@ -80,9 +80,9 @@ fn first_free(alternatives: Alternatives, locks: &mut Locks) -> Result<Opening, 
 
 fn sentence(name: &str, refusal: &Refusal) -> String {
     match refusal {
-        Refusal::Of(Some(pid)) => match fs::read_to_string(format!("/proc/{pid}/comm")) {
-            Ok(program) => format!("{name}: process {pid} ({}) has it", program.trim_end()),
-            Err(_) => format!("{name}: process {pid} has it"),
+        Refusal::Of(Some(pid)) => match process::name(&Host::default(), &pid.to_string()) {
+            Some(program) => format!("{name}: process {pid} ({program}) has it"),
+            None => format!("{name}: process {pid} has it"),
         },
         Refusal::Of(None) => format!("{name}: a process of another container has it"),
         Refusal::Here => format!("{name}: it is a device of this process already"),
@@ -92,7 +92,8 @@ fn sentence(name: &str, refusal: &Refusal) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::process;
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{self, Command, Stdio};
 
     use super::*;
 
@@ -127,6 +128,24 @@ pub(super) mod tests {
             own.starts_with(&begin) && own.ends_with(") has it"),
             "{own}"
         );
+        // A process chooses its name.
+        let mut named = Command::new("sh")
+            .args([
+                "-c",
+                r"printf 'a) (b\nc\033[2J' >/proc/$$/comm; echo; read x",
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(named.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        let said = sentence("sim", &Refusal::Of(Some(named.id())));
+        drop(named.stdin.take());
+        named.wait().unwrap();
+        let pid = named.id();
+        assert_eq!(said, format!("sim: process {pid} (a? ?b?c?[2J) has it"));
         let gone = sentence("sim", &Refusal::Of(Some(u32::MAX)));
         assert_eq!(gone, format!("sim: process {} has it", u32::MAX));
     }

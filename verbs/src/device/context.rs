@@ -16,7 +16,7 @@ use crate::control::closed::Closed;
 use crate::control::{ControlPlane, Refused};
 use crate::cq::CqObject;
 use crate::cq::extended::create_cq_ex;
-use crate::errno::{self, no_object};
+use crate::errno::{self, NotOpened, no_object};
 use crate::events::EventSink;
 use crate::fork::Process;
 use crate::import::CommandFd;
@@ -211,6 +211,9 @@ unsafe fn give_up_events(object: &Object) {
     }
 }
 
+/// Descriptors of a context: `async_fd` and `cmd_fd`, and the library's own of each.
+const DESCRIPTORS: u32 = 4;
+
 /// Marks contexts that have a `verbs_context` around them.
 const EXTENDED: usize = usize::MAX;
 
@@ -228,14 +231,22 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
         }
         let control = match listed.control() {
             Ok(control) => control,
-            Err(why) => {
+            Err(NotOpened { why, errno }) => {
                 complain(&why);
-                return no_object(libc::ENODEV);
+                return no_object(errno);
             }
         };
-        let (Ok(events), Ok(commands)) = (ContextEvents::new(&listed.name()), CommandFd::new())
-        else {
-            return no_object(libc::EMFILE);
+        let name = listed.name();
+        let events = ContextEvents::new(&name);
+        let made = events.and_then(|events| Ok((events, CommandFd::new()?)));
+        let (events, commands) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                complain(&format!(
+                    "{name}: a context takes {DESCRIPTORS} descriptors: {error}; close what is not needed, or raise the limit (`ulimit -n`)"
+                ));
+                return no_object(errno::of_io(&error));
+            }
         };
         let events = Arc::new(events);
         let sink: Arc<dyn EventSink> = events.clone();

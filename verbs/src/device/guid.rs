@@ -6,6 +6,7 @@ use e810_backends::host::{Host, identity};
 use e810_backends::spec::DeviceSpec;
 
 use super::ListedDevice;
+use crate::errno::{self, NotOpened};
 
 impl ListedDevice {
     /// The GUID of the node, as [`query_device`](crate::query::device::query_device) has it.
@@ -16,7 +17,7 @@ impl ListedDevice {
     ///
     /// # Errors
     /// Why it cannot be.
-    pub(super) fn guid(&self) -> Result<u64, String> {
+    pub(super) fn guid(&self) -> Result<u64, NotOpened> {
         let up = match self.up.try_lock() {
             Ok(up) => up.as_ref().and_then(|up| up.control.upgrade()),
             Err(TryLockError::Poisoned(up)) => {
@@ -32,7 +33,10 @@ impl ListedDevice {
         };
         let attr = control.query_device();
         attr.map(|attr| attr.node_guid)
-            .map_err(|refused| refused.to_string())
+            .map_err(|refused| NotOpened {
+                why: refused.to_string(),
+                errno: errno::of(&refused),
+            })
     }
 
     fn known_mac(&self) -> Option<[u8; 6]> {

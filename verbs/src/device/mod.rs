@@ -15,7 +15,7 @@ use crate::control::ControlPlane;
 use crate::control::closed::Closed;
 use crate::control::in_process::{self, Opening};
 use crate::control::over_channel::{CONTROL, over_channel};
-use crate::errno;
+use crate::errno::{self, NotOpened};
 use crate::fork::Process;
 use crate::panics::catch_panics;
 use crate::rings::DataPathOps;
@@ -107,16 +107,16 @@ impl ListedDevice {
     ///
     /// # Errors
     /// That no function is left for this process.
-    fn here(&self) -> Result<&Self, String> {
+    fn here(&self) -> Result<&Self, NotOpened> {
         if self.process.is_this() {
             return Ok(self);
         }
         let own = choice::devices().get(self.number);
         own.ok_or_else(|| {
-            format!(
+            NotOpened::no_device(format!(
                 "{}: it belongs to process {}, which forked, and no other is free for this one",
                 self.opening.spec, self.process.number
-            )
+            ))
         })
     }
 
@@ -124,11 +124,11 @@ impl ListedDevice {
     ///
     /// # Errors
     /// Why it cannot be.
-    pub(crate) fn control(&self) -> Result<Arc<dyn ControlPlane>, String> {
+    pub(crate) fn control(&self) -> Result<Arc<dyn ControlPlane>, NotOpened> {
         self.here()?.bring_up()
     }
 
-    fn bring_up(&self) -> Result<Arc<dyn ControlPlane>, String> {
+    fn bring_up(&self) -> Result<Arc<dyn ControlPlane>, NotOpened> {
         let mut up = self.up.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(up) = &*up {
             let control = up.control.upgrade();
@@ -136,7 +136,9 @@ impl ListedDevice {
         }
         let mut control = in_process::open(self.opening.clone())?;
         if env::var_os(CONTROL).is_some_and(|how| how == "channel") {
-            control = over_channel(control)?;
+            let name = self.opening.spec.to_string();
+            let made = over_channel(control);
+            control = made.map_err(|error| NotOpened::new(&name, &error))?;
         }
         *up = Some(Up {
             control: Arc::downgrade(&control),
@@ -216,7 +218,7 @@ pub unsafe extern "C" fn get_device_guid(device: *mut Device) -> u64 {
         let device = unsafe { ListedDevice::of(device) };
         match device.here().and_then(ListedDevice::guid) {
             Ok(guid) => guid.to_be(),
-            Err(why) => {
+            Err(NotOpened { why, .. }) => {
                 complain(&why);
                 0
             }

@@ -14,6 +14,7 @@ use e810_verbs::channel::create_comp_channel;
 use e810_verbs::control::over_channel::CONTROL;
 
 use crate::churn::ROUNDS;
+use crate::descriptors::{leave_descriptors, open_files};
 use crate::harness::objects::{Channel, RC, UD, address, state};
 use crate::harness::{ALONE, Cq, Ctx, Pd, Qp, errno, memory};
 use crate::processes::{DONE, World};
@@ -107,15 +108,7 @@ fn counts(ctx: Ctx, offered: &DeviceAttr) {
 
 /// Channels and contexts, of a process with 20 descriptors left.
 fn descriptors(ctx: Ctx) {
-    let open = std::fs::read_dir("/proc/self/fd").unwrap().count();
-    let most = open as libc::rlim_t + 20;
-    let limit = libc::rlimit {
-        rlim_cur: most,
-        rlim_max: most,
-    };
-    // SAFETY: a limit that is read.
-    let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    assert_eq!(set, 0);
+    leave_descriptors(open_files() + 20);
     // SAFETY: an open context.
     let channel = |_| not_null(unsafe { create_comp_channel(ctx.0) }).map(Channel);
     let (channels, why) = all(channel, Channel::destroy);

@@ -1,16 +1,22 @@
 //! Descriptors: of a program that closes one that is not its own, and has its number for a file of
-//! its own; and `errno`, which belongs to the program while nothing fails.
+//! its own; `errno`, which belongs to the program while nothing fails; and too few of them.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, RawFd};
 use std::time::Duration;
 
+use e810_sim::{Mode, Sim, test_package};
+use e810_sim_server::Server;
+use e810_verbs::device::DEVICES;
 use e810_verbs::query::gid::query_gid_type;
 use e810_verbs::query::port::{get_pkey_index, query_pkey};
 
 use crate::harness::objects::{RC, UD, address, state};
-use crate::harness::{ALONE, Connection, Ctx, Qp, acknowledge, errno, memory, readable, until};
+use crate::harness::{
+    ALONE, Connection, Ctx, Qp, acknowledge, errno, folder, memory, readable, until,
+};
+use crate::processes::World;
 
 /// A file of the program that gets a number, as one that it opens after `close(number)`.
 fn file_at(number: RawFd) -> File {
@@ -123,4 +129,78 @@ fn a_call_that_does_not_fail_leaves_errno_as_it_was() {
     assert_eq!(quiet(|| channel.destroy()), 0);
     assert_eq!(quiet(|| pd.free()), 0);
     assert_eq!(quiet(|| ctx.close()), 0);
+}
+
+/// Descriptors of the process, and one by which they are seen; without those with high numbers that
+/// who started the test has left open, which no limit of this test counts.
+pub(crate) fn open_files() -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    open.filter(|file| file.file_name().len() < 3).count()
+}
+
+/// Numbers of descriptors are below this.
+pub(crate) fn leave_descriptors(most: usize) {
+    let limit = libc::rlimit {
+        rlim_cur: most as libc::rlim_t,
+        rlim_max: 1024,
+    };
+    // SAFETY: a limit that is read.
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    assert_eq!(set, 0);
+}
+
+/// Opens a function with one descriptor more each time, until there are enough: so many are
+/// printed, and how many of them it has.
+pub(crate) fn few_descriptors() {
+    assert_eq!(Ctx::count(), 1);
+    let before = open_files() - 1;
+    let mut given = 0;
+    let ctx = loop {
+        leave_descriptors(before + given);
+        match Ctx::try_open(0) {
+            Ok(ctx) => break ctx,
+            Err(number) => assert_eq!(number, libc::EMFILE, "{given}"),
+        }
+        given += 1;
+        assert!(given < 500, "it takes more than that");
+    };
+    leave_descriptors(1024);
+    println!("\n{given} {}", open_files() - 1 - before);
+    // It has its LAN queues, too.
+    assert!(ctx.pd().try_ah(address(ctx.gid(1), 1)).is_ok());
+}
+
+/// The number of the system, and lines that say how many it takes: not that memory or interrupts
+/// are missing.
+#[test]
+fn a_function_that_takes_more_descriptors_than_there_are_says_how_many() {
+    let world = World::new("descriptors");
+    let [socket, package] = ["few.sock", "few.pkg"].map(|name| folder().join(name));
+    let sim = Sim::builder().mode(Mode::Real).cold().build();
+    let _server = Server::start(sim, std::slice::from_ref(&socket)).unwrap();
+    std::fs::write(&package, test_package()).unwrap();
+    let served = format!("vfio-user:{}@10.8.9.1", socket.display());
+    for (device, least) in [(None, 3), (Some(served), 30)] {
+        let mut process = world.process("few descriptors", 1);
+        if let Some(device) = device {
+            process.env(DEVICES, device).env("E810_DDP", &package);
+        }
+        let output = process.output().unwrap();
+        let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        let counts = out.lines().find_map(|line| {
+            let (given, taken) = line.split_once(' ')?;
+            Some((given.parse::<usize>().ok()?, taken.parse::<usize>().ok()?))
+        });
+        let (given, taken) = counts.unwrap_or_else(|| panic!("{out}{err}"));
+        // What is said is enough, and hardly more.
+        assert!((taken..=taken + 8).contains(&given), "{given}: {taken}");
+        let lines: Vec<&str> = err
+            .lines()
+            .filter(|line| line.starts_with("e810: "))
+            .collect();
+        assert_eq!(lines.len(), given, "{err}");
+        let says = |line: &&str| line.contains(" descriptors") && line.contains("`ulimit -n");
+        assert!(lines.iter().all(says), "{err}");
+        assert!(given > least, "{given}");
+    }
 }

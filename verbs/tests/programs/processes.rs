@@ -1,6 +1,6 @@
 //! Lives of processes: exit and death, each in a process of its own, which is this test again with
-//! a part in `E810_PART`; `forks`, `memory` and `depths` have parts
-//! there, too.
+//! a part in `E810_PART`; `depths`, `descriptors`, `forks` and
+//! `memory` have parts there, too.
 
 use std::env;
 use std::ffi::c_int;
@@ -15,7 +15,7 @@ use e810_verbs::device::DEVICES;
 
 use crate::harness::objects::flag;
 use crate::harness::{Connection, Ctx, folder, until};
-use crate::{depths, forks, memory};
+use crate::{depths, descriptors, forks, memory};
 
 /// The variable with the part that a process plays.
 const PART: &str = "E810_PART";
@@ -83,6 +83,7 @@ fn a_part_of_another_test() {
         "child of busy threads" => forks::child_of_busy_threads(),
         "no memory is left" => memory::none_is_left(),
         "little memory is left" => memory::little_is_left(),
+        "few descriptors" => descriptors::few_descriptors(),
         "exit" => exit_at_work(),
         "use" => use_it(),
         "hold" => hold(),

@@ -9,7 +9,7 @@ pub struct DoctorArgs {
     /// The function to check, like 0000:3b:00.0; without it, all E810 functions.
     #[arg(value_name = "BDF")]
     pub function: Option<Bdf>,
-    /// Print one JSON array instead of text.
+    /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
 }

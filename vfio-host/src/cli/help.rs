@@ -90,7 +90,7 @@ mod tests {
         };
         assert_eq!(
             said("e810 pingpong --size 0"),
-            "invalid value '0' for '--size <BYTES>': `0` is no size from 1 to 64M bytes: give it like 64, 64K or 1M (K = 1024)"
+            "invalid value '0' for '--size <BYTES>': `0` is not a size from 1 to 64M bytes: give it like 64, 64K or 1M (K = 1024)"
         );
         let unknown = said("e810 pingpong --sizes 1");
         assert!(

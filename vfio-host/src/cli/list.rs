@@ -5,7 +5,7 @@ use clap::Args;
 /// Arguments of `e810 list`.
 #[derive(Args, Debug, Clone)]
 pub struct ListArgs {
-    /// Print one JSON array instead of text.
+    /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
 }

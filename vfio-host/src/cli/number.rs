@@ -14,7 +14,7 @@ pub(crate) fn number<T: TryFrom<u64>>(
         let value = text.parse().ok().filter(|_| plain);
         within(value, least, most).ok_or_else(|| {
             let most = limit(most, &|most| most.to_string());
-            format!("`{text}` is no whole number from {least}{most}")
+            format!("`{text}` is not a whole number from {least}{most}")
         })
     }
 }
@@ -28,7 +28,7 @@ pub(crate) fn size<T: TryFrom<u64>>(
     move |text| {
         within(bytes(text), least, most).ok_or_else(|| {
             let most = limit(most, &human);
-            format!("`{text}` is no size from {least}{most} bytes: give it like 64, 64K or 1M (K = 1024)")
+            format!("`{text}` is not a size from {least}{most} bytes: give it like 64, 64K or 1M (K = 1024)")
         })
     }
 }
@@ -49,7 +49,7 @@ pub(crate) fn seconds(text: &str) -> Result<Ns, String> {
         .flatten()
         .filter(|ms| DURATION_MS.contains(ms));
     ms.map(Ns::from_ms)
-        .ok_or_else(|| format!("`{text}` is no time from 0.001 to 86400 seconds"))
+        .ok_or_else(|| format!("`{text}` is not a time from 0.001 to 86400 seconds"))
 }
 
 /// What [`seconds`] takes.
@@ -155,7 +155,7 @@ mod tests {
             let error = seconds(text).unwrap_err();
             assert_eq!(
                 error,
-                format!("`{text}` is no time from 0.001 to 86400 seconds")
+                format!("`{text}` is not a time from 0.001 to 86400 seconds")
             );
         }
     }
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(number("7"), Ok(7));
         for text in ["", "8", "-1", "+1", "1K", "256", "x"] {
             let error = number(text).unwrap_err();
-            assert_eq!(error, format!("`{text}` is no whole number from 0 to 7"));
+            assert_eq!(error, format!("`{text}` is not a whole number from 0 to 7"));
         }
         assert!(
             super::number::<u64>(1, u64::MAX)("0")

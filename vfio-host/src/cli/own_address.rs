@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use e810_net::Prefix;
 
+use super::usage::Usage;
+
 /// An address of a function, as `192.0.2.1/24` or `192.0.2.1`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OwnAddress {
@@ -34,6 +36,22 @@ impl OwnAddress {
     pub fn has_on_link(&self, ip: IpAddr) -> bool {
         Prefix::new(self.ip, self.prefix_length()).is_some_and(|network| network.contains(ip))
     }
+}
+
+/// Refuses an address that `option` names twice: of two networks only one would count.
+///
+/// # Errors
+/// [`Usage`](super::usage::Usage).
+pub fn refuse_twice(own: &[OwnAddress], option: &str) -> Result<(), Usage> {
+    for (at, address) in own.iter().enumerate() {
+        let mut before = own.iter().take(at);
+        if let Some(other) = before.find(|other| other.ip == address.ip) {
+            return Err(Usage(format!(
+                "{option} {other},{address}: that is one address; leave one of them out"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Why an address is no gateway of a function with `own` addresses, which `option` gives; `None`

@@ -12,6 +12,7 @@ use e810_backends::host::pci::{DEVICES, Function, e810s};
 use serde::Serialize;
 
 use crate::cli::DoctorArgs;
+use crate::output::json;
 use crate::output::terminal::Paint;
 
 mod function;
@@ -45,6 +46,13 @@ impl Level {
             Self::Error => Paint::Bad,
         }
     }
+}
+
+/// The JSON of `e810 doctor`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct DoctorReport {
+    /// Those of the machine, and then those of each function.
+    pub checks: Vec<Check>,
 }
 
 /// One line of `e810 doctor`.
@@ -135,23 +143,20 @@ pub fn run_on(host: &Host, args: &DoctorArgs, out: &mut dyn Write) -> Result<()>
     for function in &functions {
         checks.extend(function::checks(host, function));
     }
-    print(args, &checks, out)?;
-    let errors = checks
-        .iter()
-        .filter(|check| check.level == Level::Error)
-        .count();
+    let report = DoctorReport { checks };
+    match args.json {
+        true => json::write_line(out, "doctor", &report)?,
+        false => print(&report.checks, out)?,
+    }
+    let is_error = |check: &&Check| check.level == Level::Error;
+    let errors = report.checks.iter().filter(is_error).count();
     if errors > 0 {
-        bail!("{errors} of {} checks found an error", checks.len());
+        bail!("{errors} of {} checks found an error", report.checks.len());
     }
     Ok(())
 }
 
-fn print(args: &DoctorArgs, checks: &[Check], out: &mut dyn Write) -> Result<()> {
-    if args.json {
-        serde_json::to_writer(&mut *out, checks)?;
-        writeln!(out)?;
-        return Ok(());
-    }
+fn print(checks: &[Check], out: &mut dyn Write) -> Result<()> {
     let mut about: Option<&String> = None;
     for check in checks {
         if check.function.as_ref() != about {

@@ -10,9 +10,17 @@ use e810_backends::host::routes;
 use serde::Serialize;
 
 use crate::cli::ListArgs;
+use crate::output::json;
 use crate::output::terminal::Paint;
 
-/// One function in the JSON of `e810 list`.
+/// The JSON of `e810 list`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ListReport {
+    /// The E810 functions of the machine.
+    pub functions: Vec<FunctionReport>,
+}
+
+/// A function in it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FunctionReport {
     /// Address.
@@ -73,19 +81,17 @@ pub fn run(args: &ListArgs, out: &mut dyn Write) -> Result<()> {
 /// Only those of `out`.
 pub fn run_on(host: &Host, args: &ListArgs, out: &mut dyn Write) -> Result<()> {
     let routes = routes::default_interfaces(host);
-    let reports: Vec<FunctionReport> = e810s(host)
+    let functions: Vec<FunctionReport> = e810s(host)
         .into_iter()
         .filter_map(|function| report(host, &routes, function))
         .collect();
     if args.json {
-        serde_json::to_writer(&mut *out, &reports)?;
-        writeln!(out)?;
-        return Ok(());
+        return json::write_line(out, "list", &ListReport { functions });
     }
-    if reports.is_empty() {
+    if functions.is_empty() {
         writeln!(out, "no E810 function in this machine")?;
     }
-    for report in &reports {
+    for report in &functions {
         print(report, out)?;
     }
     Ok(())
@@ -199,18 +205,22 @@ mod tests {
     fn functions_as_json() {
         let tree = Tree::with_card();
         let value: serde_json::Value = serde_json::from_str(&list(&tree, true)).unwrap();
-        assert_eq!(value[0]["bdf"], "0000:3b:00.0");
-        assert_eq!(value[0]["driver"], "ice");
-        assert_eq!(value[0]["iommu_group"], 24);
-        assert_eq!(value[0]["interfaces"][0]["default_route"], false);
-        assert_eq!(value[1]["numa_node"], serde_json::Value::Null);
-        assert_eq!(value.as_array().unwrap().len(), 2);
+        let functions = &value["functions"];
+        assert_eq!(functions[0]["bdf"], "0000:3b:00.0");
+        assert_eq!(functions[0]["driver"], "ice");
+        assert_eq!(functions[0]["iommu_group"], 24);
+        assert_eq!(functions[0]["interfaces"][0]["default_route"], false);
+        assert_eq!(functions[1]["numa_node"], serde_json::Value::Null);
+        assert_eq!(functions.as_array().unwrap().len(), 2);
     }
 
     #[test]
     fn no_card_is_said() {
         let tree = Tree::bare();
         assert_eq!(list(&tree, false), "no E810 function in this machine\n");
-        assert_eq!(list(&tree, true), "[]\n");
+        assert_eq!(
+            list(&tree, true),
+            "{\"version\":1,\"report\":\"list\",\"functions\":[]}\n"
+        );
     }
 }

@@ -21,7 +21,7 @@ use crate::handshake::{Done, Link, Rendezvous, Role, SIZES, seconds_term};
 use crate::measure::perf::{Client, PerfEndpoint, Plan, Run, Server};
 use crate::measure::pingpong::{MESSAGE_LIMIT, UNREACHED};
 use crate::monitor::MonitorRegistry;
-use crate::output::ended::Ended;
+use crate::output::ended::Ending;
 use crate::stop::Stop;
 use plan::plan;
 use rows::{Plot, Rows, Sink};
@@ -57,7 +57,7 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
         rows: &rows,
     };
     let result = workload::run(&args.pair, &job);
-    let report = rows.end(Ended::of(&result, &stop))?;
+    let report = rows.end(Ending::of(&result, &stop))?;
     if let (Some(report), Some(plot)) = (&report, plot) {
         plot.draw(report)?;
     }
@@ -96,8 +96,8 @@ impl<S: Sink> Workload for Measure<'_, S> {
             .and_then(|()| {
                 self.all_sizes(|size| self.both([&mut ask, &mut answer], size, context))
             });
-        self.rows
-            .interrupts(ask.endpoint.interrupts() + answer.endpoint.interrupts());
+        let interrupts = ask.endpoint.interrupts() + answer.endpoint.interrupts();
+        self.rows.carried(interrupts, context.carried());
         lifecycle::close_both([ask, answer], PerfEndpoint::close, done.map(drop), context)
     }
 
@@ -208,7 +208,8 @@ impl<S: Sink> Measure<'_, S> {
             Role::Client => self.ask(end, size, link, context),
             Role::Server => self.answer(end, size, link, context),
         });
-        self.rows.interrupts(end.endpoint.interrupts());
+        self.rows
+            .carried(end.endpoint.interrupts(), context.carried());
         let done = done?;
         link.done(done)?;
         let theirs = link.finish()?;
@@ -217,7 +218,7 @@ impl<S: Sink> Measure<'_, S> {
             "the peer found {} payloads different from what was sent",
             theirs.errors
         );
-        Ok(())
+        Ok(link.check_complete()?)
     }
 
     fn ask<P: HostPlatform>(
@@ -269,7 +270,7 @@ impl<S: Sink> Measure<'_, S> {
             }
         }
         if let Some(posted) = client.cut_short() {
-            link.stop(posted)?;
+            link.stop(posted, self.stop.stopped_by())?;
         }
         Ok(link.ready()?)
     }

@@ -18,7 +18,7 @@ use e810_sim::{Mode, Sim};
 use crate::cli::PingArgs;
 use crate::cli::address::AddressArgs;
 use crate::cli::device::chosen;
-use crate::cli::own_address::OwnAddress;
+use crate::cli::own_address::{OwnAddress, refuse_twice};
 use crate::cli::usage::refuse;
 use crate::functions::checks::{exists, warn_of_memlock};
 use crate::functions::open::open;
@@ -26,7 +26,7 @@ use crate::functions::simulated::{Simulated, refuse_for_sim, simulator};
 use crate::functions::start::{Start, start};
 use crate::functions::station::{Network, Pace, Station, StationEvent};
 use crate::functions::{lifecycle, watch};
-use crate::output::ended::Ended;
+use crate::output::ended::Ending;
 use crate::output::json;
 use crate::stop::Stop;
 pub use report::{PingReport, RoundTrips, Unanswered};
@@ -88,6 +88,7 @@ fn check(args: &PingArgs, device: &DeviceSpec, is_alone: bool) -> Result<IpAddr>
         ..AddressArgs::default()
     };
     addresses.check()?;
+    refuse_twice(&args.peer_ip, "--peer-ip")?;
     if args.start.warm {
         refuse!("--warm: the LAN queues of such a function are another driver's; leave it out");
     }
@@ -262,7 +263,7 @@ impl Asked<'_> {
     ) -> Result<PingReport> {
         let mut report = PingReport {
             transport: self.transport,
-            ended: Ended::Complete,
+            ending: Ending::COMPLETE,
             destination: self.destination,
             size: self.args.size,
             transmitted: 0,
@@ -273,7 +274,7 @@ impl Asked<'_> {
         let mut times = Times::default();
         let asked = self.ask_all(station, watch, &mut report, &mut times);
         report.round_trip_ns = times.summary();
-        report.ended = Ended::of(&asked, self.stop);
+        report.ending = Ending::of(&asked, self.stop);
         if asked.is_err() && report.transmitted > 0 {
             show(self.args, &report, self.out)?;
             self.out.flush()?;

@@ -25,7 +25,7 @@ use crate::measure::pingpong::{
 };
 use crate::measure::wait_mode::WaitMode;
 use crate::monitor::MonitorRegistry;
-use crate::output::ended::Ended;
+use crate::output::ended::Ending;
 use crate::output::progress::Progress;
 use crate::stop::Stop;
 use report::{print, report};
@@ -91,7 +91,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         done: RefCell::default(),
     };
     let result = workload::run(&args.pair, &job);
-    let ended = Ended::of(&result, &stop);
+    let ending = Ending::of(&result, &stop);
     let done = job.done.into_inner();
     // After a failure that no message came before there is nothing to report.
     let Some((outcome, transport)) =
@@ -100,7 +100,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         return result;
     };
     let (errors, iterations) = (outcome.errors, outcome.iterations);
-    let report = report(args, &plan, &transport, outcome, ended);
+    let report = report(args, &plan, &transport, outcome, ending);
     print(args, &transport, &report, out)?;
     // Before the failure is on standard error.
     out.flush()?;
@@ -308,8 +308,7 @@ impl Messages<'_> {
 
     /// Notes what was exchanged.
     fn done_with(&self, outcome: Outcome, context: RunContext<'_>) {
-        self.done
-            .replace(Some((outcome, context.transport.clone())));
+        self.done.replace(Some((outcome, context.carried())));
     }
 
     /// The counters of functions or queue pairs, if they are wanted.

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::cli::TapArgs;
 use crate::cli::device::chosen;
+use crate::cli::own_address::refuse_twice;
 use crate::cli::usage::refuse;
 use crate::functions::checks::{exists, warn_of_memlock};
 use crate::functions::open::open;
@@ -63,6 +64,7 @@ pub enum TapEvent {
 /// A bring-up that failed, an interface that cannot be had or was deleted, a device that is gone.
 pub fn run(args: &TapArgs, out: &mut dyn Write) -> Result<()> {
     let device = chosen(args.device.as_ref())?;
+    refuse_twice(&args.ip, "--ip")?;
     if args.start.warm {
         refuse!("--warm: the LAN queues of such a function are another driver's; leave it out");
     }

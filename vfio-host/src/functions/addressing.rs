@@ -13,7 +13,7 @@ use super::station::{Network, RESOLVE_LIMIT};
 use super::tap::TapPlan;
 use crate::cli::PairArgs;
 use crate::cli::address::Own;
-use crate::cli::own_address::OwnAddress;
+use crate::cli::own_address::{OwnAddress, refuse_twice};
 use crate::cli::usage::refuse;
 use crate::measure::endpoint::Endpoint;
 
@@ -85,6 +85,7 @@ pub(crate) fn start_station<P: HostPlatform>(
 /// [`Usage`](crate::cli::usage::Usage): an address of both, of different families, or an index
 /// without an address. What a TAP interface has is not known yet.
 pub(super) fn check_addresses(args: &PairArgs) -> Result<()> {
+    refuse_twice(&args.peer_ip, "--peer-ip")?;
     let [here, there] = [0, 1].map(|which| own_addresses(args, which));
     if let Some(both) = here
         .iter()

@@ -45,7 +45,7 @@ pub(crate) fn run_with_peer<S, O>(
         if let Err(error) = &outcome {
             match error.downcast_ref::<Interrupted>() {
                 // What was going on is not why.
-                Some(interrupted) => link.give_up(interrupted),
+                Some(interrupted) => link.interrupted(*interrupted),
                 None => link.give_up(&format_args!("{error:#}")),
             }
         }
@@ -123,7 +123,7 @@ impl<'a> PeerWatch<'a> {
             self.next.set(now + POLL_INTERVAL);
             let link = &mut *self.link.borrow_mut();
             self.has_message.set(link.try_receive()?);
-            if let Some(posted) = link.stopped() {
+            if let Some(posted) = link.stopped()? {
                 self.stopped.replace(Some(posted));
                 // What it says after that may be there already.
                 self.has_message.set(link.try_receive()?);

@@ -11,6 +11,7 @@ use crate::cli::capture::{CaptureArgs, Recording};
 use crate::cli::faults::Faults;
 use crate::cli::usage::refuse;
 use crate::cli::{BackendArgs, StartArgs};
+use crate::output::wire::FrameCounts;
 
 /// A simulator whose functions a command uses.
 #[derive(Debug)]
@@ -32,6 +33,11 @@ impl Simulated {
     /// The simulator itself.
     pub(crate) const fn sim(&self) -> &Sim {
         &self.sim
+    }
+
+    /// What became of the frames of a wire that has `faults`.
+    pub(crate) fn frames(&self, faults: Option<Faults>) -> Option<FrameCounts> {
+        faults.map(|_| self.sim.link().into())
     }
 
     /// How a function is started.

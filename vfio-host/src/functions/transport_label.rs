@@ -61,4 +61,4 @@ impl TransportLabel {
 }
 
 /// What a simulator does for every message.
-const SIMULATOR: &str = ", IOMMU, ICRC and findings on";
+const SIMULATOR: &str = ", with IOMMU, ICRC and checks of the driver";

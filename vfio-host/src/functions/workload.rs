@@ -20,7 +20,7 @@ use crate::cli::{PairArgs, StartArgs};
 use crate::handshake::{Rendezvous, Role};
 use crate::measure::pingpong::Watch;
 use crate::monitor::{MonitorRegistry, Service, SnapshotPublisher};
-use crate::output::wire::WireReport;
+use crate::output::wire::{FrameCounts, WireReport};
 use crate::stop::Stop;
 
 use super::addressing::check_addresses;
@@ -59,9 +59,20 @@ pub(crate) struct RunContext<'a> {
     pub(super) is_lost: &'a dyn Fn() -> bool,
     /// What carries the messages.
     pub(crate) transport: &'a TransportLabel,
+    /// What became of the frames of a wire with faults.
+    frames: &'a dyn Fn() -> Option<FrameCounts>,
 }
 
 impl RunContext<'_> {
+    /// What has carried the messages until now.
+    pub(crate) fn carried(&self) -> TransportLabel {
+        let mut transport = self.transport.clone();
+        if let Some(wire) = &mut transport.wire {
+            wire.frames = (self.frames)();
+        }
+        transport
+    }
+
     /// What there is to do while something is waited for.
     ///
     /// # Errors
@@ -238,6 +249,7 @@ impl<J: Workload> DeviceVisitor<2> for LocalRun<'_, J> {
                 // device has much to say about memory.
                 is_lost: &|| watch::is_lost(&both),
                 transport: self.transport,
+                frames: &|| None,
             };
             let platforms = [ask.clone(), answer.clone()];
             let result = self.workload.run_local(platforms, &starts, context);
@@ -252,6 +264,7 @@ impl<J: Workload> DeviceVisitor<2> for LocalRun<'_, J> {
             watch: &|| Ok(()),
             is_lost: &|| false,
             transport: self.transport,
+            frames: &|| simulated.frames(args.faults),
         };
         let outcome = self.workload.run_local([ask, answer], &starts, context)?;
         simulated.finish()?;
@@ -290,6 +303,7 @@ impl<J: Workload> DeviceVisitor<1> for DistributedRun<'_, J> {
             watch: &watch,
             is_lost: &|| watch::is_lost(&[&function]),
             transport: self.transport,
+            frames: &|| self.simulated.as_ref()?.frames(self.args.faults),
         };
         let result =
             self.workload

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::VERSION;
+use crate::stop::Interrupted;
 
 /// Why two processes did not come together. Each is one line.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +119,14 @@ pub enum HandshakeError {
         peer: SocketAddr,
         /// In its words.
         why: String,
+    },
+    /// A signal ended the peer before all was done.
+    #[error("{peer} was {by} before all was done: start both again for the rest")]
+    Interrupted {
+        /// Who.
+        peer: SocketAddr,
+        /// By which signal.
+        by: Interrupted,
     },
 }
 

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::ibv_rc_pingpong::Texts;
-use super::messages::{Done, Message, Messages};
+use super::messages::{Done, Message, Messages, StoppedBy};
 use super::{HandshakeError, Lines, Offer, Peer, Program, Role};
+use crate::stop::Interrupted;
 
 /// The connection with a peer.
 #[derive(Debug)]
@@ -87,20 +88,34 @@ impl Link {
     }
 
     /// Tells the peer that no more messages come than have been `posted` on each
-    /// queue pair; all of them have arrived.
+    /// queue pair, and why; all of them have arrived.
     ///
     /// # Errors
     /// A peer that is gone.
-    pub fn stop(&mut self, posted: Vec<u64>) -> Result<(), HandshakeError> {
-        self.say(&Message::Stop { posted })
+    pub fn stop(&mut self, posted: Vec<u64>, by: StoppedBy) -> Result<(), HandshakeError> {
+        self.say(&Message::Stop { posted, by })
     }
 
     /// What the peer has posted on each queue pair, if it said last that there
     /// will be no more; returned once.
-    pub fn stopped(&mut self) -> Option<Vec<u64>> {
+    ///
+    /// # Errors
+    /// A peer that says it of other queue pairs than both have.
+    pub fn stopped(&mut self) -> Result<Option<Vec<u64>>, HandshakeError> {
         match &mut self.0 {
             Dialogue::E810(messages) => messages.stopped(),
-            Dialogue::IbvRcPingpong(_) => None,
+            Dialogue::IbvRcPingpong(_) => Ok(None),
+        }
+    }
+
+    /// Fails where the peer has said that a signal stopped it before it was through.
+    ///
+    /// # Errors
+    /// [`HandshakeError::Interrupted`].
+    pub fn check_complete(&self) -> Result<(), HandshakeError> {
+        match &self.0 {
+            Dialogue::E810(messages) => messages.check_complete(),
+            Dialogue::IbvRcPingpong(_) => Ok(()),
         }
     }
 
@@ -145,6 +160,12 @@ impl Link {
     /// no difference.
     pub fn give_up(&mut self, why: &dyn Display) {
         let _ = self.say(&Message::failed(why));
+    }
+
+    /// Tells the peer that a signal ends this side where it stands. Whether it hears it makes no
+    /// difference.
+    pub fn interrupted(&mut self, Interrupted(signal): Interrupted) {
+        let _ = self.say(&Message::Interrupted { signal });
     }
 
     /// Sends `message`, which only another e810 expects; another program is sent nothing.

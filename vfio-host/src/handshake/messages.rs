@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{HandshakeError, Lines, Offer, Peer, VERSION, shown};
+use crate::stop::Interrupted;
 
 /// How a side ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -16,6 +17,16 @@ pub struct Done {
     pub verified: u64,
     /// Messages that were not.
     pub errors: u64,
+}
+
+/// Why a side posts nothing more before it has posted all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoppedBy {
+    /// The time that both were asked for is over.
+    Duration,
+    /// This signal came.
+    Signal(i32),
 }
 
 /// A line.
@@ -28,8 +39,13 @@ pub(super) enum Message {
     Ready {},
     Stop {
         posted: Vec<u64>,
+        by: StoppedBy,
     },
     Done(Done),
+    /// A side that this signal came to ends where it stands.
+    Interrupted {
+        signal: i32,
+    },
     Failed {
         why: String,
     },
@@ -46,7 +62,7 @@ impl Message {
     /// What a line of `peer` says.
     ///
     /// # Errors
-    /// Another version, nothing of this protocol, or that the peer has failed.
+    /// Another version, nothing of this protocol, or that the peer has failed or was interrupted.
     fn parse(line: &[u8], peer: SocketAddr) -> Result<Self, HandshakeError> {
         let malformed =
             |error: serde_json::Error| HandshakeError::malformed(peer, shown(&error.to_string()));
@@ -62,6 +78,10 @@ impl Message {
                 peer,
                 why: shown(&why),
             }),
+            Self::Interrupted { signal } => Err(HandshakeError::Interrupted {
+                peer,
+                by: Interrupted(signal),
+            }),
             message => Ok(message),
         }
     }
@@ -75,6 +95,10 @@ pub(super) struct Messages {
     wait: Duration,
     /// What the peer has said that nobody waited for yet.
     pending: Option<Message>,
+    /// Queue pairs of each side, once it is agreed on.
+    qps: usize,
+    /// What stopped the peer before it was through.
+    stopped_by: Option<StoppedBy>,
 }
 
 impl Messages {
@@ -84,6 +108,8 @@ impl Messages {
             lines,
             wait,
             pending: None,
+            qps: 0,
+            stopped_by: None,
         }
     }
 
@@ -106,6 +132,7 @@ impl Messages {
             Some(pending) => Ok(pending),
             None => Message::parse(&self.lines.receive(self.wait)?, peer),
         };
+        self.qps = offer.places.len();
         let received = match received {
             Ok(Message::Offer(theirs)) => offer.check(theirs, peer),
             Ok(_) => Err(HandshakeError::malformed(peer, "no hello")),
@@ -146,13 +173,34 @@ impl Messages {
     }
 
     /// What the peer has posted on each queue pair, if that is what it said last.
-    pub(super) fn stopped(&mut self) -> Option<Vec<u64>> {
+    ///
+    /// # Errors
+    /// Another number of queue pairs than both have.
+    pub(super) fn stopped(&mut self) -> Result<Option<Vec<u64>>, HandshakeError> {
         match self.pending.take() {
-            Some(Message::Stop { posted }) => Some(posted),
+            Some(Message::Stop { posted, by }) if posted.len() == self.qps => {
+                self.stopped_by = Some(by);
+                Ok(Some(posted))
+            }
+            Some(Message::Stop { posted, .. }) => {
+                let why = format!("stop of {} queue pairs", posted.len());
+                Err(HandshakeError::malformed(self.peer(), why))
+            }
             other => {
                 self.pending = other;
-                None
+                Ok(None)
             }
+        }
+    }
+
+    /// Fails where a signal stopped the peer before it was through.
+    pub(super) fn check_complete(&self) -> Result<(), HandshakeError> {
+        match self.stopped_by {
+            Some(StoppedBy::Signal(signal)) => Err(HandshakeError::Interrupted {
+                peer: self.peer(),
+                by: Interrupted(signal),
+            }),
+            Some(StoppedBy::Duration) | None => Ok(()),
         }
     }
 

@@ -7,7 +7,7 @@ use e810::{MacAddr, Mtu, Qpn, v4};
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
-use super::messages::Message;
+use super::messages::{Message, StoppedBy};
 use super::*;
 use crate::measure::endpoint::RemoteQp;
 
@@ -172,10 +172,10 @@ fn what_a_stranger_says_is_an_error_of_its_own() {
     assert!(text.contains("with x 1 and this side with no x"), "{text}");
     let hidden = "{\"step\":\"failed\",\"why\":\"a\u{202e}b\u{2028}c\u{2066}d\u{200b}e\"}\n";
     let text = heard(hidden.as_bytes()).unwrap_err().to_string();
-    assert!(text.ends_with("gave up: a b c d e"), "{text:?}");
+    assert!(text.ends_with("gave up: a?b?c?d?e"), "{text:?}");
     let failed = b"{\"step\":\"failed\",\"why\":\"no \\u001b memory\"}\n";
     let text = heard(failed).unwrap_err().to_string();
-    assert!(text.ends_with("gave up: no   memory"), "{text}");
+    assert!(text.ends_with("gave up: no ? memory"), "{text}");
 }
 
 /// A hello of `command` with these terms.
@@ -302,6 +302,53 @@ fn lines_and_waiting_have_limits() {
     let (_there, mut link) = connection(WAIT);
     let error = link.exchange_params(&long).unwrap_err();
     assert!(matches!(error, HandshakeError::TooLong { .. }), "{error}");
+}
+
+#[test]
+fn a_peer_that_stops_says_what_was_posted_and_why() {
+    let stop = |line: String| {
+        let (mut there, mut link) = connection(WAIT);
+        there.write_all(&self::line("mtu", json!(512))).unwrap();
+        there.write_all(line.as_bytes()).unwrap();
+        link.exchange_params(&offer(64)).unwrap();
+        while !link.try_receive()? {}
+        let posted = link.stopped()?;
+        Ok::<_, HandshakeError>((posted, link.check_complete()))
+    };
+    for (by, said) in [
+        (StoppedBy::Duration, r#""duration""#),
+        (StoppedBy::Signal(2), r#"{"signal":2}"#),
+    ] {
+        let line = format!("{{\"step\":\"stop\",\"posted\":[5],\"by\":{said}}}");
+        let message = Message::Stop {
+            posted: vec![5],
+            by,
+        };
+        assert_eq!(serde_json::to_string(&message).unwrap(), line);
+        let (posted, whole) = stop(line + "\n").unwrap();
+        assert_eq!(posted, Some(vec![5]));
+        assert_eq!(whole.is_ok(), by == StoppedBy::Duration, "{whole:?}");
+    }
+    // What the version before this one said, and what none says.
+    for line in [
+        r#"{"step":"stop","posted":[5]}"#,
+        r#"{"step":"stop","posted":[5],"by":"tiredness"}"#,
+        r#"{"step":"stop","posted":[5],"by":{"signal":"2"}}"#,
+        r#"{"step":"stop","posted":[5],"by":{"signal":2147483648}}"#,
+        r#"{"step":"stop","posted":[],"by":"duration"}"#,
+        r#"{"step":"stop","posted":[5,5],"by":"duration"}"#,
+        r#"{"step":"interrupted"}"#,
+    ] {
+        let error = stop(format!("{line}\n")).unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, HandshakeError::Malformed { .. }), "{text}");
+    }
+    let line = "{\"step\":\"interrupted\",\"signal\":-2147483648}\n";
+    let error = stop(line.to_owned()).unwrap_err();
+    assert!(
+        matches!(error, HandshakeError::Interrupted { .. }),
+        "{error}"
+    );
 }
 
 #[test]

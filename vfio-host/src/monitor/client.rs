@@ -6,12 +6,17 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use e810_backends::printable::printable;
+use serde_json::Value;
 
 use super::service::LIMIT;
 use super::snapshot::Snapshot;
 
 /// Bytes of an answer at most: 64 functions with all their fields.
 const ANSWER: usize = 4 << 20;
+
+/// Characters of a text of the other process that are shown.
+const SHOWN: usize = 500;
 
 /// How long an answer may take, from the question to its last byte: functions have
 /// their time, and then some for the answer itself.
@@ -64,7 +69,8 @@ impl Client {
         let Some(line) = self.line()? else {
             return Ok(None);
         };
-        let snapshot = serde_json::from_slice(&line);
+        let snapshot = serde_json::from_slice(&line).map(made_printable);
+        let snapshot = snapshot.and_then(serde_json::from_value);
         Ok(Some(
             snapshot.context("an answer of another version of this program")?,
         ))
@@ -100,6 +106,19 @@ impl Client {
                 },
             }
         }
+    }
+}
+
+/// Names and texts, which the other process chose, for a terminal.
+fn made_printable(value: Value) -> Value {
+    match value {
+        Value::String(text) => printable(&text, SHOWN).into(),
+        Value::Array(values) => values.into_iter().map(made_printable).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, value)| (printable(&name, SHOWN), made_printable(value)))
+            .collect(),
+        other => other,
     }
 }
 
@@ -149,5 +168,16 @@ mod tests {
         assert!(said.contains("another version"), "{said}");
         let said = client(answer(b"{"));
         assert!(said.contains("half a one"), "{said}");
+    }
+
+    #[test]
+    fn names_that_the_process_chose_control_no_terminal() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let line =
+            r#"{"command":"a\u001b[2J\nb","pid":7,"at_ns":1,"functions":[],"silent":["c\u202ed"]}"#;
+        there.write_all(format!("{line}\n").as_bytes()).unwrap();
+        let snapshot = Client::over(here, PATIENCE).snapshot().unwrap().unwrap();
+        assert_eq!(snapshot.command, "a?[2J?b");
+        assert_eq!(snapshot.silent, ["c?d"]);
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::handshake::HandshakeError;
 use crate::stop::{Interrupted, Stop};
 
 /// How a run ended.
@@ -13,29 +14,10 @@ use crate::stop::{Interrupted, Stop};
 pub enum Ended {
     /// All that was asked for was done.
     Complete,
-    /// A signal ended it; the report has what was done until then.
+    /// A signal ended it, here or at its peer; the report has what was done until then.
     Interrupted,
     /// It failed; the report has what was done until then.
     Failed,
-}
-
-impl Ended {
-    /// How a run with this `result` ended.
-    #[must_use]
-    pub fn of<T>(result: &Result<T>, stop: &Stop) -> Self {
-        match result {
-            Err(error) if error.is::<Interrupted>() => Self::Interrupted,
-            Err(_) => Self::Failed,
-            Ok(_) if stop.is_asked() => Self::Interrupted,
-            Ok(_) => Self::Complete,
-        }
-    }
-
-    /// Whether less than what was asked for was done.
-    #[must_use]
-    pub fn is_partial(self) -> bool {
-        self != Self::Complete
-    }
 }
 
 impl fmt::Display for Ended {
@@ -48,6 +30,64 @@ impl fmt::Display for Ended {
     }
 }
 
+/// How a run ended, and why before all was done.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Ending {
+    /// How.
+    pub ended: Ended,
+    /// What ended a run that is not complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl Ending {
+    /// Of a run in which all was done.
+    pub const COMPLETE: Self = Self {
+        ended: Ended::Complete,
+        why: None,
+    };
+
+    /// Of a run with this `result`.
+    #[must_use]
+    pub fn of<T>(result: &Result<T>, stop: &Stop) -> Self {
+        let interrupted = match result {
+            Ok(_) => stop.check().err().map(|own| own.to_string()),
+            // What was going on is not why.
+            Err(error) => match (error.downcast_ref::<Interrupted>(), error.downcast_ref()) {
+                (Some(own), _) => Some(own.to_string()),
+                (_, Some(peer @ HandshakeError::Interrupted { .. })) => Some(peer.to_string()),
+                _ => None,
+            },
+        };
+        match (interrupted, result) {
+            (None, Ok(_)) => Self::COMPLETE,
+            (None, Err(error)) => Self {
+                ended: Ended::Failed,
+                why: Some(format!("{error:#}")),
+            },
+            (why, _) => Self {
+                ended: Ended::Interrupted,
+                why,
+            },
+        }
+    }
+
+    /// Whether less than what was asked for was done.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        self.ended != Ended::Complete
+    }
+
+    /// What ended the run, for a text: standard error has it already where it is a failure.
+    #[must_use]
+    pub fn by(&self) -> String {
+        match (self.ended, &self.why) {
+            (Ended::Interrupted, Some(why)) => format!(" ({why})"),
+            _ => String::new(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use anyhow::{Context as _, anyhow};
@@ -57,10 +97,22 @@ mod tests {
     #[test]
     fn a_signal_is_no_failure() {
         let stop = Stop::default();
-        let of = |result: Result<()>| Ended::of(&result, &stop);
-        assert_eq!(of(Ok(())), Ended::Complete);
-        assert_eq!(of(Err(anyhow!("no"))), Ended::Failed);
-        let interrupted = Err(Interrupted(libc::SIGINT)).context("function 0");
-        assert_eq!(of(interrupted), Ended::Interrupted);
+        let of = |result: Result<()>| Ending::of(&result, &stop);
+        assert_eq!(of(Ok(())), Ending::COMPLETE);
+        let by = Interrupted(libc::SIGINT);
+        let peer = ([127, 0, 0, 1], 1).into();
+        let at_peer = HandshakeError::Interrupted { peer, by };
+        for (error, ended, why) in [
+            (anyhow!("no"), Ended::Failed, "it: no"),
+            (by.into(), Ended::Interrupted, "interrupted by signal 2"),
+            (
+                at_peer.into(),
+                Ended::Interrupted,
+                "127.0.0.1:1 was interrupted by signal 2 before all was done: start both again for the rest",
+            ),
+        ] {
+            let ending = of(Err(error).context("it"));
+            assert_eq!((ending.ended, ending.why.as_deref()), (ended, Some(why)));
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddrV4;
 
 use e810_hal::Ns;
 use e810_sim::Quality;
+use e810_sim::link::LinkCounts;
 use e810_sim_wire::WireName;
 use serde::Serialize;
 
@@ -21,9 +22,55 @@ pub struct WireReport {
     pub latency_ns: u64,
     /// Rate of each function's port; `null` is not limited.
     pub rate_bits_per_second: Option<u64>,
+    /// What became of the frames; absent for a wire without faults.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frames: Option<FrameCounts>,
     /// The rate in words.
     #[serde(skip)]
     rate: String,
+}
+
+/// Frames of a wire with faults, from the bring-up of the functions on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct FrameCounts {
+    /// Sent by functions of this process.
+    pub sent: u64,
+    /// Of these, lost.
+    pub lost: u64,
+    /// Delivered twice.
+    pub duplicated: u64,
+    /// Delayed, so that later ones overtook them.
+    pub reordered: u64,
+    /// Delivered with wrong bits.
+    pub corrupted: u64,
+}
+
+impl From<LinkCounts> for FrameCounts {
+    fn from(counts: LinkCounts) -> Self {
+        Self {
+            sent: counts.sent,
+            lost: counts.lost,
+            duplicated: counts.duplicated,
+            reordered: counts.reordered,
+            corrupted: counts.corrupted,
+        }
+    }
+}
+
+impl fmt::Display for FrameCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            sent,
+            lost,
+            duplicated,
+            reordered,
+            corrupted,
+        } = self;
+        write!(
+            f,
+            "{sent} sent; of these the wire lost {lost}, duplicated {duplicated}, reordered {reordered}, corrupted {corrupted}"
+        )
+    }
 }
 
 impl WireReport {
@@ -33,6 +80,7 @@ impl WireReport {
             name: name.map(WireName::to_string),
             group: name.map(WireName::group),
             latency_ns: link.latency.0,
+            frames: None,
             rate_bits_per_second: link.rate.map(|rate| rate.bits_per_second()),
             rate: link
                 .rate

@@ -84,6 +84,11 @@ fn addresses_that_do_not_fit_are_one_line() {
         ("--ip 10.8.10.2", "--peer-ip"),
         ("--ip 2001:db8::1", "family"),
         ("--ip 224.0.0.1", "224.0.0.1"),
+        (
+            "--ip 10.0.0.1/24,10.0.0.1/16",
+            "--ip 10.0.0.1/24,10.0.0.1/16",
+        ),
+        ("--peer-ip 10.0.0.1,10.0.0.1", "--peer-ip 10.0.0.1,10.0.0.1"),
         ("--gid-index 3", "--gid-index 3"),
         ("--gid-index 0 --vlan 9", "--vlan"),
         ("--ip 10.0.0.300", "10.0.0.300"),
@@ -115,6 +120,33 @@ fn datagrams_arrive_on_a_bad_wire_too() {
     assert!(refused("--group 239.1.2.3").contains("use it with --transport ud"));
     assert!(refused("--transport ud --group 192.0.2.1").contains("224.0.0.0/4"));
     assert!(report("").get("lost").is_none());
+}
+
+/// Connections hide what a bad wire does: the counts of its frames do not.
+#[test]
+fn what_became_of_frames_is_said_where_the_wire_has_faults() {
+    let faults = "--iters 300 --size 5000 --faults loss=2%,dup=3%,reorder=3%,corrupt=1%";
+    for command in ["pingpong", "perf", "perf --test bw"] {
+        let words = format!("{command} --virtual {faults}");
+        let report: Value = serde_json::from_str(&good(&format!("{words} --json"))).unwrap();
+        let frames = &report["wire"]["frames"];
+        let count = |name: &str| frames[name].as_u64().unwrap_or_else(|| panic!("{report}"));
+        for name in ["lost", "duplicated", "reordered", "corrupted"] {
+            assert!((1..count("sent") / 4).contains(&count(name)), "{frames}");
+        }
+        // The same seed is the same run.
+        let line = format!(
+            "\nframes      {} sent; of these the wire lost {}, duplicated {}, reordered {}, corrupted {}\n",
+            count("sent"),
+            count("lost"),
+            count("duplicated"),
+            count("reordered"),
+            count("corrupted")
+        );
+        assert!(good(&words).contains(&line), "{words}: {line}");
+        let without = good(&format!("{command} --virtual --iters 30"));
+        assert!(!without.contains("frames"), "{without}");
+    }
 }
 
 /// The keys to invalidate that the frames of a run name, in order, and the lengths of the last
@@ -179,7 +211,10 @@ fn the_wire_is_what_the_device_says() {
     let wire = |words: &str| report(words)["wire"].clone();
     let virtual_time = json!({ "latency_ns": 1000, "rate_bits_per_second": null });
     assert_eq!(wire(""), virtual_time);
-    assert_eq!(wire("--faults delay=1us"), virtual_time);
+    let mut delayed = wire("--faults delay=1us");
+    let frames = delayed.as_object_mut().unwrap().remove("frames");
+    assert_eq!(frames.unwrap()["lost"], 0);
+    assert_eq!(delayed, virtual_time);
     let named = json!({ "latency_ns": 2000, "rate_bits_per_second": 25_000_000_000_u64 });
     assert_eq!(wire("--device sim:rate=25G,latency=2us"), named);
     let text = good("pingpong --iters 5");

@@ -31,35 +31,47 @@ fn frames(server: &ServerProcess) -> u64 {
 }
 
 #[test]
-fn both_sides_keep_their_results_when_the_one_that_listens_is_interrupted() {
+fn both_sides_keep_their_results_and_say_so_when_one_is_interrupted() {
     for (command, words, messages) in [
         ("pingpong", "--iters=10000000", "/verified"),
+        ("pingpong", "--iters=10000000 --op=read", "/iterations"),
         ("pingpong", "--iters=10000000 --transport=ud", "/verified"),
         ("perf", "--iters=10000000", "/rows/0/iterations"),
         ("perf", "--iters=10000000 --test=bw", "/rows/0/iterations"),
     ] {
-        let server = ServerProcess::start();
-        let [answer, ask] = both_running(&server, command, words);
-        traffic(&server);
-        answer.signal(libc::SIGINT);
-        let [answer, ask] = [answer, ask].map(E810::end);
-        for (end, ended, code) in [(&answer, "interrupted", 130), (&ask, "failed", 1)] {
-            let (report, exit) = partial(end, ended);
-            assert_eq!(exit, Some(code), "{command} {words}: {end:?}");
-            let done = report.pointer(messages).and_then(Value::as_u64);
-            assert!(
-                done.is_some_and(|done| done > 0),
-                "{command} {words}: {end:?}"
-            );
+        // The one that listens, and the one that connects.
+        for interrupted in [0, 1] {
+            let server = ServerProcess::start();
+            let sides = both_running(&server, command, words);
+            traffic(&server);
+            sides[interrupted].signal(libc::SIGINT);
+            let ends = sides.map(E810::end);
+            let codes = if interrupted == 0 { [130, 1] } else { [1, 130] };
+            let done = [0, 1].map(|side| {
+                let end = &ends[side];
+                let (report, exit) = partial(end, "interrupted");
+                assert_eq!(exit, Some(codes[side]), "{command} {words}: {end:?}");
+                let why = report["why"].as_str().unwrap();
+                if side == interrupted {
+                    assert_eq!((why, end.err.as_str()), ("interrupted by signal 2", ""));
+                } else {
+                    assert!(why.contains("was interrupted by signal 2"), "{end:?}");
+                    let said: Value = serde_json::from_str(end.err.trim_end()).unwrap();
+                    assert!(said["error"].as_str().unwrap().ends_with(why), "{end:?}");
+                }
+                let done = report.pointer(messages).and_then(Value::as_u64);
+                let done = done.unwrap_or_else(|| panic!("{command} {words}: {end:?}"));
+                assert!(done > 0, "{command} {words}: {end:?}");
+                done
+            });
+            // Who asks ends what is under way.
+            if interrupted == 1 && command == "pingpong" {
+                assert_eq!(done[0], done[1], "{words}: {ends:?}");
+            }
+            let (end, report) = server.stop(libc::SIGTERM);
+            assert!(end.status.success(), "{end:?}");
+            assert_eq!(report["findings_in_all"], 0);
         }
-        assert_eq!(answer.err, "");
-        let said = ask.err.trim_end();
-        let said: Value = serde_json::from_str(said).unwrap_or_else(|_| panic!("{said}"));
-        let said = said["error"].as_str().unwrap();
-        assert!(said.ends_with("gave up: interrupted by signal 2"), "{said}");
-        let (end, report) = server.stop(libc::SIGTERM);
-        assert!(end.status.success(), "{end:?}");
-        assert_eq!(report["findings_in_all"], 0);
     }
 }
 
@@ -83,21 +95,25 @@ fn what_was_verified_before_a_failure_is_printed() {
 }
 
 #[test]
-fn a_part_is_said_to_be_one_in_text_too() {
+fn a_part_is_said_to_be_one_in_text_and_among_values_separated_by_commas() {
     for (words, part) in [
         (
-            ["pingpong", "--iters=10000000"],
-            "ended       interrupted, after ",
+            &["pingpong", "--iters=10000000"][..],
+            " of 10000000 messages (interrupted by signal 15)\n",
         ),
         (
-            ["perf", "--iters=10000000"],
-            "ended       interrupted: not all was measured",
+            &["perf", "--iters=10000000"],
+            "\nended       interrupted: not all was measured (interrupted by signal 15)\n",
+        ),
+        (
+            &["perf", "--iters=10000000", "--csv"],
+            "\n#ended,interrupted,\"interrupted by signal 15\"\n",
         ),
     ] {
         let folder = super::processes::folder();
         let socket = folder.as_path().join("m");
         let monitor = format!("--monitor={}", socket.display());
-        let e810 = E810::start(&[words[0], words[1], &monitor]);
+        let e810 = E810::start(&[words, &[&monitor]].concat());
         let at = socket.display().to_string();
         // Messages are under way.
         until("a view", || {

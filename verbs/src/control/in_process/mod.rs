@@ -15,7 +15,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use e810::hmc::{Backing, Capacity};
 use e810::{Channel, Device, GidEntry, LinkPolicy, Mtu, StageError};
 use e810_backends::interrupts::HostPlatform;
@@ -29,6 +29,7 @@ use e810_sim::{Mode, Sim, can_check_access};
 
 use super::{Answer, Command, ControlPlane, Refused};
 use crate::async_events::DeviceEvent;
+use crate::errno::NotOpened;
 use crate::events::{EventSink, Happened};
 use crate::fork::Process;
 use crate::memory;
@@ -107,7 +108,7 @@ pub struct Opening {
 ///
 /// # Errors
 /// One line that says what failed, for which function, and what to do.
-pub fn open(opening: Opening) -> Result<Arc<dyn ControlPlane>, String> {
+pub(crate) fn open(opening: Opening) -> Result<Arc<dyn ControlPlane>, NotOpened> {
     let (give, take) = sync_channel(1);
     let name = opening.spec.to_string();
     let failed = give.clone();
@@ -121,14 +122,15 @@ pub fn open(opening: Opening) -> Result<Arc<dyn ControlPlane>, String> {
         };
         if let Err(error) = e810_backends::open([&spec], Options::default(), serving) {
             // Nobody waits if it was ready before.
-            let _ = failed.try_send(Err(format!("{error:#}")));
+            let _ = failed.try_send(Err(error));
         }
     });
-    thread.map_err(|error| format!("{name}: a thread for its events: {error}"))?;
+    let failed = |error| NotOpened::new(&name, &error);
+    thread.context("a thread for its events").map_err(failed)?;
     let ready = take.recv();
     ready
-        .map_err(|_| format!("{name}: its thread has ended; please report it"))?
-        .map_err(|error| format!("{name}: {error}"))
+        .map_err(|_| failed(anyhow!("its thread has ended; please report it")))?
+        .map_err(failed)
 }
 
 /// Leaves the program's signals to the program's threads; threads that this one makes do the same.
@@ -141,7 +143,7 @@ pub(super) fn take_no_signals() {
     }
 }
 
-type Ready = SyncSender<Result<Arc<dyn ControlPlane>, String>>;
+type Ready = SyncSender<anyhow::Result<Arc<dyn ControlPlane>>>;
 
 /// Brings a function up, for fewer entries of queues where the process may not have as much memory
 /// as those could use (`ulimit -v`, a system that promises no more than there is).

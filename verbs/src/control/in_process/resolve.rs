@@ -1,5 +1,6 @@
 //! Where packets to an address go: verbs programs name peers by GIDs alone.
 
+use core::ffi::c_int;
 use std::net::{IpAddr, Ipv6Addr};
 
 use anyhow::anyhow;
@@ -11,6 +12,7 @@ use e810_host::functions::station::{Network, Pace, PendingResolve, Station, Unre
 
 use super::{CAPACITY, InProcess, Opening, lock};
 use crate::control::{Answer, Refused};
+use crate::errno;
 
 /// Who finds out.
 #[derive(Debug)]
@@ -23,7 +25,8 @@ impl<P: HostPlatform> Resolver<P> {
     /// Has a function answer for its addresses, and find others.
     ///
     /// # Errors
-    /// The TAP interface that was asked for is not to be had.
+    /// The TAP interface that was asked for is not to be had, or the process may have no more of
+    /// what it takes.
     pub(super) fn start(
         platform: &P,
         control: &mut Control<P>,
@@ -43,9 +46,13 @@ impl<P: HostPlatform> Resolver<P> {
                     resolve_limit: limit,
                     ..Network::default()
                 };
-                // Without one, only own and link-local addresses can be reached.
-                let station = Station::start(platform, control, &network, Pace::Calm);
-                station.ok().map(NeighbourTracker::of_station)
+                match Station::start(platform, control, &network, Pace::Calm) {
+                    Ok(station) => Some(NeighbourTracker::of_station(station)),
+                    // What is short now need not be when the program opens it again.
+                    Err(error) if is_shortage(errno::of_any(&error)) => return Err(error),
+                    // Without one, only own and link-local addresses can be reached.
+                    Err(_) => None,
+                }
             }
         };
         Ok(Self {
@@ -124,6 +131,13 @@ impl<P: HostPlatform> InProcess<P> {
             IpAddr::V4(_) => None,
         }
     }
+}
+
+const fn is_shortage(number: c_int) -> bool {
+    matches!(
+        number,
+        libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::EAGAIN
+    )
 }
 
 /// The Ethernet address in a link-local address that was made from one (RFC 4291, appendix A).

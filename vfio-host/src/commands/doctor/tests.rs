@@ -24,7 +24,12 @@ fn doctor(tree: &Tree, function: Option<&str>) -> (Vec<serde_json::Value>, Resul
     };
     let mut out = Vec::new();
     let result = run_on(tree.host(), &args, &mut out);
-    (serde_json::from_slice(&out).unwrap(), result)
+    let report: serde_json::Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(
+        (&report["version"], &report["report"]),
+        (&1.into(), &"doctor".into())
+    );
+    (report["checks"].as_array().unwrap().clone(), result)
 }
 
 /// The first function's checks end in `level` for `check`, and its remedy
@@ -74,6 +79,30 @@ fn a_healthy_machine_passes() {
     };
     assert!(about(FIRST) >= 6, "{checks:?}");
     assert!(about("0000:3b:00.1") >= 5, "{checks:?}");
+}
+
+/// As VMD makes them: a domain of more than four digits.
+#[test]
+fn members_of_a_group_are_named_whatever_their_domain_is() {
+    let tree = healthy();
+    let [card, other] = ["10000:01:00.0", "10000:02:00.0"];
+    for (address, device, driver) in [(card, "0x1592", "vfio-pci"), (other, "0x0a54", "nvme")] {
+        tree.function(address, "0x8086", device);
+        tree.bind(address, driver);
+        tree.group(address, 30);
+    }
+    tree.file("/dev/vfio/30", "");
+    let (checks, result) = doctor(&tree, None);
+    assert!(result.is_err(), "{checks:?}");
+    let group = checks
+        .iter()
+        .find(|check| check["check"] == "group" && check["function"] == card)
+        .unwrap_or_else(|| panic!("{checks:?}"));
+    let text = "30 cannot be used: 10000:02:00.0 (nvme) must be on vfio-pci, pci-stub or no driver; in it are 10000:02:00.0 (nvme)";
+    assert_eq!(
+        (&group["level"], &group["text"]),
+        (&"error".into(), &text.into())
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::functions::workload::TransportLabel;
 use crate::handshake::Role;
 use crate::measure::perf::{self, Layout, PerfReport, Plan, Run, Table, Test, core_to_core};
 use crate::output::asked::Asked;
-use crate::output::ended::Ended;
+use crate::output::ended::{Ended, Ending};
 use crate::output::progress::Progress;
 use crate::output::{json, terminal};
 
@@ -33,8 +33,8 @@ pub(in crate::commands) trait Sink {
     /// So many messages of `size` bytes are through.
     fn at(&self, size: u32, done: u64);
 
-    /// So many interrupts came in all.
-    fn interrupts(&self, count: u64);
+    /// So many interrupts came in all, and this has carried the messages.
+    fn carried(&self, interrupts: u64, transport: TransportLabel);
 }
 
 /// Nobody wants to know.
@@ -51,7 +51,7 @@ impl Sink for DiscardRows {
 
     fn at(&self, _: u32, _: u64) {}
 
-    fn interrupts(&self, _: u64) {}
+    fn carried(&self, _: u64, _: TransportLabel) {}
 }
 
 /// The file of `--plot`.
@@ -107,16 +107,16 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Prints what is left to be printed of a run that has `ended`, and gives the report, if any
+    /// Prints what is left to be printed of a run that ended so, and gives the report, if any
     /// row was begun.
-    pub(super) fn end(self, ended: Ended) -> Result<Option<PerfReport>> {
+    pub(super) fn end(self, ending: Ending) -> Result<Option<PerfReport>> {
         let Shown { out, report, .. } = self.shown.into_inner();
         let Some((table, mut report)) = report else {
             return Ok(None);
         };
-        report.ended = ended;
+        report.ending = ending;
         // What there is of it, also after a failure.
-        let is_shown = ended != Ended::Failed || !report.rows.is_empty();
+        let is_shown = report.ending.ended != Ended::Failed || !report.rows.is_empty();
         match (is_shown, self.args.json) {
             (false, _) => {}
             (true, true) => json::write_line(out, "perf", &report)?,
@@ -188,9 +188,10 @@ impl Sink for Rows<'_> {
         self.shown.borrow_mut().progress.at(text);
     }
 
-    fn interrupts(&self, count: u64) {
+    fn carried(&self, interrupts: u64, transport: TransportLabel) {
         if let Some((_, report)) = &mut self.shown.borrow_mut().report {
-            report.interrupts = self.args.pair.events.then_some(count);
+            report.interrupts = self.args.pair.events.then_some(interrupts);
+            report.wire = transport.wire;
         }
     }
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use e810_net::{Ns, PingFailure};
 use serde::Serialize;
 
-use crate::output::ended::Ended;
+use crate::output::ended::Ending;
 
 /// The JSON of `e810 ping`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -15,7 +15,8 @@ pub struct PingReport {
     /// How the function was reached.
     pub transport: &'static str,
     /// How it ended; a signal is the usual end where no count was given.
-    pub ended: Ended,
+    #[serde(flatten)]
+    pub ending: Ending,
     /// Who was asked.
     pub destination: IpAddr,
     /// Bytes of payload of a request.

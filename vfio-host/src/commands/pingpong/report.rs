@@ -12,7 +12,7 @@ use crate::measure::op::PingpongOp;
 use crate::measure::pingpong::{Outcome, Plan};
 use crate::output::asked::Asked;
 use crate::output::counters::{Counters, by_name, print_counters};
-use crate::output::ended::Ended;
+use crate::output::ended::Ending;
 use crate::output::json;
 use crate::output::units::human_ns;
 use crate::output::wire::WireReport;
@@ -26,7 +26,8 @@ pub struct PingpongReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireReport>,
     /// How it ended: where it is not `complete`, there are fewer iterations than were asked for.
-    pub ended: Ended,
+    #[serde(flatten)]
+    pub ending: Ending,
     /// What it was asked for.
     pub asked: Asked,
     /// `rc` or `ud`.
@@ -61,13 +62,13 @@ pub struct PingpongReport {
     pub messages_per_second: Option<f64>,
 }
 
-/// What a run came to that has `ended`.
+/// What a run came to that ended so.
 pub(super) fn report(
     args: &PingpongArgs,
     plan: &Plan,
     transport: &TransportLabel,
     outcome: Outcome,
-    ended: Ended,
+    ending: Ending,
 ) -> PingpongReport {
     let seconds = outcome.elapsed.0 as f64 / 1e9;
     // Virtual time counts events; a rate made of it would only look like one.
@@ -75,7 +76,7 @@ pub(super) fn report(
     PingpongReport {
         transport: transport.name,
         wire: transport.wire.clone(),
-        ended,
+        ending,
         asked: Asked::new(&args.pair, plan.iterations, plan.duration),
         service: args.transport.name(),
         op: plan.op.name(),
@@ -120,14 +121,15 @@ pub(super) fn print(
     if let Some(unusual) = report.asked.unusual() {
         writeln!(out, "options     {unusual}")?;
     }
-    if report.ended.is_partial() {
+    if report.ending.is_partial() {
         let of = report.asked.iterations.map(|all| format!(" of {all}"));
         writeln!(
             out,
-            "ended       {}, after {}{} messages",
-            report.ended,
+            "ended       {}, after {}{} messages{}",
+            report.ending.ended,
             report.iterations,
-            of.unwrap_or_default()
+            of.unwrap_or_default(),
+            report.ending.by()
         )?;
     }
     writeln!(
@@ -137,6 +139,9 @@ pub(super) fn print(
     )?;
     if let Some(lost) = report.lost {
         writeln!(out, "datagrams   {lost} sent again")?;
+    }
+    if let Some(frames) = report.wire.as_ref().and_then(|wire| wire.frames) {
+        writeln!(out, "frames      {frames}")?;
     }
     if let Some(interrupts) = report.interrupts {
         writeln!(

@@ -98,7 +98,7 @@ impl Messages<'_> {
         outcome.interrupts = side.endpoint.interrupts();
         let ended = exchanged.and_then(|()| {
             if is_asking && outcome.iterations < self.plan.iterations {
-                link.stop(vec![outcome.iterations])?;
+                link.stop(vec![outcome.iterations], self.stop.stopped_by())?;
             }
             link.done(Done {
                 verified: outcome.verified,
@@ -114,7 +114,7 @@ impl Messages<'_> {
             }
             // Now nothing more comes.
             outcome.counters = grown(&before, &self.counters([&mut *side])?);
-            Ok(())
+            Ok(link.check_complete()?)
         });
         self.done_with(outcome, context);
         ended

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Bandwidth, CoreToCore, Plan, Run, Spread, Test};
 use crate::measure::latency::Bucket;
 use crate::output::asked::Asked;
-use crate::output::ended::Ended;
+use crate::output::ended::Ending;
 use crate::output::wire::WireReport;
 
 /// A line of the table.
@@ -43,7 +43,8 @@ pub struct PerfReport {
     pub wire: Option<WireReport>,
     /// How it ended: where it is not `complete`, the last row may be of fewer messages, and rows
     /// may be missing.
-    pub ended: Ended,
+    #[serde(flatten)]
+    pub ending: Ending,
     /// What it was asked for.
     pub asked: Asked,
     /// `send`, `write` or `read`.
@@ -78,7 +79,7 @@ impl PerfReport {
         Self {
             transport,
             wire: None,
-            ended: Ended::Complete,
+            ending: Ending::COMPLETE,
             asked: Asked::default(),
             interrupts: None,
             op: plan.op.name(),
@@ -305,8 +306,17 @@ impl Table {
     /// # Errors
     /// Where it goes.
     pub fn foot(&self, report: &PerfReport, out: &mut dyn Write) -> Result<()> {
+        let ending = &report.ending;
         if self.layout.csv {
+            // A row that says of itself that it is none, in fields that every header has.
+            if let Some(why) = &ending.why {
+                let why = why.replace('"', "\"\"").replace(['\r', '\n'], " ");
+                writeln!(out, "#ended,{},\"{why}\"", ending.ended)?;
+            }
             return Ok(());
+        }
+        if let Some(frames) = report.wire.as_ref().and_then(|wire| wire.frames) {
+            writeln!(out, "frames      {frames}")?;
         }
         if let Some(interrupts) = report.interrupts {
             writeln!(
@@ -314,8 +324,9 @@ impl Table {
                 "interrupts  {interrupts}, of the functions of this process"
             )?;
         }
-        if report.ended.is_partial() {
-            writeln!(out, "ended       {}: not all was measured", report.ended)?;
+        if ending.is_partial() {
+            let (ended, by) = (ending.ended, ending.by());
+            writeln!(out, "ended       {ended}: not all was measured{by}")?;
         }
         Ok(())
     }
