@@ -164,7 +164,7 @@ fn closing_wakes_a_thread_that_waits() {
     let shared = Arc::new(channel);
     let waiter = std::thread::spawn({
         let shared = Arc::clone(&shared);
-        move || shared.next(Duration::from_secs(60))
+        move || shared.next(Duration::from_secs(300))
     });
     control.close_channel(shared.channel()).unwrap();
     let woken = waiter.join().unwrap();

@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, RawFd};
-use std::time::Duration;
 
 use e810_sim::{Mode, Sim, test_package};
 use e810_sim_server::Server;
@@ -14,7 +13,7 @@ use e810_verbs::query::port::{get_pkey_index, query_pkey};
 
 use crate::harness::objects::{RC, UD, address, state};
 use crate::harness::{
-    ALONE, Connection, Ctx, Qp, acknowledge, errno, folder, memory, readable, until,
+    ALONE, Connection, Ctx, PATIENCE, Qp, acknowledge, errno, folder, memory, readable, until,
 };
 use crate::processes::World;
 
@@ -111,7 +110,7 @@ fn a_call_that_does_not_fail_leaves_errno_as_it_was() {
     assert_eq!(quiet(|| cq.resize(200)), 0);
     let sge = mr.sge(0, 8);
     assert_eq!(a.rdma(0, 3, sge, (sge.addr, mr.key() ^ 1)), 0);
-    assert!(readable(ctx.async_fd(), Duration::from_secs(20)));
+    assert!(readable(ctx.async_fd(), PATIENCE));
     let event = quiet(|| ctx.take_event()).unwrap();
     quiet(|| acknowledge(event));
     let reset = |qp: Qp| quiet(|| qp.go_to(state::RESET));

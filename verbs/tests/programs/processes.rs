@@ -14,7 +14,7 @@ use std::time::Duration;
 use e810_verbs::device::DEVICES;
 
 use crate::harness::objects::flag;
-use crate::harness::{Connection, Ctx, folder, until};
+use crate::harness::{Connection, Ctx, PATIENCE, folder, until};
 use crate::{depths, descriptors, forks, memory};
 
 /// The variable with the part that a process plays.
@@ -136,7 +136,7 @@ fn use_it() {
 fn hold() {
     use_it();
     println!("held");
-    thread::sleep(Duration::from_secs(60));
+    thread::sleep(PATIENCE);
 }
 
 #[test]

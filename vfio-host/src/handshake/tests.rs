@@ -12,7 +12,7 @@ use super::*;
 use crate::measure::endpoint::RemoteQp;
 
 /// Far above what loopback takes.
-const WAIT: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(300);
 
 fn connection(wait: Duration) -> (TcpStream, Link) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

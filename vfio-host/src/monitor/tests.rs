@@ -13,7 +13,7 @@ use crate::output::terminal::Size;
 use crate::output::wrap::length;
 
 const SHORT: Duration = Duration::from_millis(20);
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(300);
 
 fn function(name: &str, interrupts: u64, completions: u64) -> FunctionSnapshot {
     let depth = DepthSnapshot {

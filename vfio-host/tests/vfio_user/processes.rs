@@ -16,7 +16,7 @@ use serde_json::Value;
 use vmm_sys_util::tempdir::TempDir;
 
 /// Far above what anything here takes, and above every limit of the command.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(300);
 
 /// A folder of its own.
 pub(crate) fn folder() -> TempDir {

@@ -59,7 +59,7 @@ impl Known {
     /// Waits until an event is being told.
     fn await_telling(&self) {
         let before = self.begun.load(Ordering::SeqCst);
-        let end = Instant::now() + Duration::from_secs(30);
+        let end = Instant::now() + Duration::from_secs(300);
         while self.begun.load(Ordering::SeqCst) == before {
             assert!(Instant::now() < end, "no event is told");
             std::thread::yield_now();

@@ -11,7 +11,7 @@ use e810_sim::{Mode, Sim};
 use e810_tests::traffic::{Pair, Setup};
 
 /// Far above what a thread or a message takes.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// What the worker says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

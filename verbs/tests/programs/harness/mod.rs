@@ -35,7 +35,7 @@ pub(crate) use connection::Connection;
 pub(crate) use objects::{Channel, Cq, Mr, Pd, Qp};
 
 /// What any wait of a test may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The devices of this process: one on its own, two on a wire, one that another test
 /// kills.
