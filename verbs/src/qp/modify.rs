@@ -172,11 +172,20 @@ unsafe fn apply(
         control.modify_qp(number, changes).map_err(wrong)?;
         return Ok(changes.state);
     }
-    // Nobody posts or polls until the device has it again.
-    let mut queues = object.rings().ok_or(libc::EIO)?.lock();
-    // SAFETY: the caller's.
-    let cqs = unsafe { object.cq_rings() };
-    let mut cqs: Vec<_> = cqs.map(|rings| rings.lock()).collect();
+    // Nobody posts or polls until the device has it again. Who polls with the extended interface may
+    // post meanwhile, and who posts with that of requests may poll: neither queue is kept while the
+    // other is waited for.
+    let rings = object.rings().ok_or(libc::EIO)?;
+    let (mut cqs, mut queues) = loop {
+        // SAFETY: the caller's.
+        let cqs = unsafe { object.cq_rings() };
+        let cqs: Vec<_> = cqs.map(|rings| rings.lock()).collect();
+        if let Some(queues) = rings.try_lock() {
+            break (cqs, queues);
+        }
+        drop(cqs);
+        thread::yield_now();
+    };
     control.begin_reset(number).map_err(wrong)?;
     for cq in &mut cqs {
         cq.forget_gone();

@@ -71,8 +71,9 @@ impl DataPathOps {
 /// The queues of a queue pair. Each has a lock of its own: threads that post sends do not wait
 /// for those that post receives.
 pub trait QpRings: Debug + Send + Sync {
-    /// Keeps everybody from posting.
-    fn lock(&self) -> Box<dyn LockedQp + '_>;
+    /// Keeps everybody from posting; `None` while somebody posts. Who waits for that must not have
+    /// a completion queue, for which who posts may wait.
+    fn try_lock(&self) -> Option<Box<dyn LockedQp + '_>>;
 
     /// Frees their memory, once the queue pair is destroyed, as the command's answer says.
     fn release(self: Box<Self>, destroyed: &dyn Any);

@@ -254,11 +254,11 @@ where
     QpSend<P>: Send,
     QpRecv<P>: Send,
 {
-    fn lock(&self) -> Box<dyn LockedQp + '_> {
-        Box::new(Locked {
-            send: self.send.lock(),
-            recv: self.recv.lock(),
-        })
+    fn try_lock(&self) -> Option<Box<dyn LockedQp + '_>> {
+        Some(Box::new(Locked {
+            send: self.send.try_lock()?,
+            recv: self.recv.try_lock()?,
+        }))
     }
 
     fn release(self: Box<Self>, destroyed: &dyn Any) {

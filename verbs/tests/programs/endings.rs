@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 use std::{mem, ptr};
 
+use e810_verbs::abi::extended::CqEx;
 use e810_verbs::abi::make::CqInitAttrEx;
 use e810_verbs::abi::work::Wc;
 use e810_verbs::cq::extended::create_cq_ex;
@@ -291,46 +292,83 @@ fn who_polls_finds_nothing_of_a_queue_pair_that_has_ended() {
     assert_eq!(ctx.close(), 0);
 }
 
+/// A connection of a function with itself, whose completion queue is polled with the extended
+/// interface: `ibv_start_poll` has returned 0.
+fn begin_poll() -> (Connection, *mut CqEx) {
+    let ctx = Ctx::open(ALONE);
+    // SAFETY: numbers and null pointers.
+    let mut attr: CqInitAttrEx = unsafe { mem::zeroed() };
+    attr.cqe = 64;
+    // SAFETY: it is open, and the attributes name no channel.
+    let polled = unsafe { create_cq_ex(ctx.0, &raw mut attr) };
+    let (pd, cq) = (ctx.pd(), Cq(polled.cast()));
+    let mr = pd.mr(memory(MEMORY));
+    let [a, b] = [0; 2].map(|_| pd.qp(RC, cq, cq));
+    let connection = Connection {
+        ctx,
+        pd,
+        mr,
+        cqs: [cq; 2],
+        a,
+        b,
+    };
+    connection.connect();
+    for wr_id in 0..4 {
+        connection.send(wr_id, 0);
+    }
+    until("a completion", || {
+        // SAFETY: its functions, with the queue; no attributes are given.
+        unsafe { (*polled).start_poll.unwrap()(polled, ptr::null_mut()) == 0 }
+    });
+    (connection, polled)
+}
+
+/// Its queue pairs are destroyed.
+fn end(of: &Connection) {
+    let ended = [of.mr.dereg(), of.cqs[0].destroy(), of.pd.free()];
+    assert_eq!((ended, of.ctx.close()), ([0; 3], 0));
+}
+
 /// Between `ibv_start_poll` and `ibv_end_poll` the thread has the queue. What it destroys or takes
 /// to RESET meanwhile completes no more.
 #[test]
 fn queue_pairs_end_while_their_thread_polls() {
     let polls = thread::spawn(|| {
-        let ctx = Ctx::open(ALONE);
-        // SAFETY: numbers and null pointers.
-        let mut attr: CqInitAttrEx = unsafe { mem::zeroed() };
-        attr.cqe = 64;
-        // SAFETY: it is open, and the attributes name no channel.
-        let polled = unsafe { create_cq_ex(ctx.0, &raw mut attr) };
-        let (pd, cq) = (ctx.pd(), Cq(polled.cast()));
-        let mr = pd.mr(memory(MEMORY));
-        let [a, b] = [0; 2].map(|_| pd.qp(RC, cq, cq));
-        let connection = Connection {
-            ctx,
-            pd,
-            mr,
-            cqs: [cq; 2],
-            a,
-            b,
-        };
-        connection.connect();
-        for wr_id in 0..4 {
-            connection.send(wr_id, 0);
-        }
-        until("a completion", || {
-            // SAFETY: its functions, with the queue; no attributes are given.
-            unsafe { (*polled).start_poll.unwrap()(polled, ptr::null_mut()) == 0 }
-        });
-        assert_eq!(a.go_to(state::RESET), 0);
-        assert_eq!([a.destroy(), b.destroy()], [0; 2]);
+        let (of, polled) = begin_poll();
+        let cq = of.cqs[0];
+        assert_eq!(of.a.go_to(state::RESET), 0);
+        assert_eq!([of.a.destroy(), of.b.destroy()], [0; 2]);
         assert_eq!(cq.resize(128), 0);
-        // SAFETY: as above; the poll has begun.
+        // SAFETY: the poll has begun.
         unsafe {
             assert_eq!((*polled).next_poll.unwrap()(polled), libc::ENOENT);
             (*polled).end_poll.unwrap()(polled);
         }
         assert_eq!(cq.poll(1), []);
-        assert_eq!([mr.dereg(), cq.destroy(), pd.free(), ctx.close()], [0; 4]);
+        end(&of);
+    });
+    until("a thread that polls", || polls.is_finished());
+    polls.join().unwrap();
+}
+
+/// Another thread takes a queue pair to RESET, to which the thread that polls gives receives back.
+#[test]
+fn who_polls_posts_to_a_queue_pair_that_is_being_reset() {
+    let polls = thread::spawn(|| {
+        let (of, polled) = begin_poll();
+        let b = of.b;
+        let resets = thread::spawn(move || b.go_to(state::RESET));
+        // It waits until the poll has ended.
+        for wr_id in 0..50 {
+            assert_eq!(b.recv(wr_id, of.mr.sge(INCOMING, 8)), 0);
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!resets.is_finished());
+        // SAFETY: the poll has begun.
+        unsafe { (*polled).end_poll.unwrap()(polled) };
+        assert_eq!(resets.join().unwrap(), 0);
+        assert_eq!([of.a.destroy(), of.b.destroy()], [0; 2]);
+        end(&of);
     });
     until("a thread that polls", || polls.is_finished());
     polls.join().unwrap();
