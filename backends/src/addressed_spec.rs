@@ -147,7 +147,12 @@ impl FromStr for AddressedSpec {
                 Some(("mtu", bytes)) => once(&mut made.mtu, mtu(bytes)?, word)?,
                 _ => {
                     let address: SpecAddress = word.parse()?;
-                    if made.addresses.iter().any(|other| other.ip == address.ip) {
+                    let own = address.ip.to_canonical();
+                    if made
+                        .addresses
+                        .iter()
+                        .any(|other| other.ip.to_canonical() == own)
+                    {
                         return Err(format!(
                             "`{word}`: the address is there already; leave one of them out"
                         ));
@@ -243,6 +248,10 @@ mod tests {
             (
                 "wait=1,wait=2",
                 "`wait=2`: there is one already; leave one of them out",
+            ),
+            (
+                "10.8.1.1/24,::ffff:10.8.1.1/120",
+                "`::ffff:10.8.1.1/120`: the address is there already; leave one of them out",
             ),
             (
                 "10.8.1.1/24,fd00::1,10.8.1.1/16",

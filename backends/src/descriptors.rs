@@ -3,6 +3,8 @@
 
 use std::fs;
 
+use e810::MAX_CEQS;
+
 use crate::BackendError;
 use crate::host::{Host, cpus, limits};
 use crate::spec::DeviceSpec;
@@ -13,13 +15,15 @@ const BASE: u64 = 32;
 /// Sockets and events of a wire.
 const WIRE: u64 = 3;
 
-/// Descriptors that a function takes from its opening to the end of its bring-up: for each
-/// processor an event, and one for asynchronous events.
+/// Descriptors that a function takes from its opening to the end of its bring-up: an event for each
+/// processor, as far as there are completion event queues, and one for asynchronous events.
 fn needed(spec: &DeviceSpec, host: &Host) -> u64 {
     match spec {
         #[cfg(feature = "sim")]
         DeviceSpec::Sim(sim) => sim.wire.as_ref().map_or(0, |_| WIRE),
-        DeviceSpec::VfioUser(_) | DeviceSpec::Vfio(..) => BASE + u64::from(cpus::online(host)) + 1,
+        DeviceSpec::VfioUser(_) | DeviceSpec::Vfio(..) => {
+            BASE + u64::from(cpus::online(host)).min(MAX_CEQS as u64) + 1
+        }
     }
 }
 
@@ -59,5 +63,21 @@ pub(crate) fn check(specs: &[&DeviceSpec]) -> Result<(), BackendError> {
     match limit.saturating_sub(open) < needed {
         true => refused(open, libc::EMFILE),
         false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::fake::Tree;
+
+    #[test]
+    fn many_processors_do_not_take_more_than_there_are_queues() {
+        let tree = Tree::bare();
+        let spec = "vfio-user:a".parse().unwrap();
+        for (online, most) in [("0-1", BASE + 3), ("0-511", BASE + 65)] {
+            tree.file("/sys/devices/system/cpu/online", online);
+            assert_eq!(needed(&spec, tree.host()), most);
+        }
     }
 }

@@ -1,19 +1,10 @@
 //! Text that others chose, for a line of ours.
 
-/// Whether a character moves the cursor, ends a line, is not seen, or changes the
-/// direction of the text after it: the controls, and Unicode's format characters
-/// of these kinds (Bidi_Control, separators, zero width).
+/// Whether a character moves the cursor, ends a line, is not seen, or changes what is around it:
+/// what Rust escapes when it shows text, and letters that look like nothing.
 fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{061c}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-        )
+    let is_plain = c.escape_debug().count() == 1 || matches!(c, '"' | '\'' | '\\');
+    !is_plain || matches!(c, '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}')
 }
 
 /// Text from somebody else, for a terminal: at most `most` characters, with a `?` for each that
@@ -22,4 +13,32 @@ fn is_unsafe(c: char) -> bool {
 pub fn printable(text: &str, most: usize) -> String {
     let shown = text.chars().map(|c| if is_unsafe(c) { '?' } else { c });
     shown.take(most).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_seen_is_shown() {
+        let plain = "a \"b\" 'c' \\d größer 数 ➜";
+        assert_eq!(printable(plain, 100), plain);
+        for hidden in [
+            '\n',
+            '\u{1b}',
+            '\u{ad}',
+            '\u{180e}',
+            '\u{200b}',
+            '\u{202e}',
+            '\u{2028}',
+            '\u{2066}',
+            '\u{3164}',
+            '\u{fe0f}',
+            '\u{feff}',
+            '\u{fff9}',
+            '\u{e0041}',
+        ] {
+            assert_eq!(printable(&format!("a{hidden}b"), 100), "a?b", "{hidden:?}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use e810_backends::signals::{STOP, Signals};
 
-use crate::handshake::StoppedBy;
+use crate::handshake::{HandshakeError, StoppedBy};
 
 /// How often the waiting thread checks whether the run is over.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -97,6 +97,20 @@ impl Stop {
             0 => Ok(()),
             signal => Err(Interrupted(signal)),
         }
+    }
+
+    /// What a run came to that had a `result`: where it was asked to end itself, it is not why that
+    /// its peer has ended.
+    ///
+    /// # Errors
+    /// [`Interrupted`], or that of the result.
+    pub fn judged<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| match (error.downcast_ref(), self.check()) {
+            (Some(HandshakeError::Interrupted { .. } | HandshakeError::Gone { .. }), Err(own)) => {
+                own.into()
+            }
+            _ => error,
+        })
     }
 
     /// Why messages end before all were posted: a signal, or else their time is over.

@@ -45,7 +45,9 @@ impl OwnAddress {
 pub fn refuse_twice(own: &[OwnAddress], option: &str) -> Result<(), Usage> {
     for (at, address) in own.iter().enumerate() {
         let mut before = own.iter().take(at);
-        if let Some(other) = before.find(|other| other.ip == address.ip) {
+        if let Some(other) =
+            before.find(|other| other.ip.to_canonical() == address.ip.to_canonical())
+        {
             return Err(Usage(format!(
                 "{option} {other},{address}: that is one address; leave one of them out"
             )));

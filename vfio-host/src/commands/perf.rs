@@ -17,7 +17,7 @@ use crate::functions::lifecycle;
 use crate::functions::peer::{self, PeerWatch};
 use crate::functions::start::Start;
 use crate::functions::workload::{self, RunContext, Workload};
-use crate::handshake::{Done, Link, Rendezvous, Role, SIZES, seconds_term};
+use crate::handshake::{DURATION, Done, Link, Rendezvous, Role, SIZES, seconds_term};
 use crate::measure::perf::{Client, PerfEndpoint, Plan, Run, Server};
 use crate::measure::pingpong::{MESSAGE_LIMIT, UNREACHED};
 use crate::monitor::MonitorRegistry;
@@ -56,7 +56,7 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
         stop: &stop,
         rows: &rows,
     };
-    let result = workload::run(&args.pair, &job);
+    let result = stop.judged(workload::run(&args.pair, &job));
     let report = rows.end(Ending::of(&result, &stop))?;
     if let (Some(report), Some(plot)) = (&report, plot) {
         plot.draw(report)?;
@@ -328,7 +328,7 @@ impl<S: Sink> Measure<'_, S> {
                 "--iters",
                 json!(plan.duration.is_none().then_some(plan.iterations)),
             ),
-            ("--duration", json!(plan.duration.map(seconds_term))),
+            (DURATION, json!(plan.duration.map(seconds_term))),
             ("--seed", json!(plan.seed)),
             ("--check", json!(plan.check)),
         ];

@@ -90,7 +90,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         stop: &stop,
         done: RefCell::default(),
     };
-    let result = workload::run(&args.pair, &job);
+    let result = stop.judged(workload::run(&args.pair, &job));
     let ending = Ending::of(&result, &stop);
     let done = job.done.into_inner();
     // After a failure that no message came before there is nothing to report.

@@ -1,11 +1,10 @@
 //! How much memory a function needs.
 
 use anyhow::{Context, Result};
-use e810::Config;
-use e810_backends::TransportInfo as _;
-use e810_hal::Platform;
-use e810_sim::{Mode, Profile, Sim};
+use e810::{ColdStart, Config, LinkPolicy, Package, PackageSource, Platform, bring_up_cold};
+use e810_sim::{Mode, Profile, Sim, test_package};
 
+use super::lan_init;
 use super::simulated::SIM_MTU;
 use super::start::usual_ceqs;
 
@@ -17,7 +16,7 @@ const PBLE_BYTES: u64 = 8;
 /// Memory one function pins before its user registers any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Need {
-    /// The host memory cache and the queues of a bring-up.
+    /// The host memory cache, the queues of a bring-up and those of its LAN port.
     pub device: u64,
     /// Page lists, pinned as regions are registered.
     pub page_lists: u64,
@@ -41,17 +40,13 @@ impl Need {
 /// # Errors
 /// A bring-up that failed.
 pub fn need() -> Result<Need> {
-    let sim = Sim::builder()
-        .functions(1)
-        .profile(Profile::card())
-        .mode(Mode::Virtual)
-        .build();
-    let platform = sim.function(0);
+    let sim = Sim::builder().functions(1).profile(Profile::card()).cold();
+    let sim = sim.mode(Mode::Virtual).build();
     let config = Config {
         ceqs: usual_ceqs(),
-        ..Config::new(platform.lan(None, None, SIM_MTU)?)
+        ..Config::cold(SIM_MTU)
     };
-    let pinned = up_and_count(platform, &config, || {
+    let pinned = up_and_count(sim.function(0), &config, || {
         let memory = sim.memory(0);
         // A page more a block than its bytes is the most that rounding adds.
         memory.dma_bytes + memory.dma_blocks * (PAGE_BYTES - 1)
@@ -64,9 +59,17 @@ pub fn need() -> Result<Need> {
 }
 
 fn up_and_count<P: Platform>(platform: P, config: &Config, count: impl Fn() -> u64) -> Result<u64> {
-    let device = e810::bring_up(platform, config, &mut |_| {})?;
+    let package = test_package();
+    let start = ColdStart {
+        package: PackageSource::File(Package::parse(&package)?),
+        link: LinkPolicy::Leave,
+    };
+    let device = bring_up_cold(platform, config, &start, &mut |_| {})?;
+    let (mut control, events) = device.split();
+    let port = control.open_lan(&lan_init(config.lan.mtu))?;
     let bytes = count();
-    let (control, events) = device.split();
+    let closed = control.close_lan(port);
+    closed.map_err(|(_, error)| error)?;
     let end = control.shutdown(events);
     end.map_err(|failed| failed.error)
         .context("shutting the simulated function down")?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::offer::DURATION;
 use super::{HandshakeError, Lines, Offer, Peer, VERSION, shown};
 use crate::stop::Interrupted;
 
@@ -97,6 +98,8 @@ pub(super) struct Messages {
     pending: Option<Message>,
     /// Queue pairs of each side, once it is agreed on.
     qps: usize,
+    /// Whether both were asked to end after some time.
+    is_timed: bool,
     /// What stopped the peer before it was through.
     stopped_by: Option<StoppedBy>,
 }
@@ -109,6 +112,7 @@ impl Messages {
             wait,
             pending: None,
             qps: 0,
+            is_timed: false,
             stopped_by: None,
         }
     }
@@ -133,6 +137,10 @@ impl Messages {
             None => Message::parse(&self.lines.receive(self.wait)?, peer),
         };
         self.qps = offer.places.len();
+        self.is_timed = offer
+            .terms
+            .get(DURATION)
+            .is_some_and(|time| !time.is_null());
         let received = match received {
             Ok(Message::Offer(theirs)) => offer.check(theirs, peer),
             Ok(_) => Err(HandshakeError::malformed(peer, "no hello")),
@@ -175,9 +183,16 @@ impl Messages {
     /// What the peer has posted on each queue pair, if that is what it said last.
     ///
     /// # Errors
-    /// Another number of queue pairs than both have.
+    /// Another number of queue pairs than both have, or an end by a time that neither was given.
     pub(super) fn stopped(&mut self) -> Result<Option<Vec<u64>>, HandshakeError> {
         match self.pending.take() {
+            Some(Message::Stop {
+                by: StoppedBy::Duration,
+                ..
+            }) if !self.is_timed => {
+                let why = "stop after a time that nobody asked for";
+                Err(HandshakeError::malformed(self.peer(), why))
+            }
             Some(Message::Stop { posted, by }) if posted.len() == self.qps => {
                 self.stopped_by = Some(by);
                 Ok(Some(posted))

@@ -29,8 +29,8 @@ pub use host_port::{HostPort, PORT};
 pub use lines::{Lines, MAX_LINE};
 pub use link::Link;
 pub use messages::{Done, StoppedBy};
+pub(crate) use offer::{DURATION, SIZES, WIRE, seconds_term};
 pub use offer::{Offer, Peer, QpRecord};
-pub(crate) use offer::{SIZES, WIRE, seconds_term};
 pub use program::Program;
 pub use rendezvous::{Rendezvous, RendezvousArgs, Role};
 

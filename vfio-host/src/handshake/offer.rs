@@ -218,6 +218,9 @@ pub(crate) const WIRE: &str = "--device sim:wire";
 /// The name of the sizes of `e810 perf`, which two options give.
 pub(crate) const SIZES: &str = "--size or --all";
 
+/// The term that says how long messages are exchanged; null where they are counted.
+pub(crate) const DURATION: &str = "--duration";
+
 /// A time as it was given: whole seconds, or with a fraction.
 pub(crate) fn seconds_term(time: Ns) -> Value {
     let ms = time.0 / 1_000_000;

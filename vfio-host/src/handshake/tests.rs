@@ -306,15 +306,19 @@ fn lines_and_waiting_have_limits() {
 
 #[test]
 fn a_peer_that_stops_says_what_was_posted_and_why() {
-    let stop = |line: String| {
+    let stop_after = |seconds: Value, line: String| {
+        let terms = json!({"command": "pingpong", DURATION: seconds});
         let (mut there, mut link) = connection(WAIT);
-        there.write_all(&self::line("mtu", json!(512))).unwrap();
+        there
+            .write_all(&self::line("terms", terms.clone()))
+            .unwrap();
         there.write_all(line.as_bytes()).unwrap();
-        link.exchange_params(&offer(64)).unwrap();
+        link.exchange_params(&asked(terms)).unwrap();
         while !link.try_receive()? {}
         let posted = link.stopped()?;
         Ok::<_, HandshakeError>((posted, link.check_complete()))
     };
+    let stop = |line| stop_after(json!(5), line);
     for (by, said) in [
         (StoppedBy::Duration, r#""duration""#),
         (StoppedBy::Signal(2), r#"{"signal":2}"#),
@@ -343,6 +347,11 @@ fn a_peer_that_stops_says_what_was_posted_and_why() {
         let text = error.to_string();
         assert!(matches!(error, HandshakeError::Malformed { .. }), "{text}");
     }
+    // A time that nobody was asked for.
+    let line = "{\"step\":\"stop\",\"posted\":[0],\"by\":\"duration\"}\n";
+    let error = stop_after(Value::Null, line.to_owned()).unwrap_err();
+    let is_malformed = matches!(error, HandshakeError::Malformed { .. });
+    assert!(is_malformed, "{error}");
     let line = "{\"step\":\"interrupted\",\"signal\":-2147483648}\n";
     let error = stop(line.to_owned()).unwrap_err();
     assert!(

@@ -8,7 +8,7 @@ use super::{Messages, grown};
 use crate::cli::ServiceArg;
 use crate::functions::peer::{self, PeerWatch};
 use crate::functions::workload::RunContext;
-use crate::handshake::{Done, Link, Program, Role, seconds_term};
+use crate::handshake::{DURATION, Done, Link, Program, Role, seconds_term};
 use crate::measure::pingpong::{Outcome, PingpongEndpoint, datagram, remote};
 use crate::output::progress::Progress;
 
@@ -25,7 +25,7 @@ impl Messages<'_> {
                 "--iters",
                 json!(duration.is_none().then_some(self.plan.iterations)),
             ),
-            ("--duration", json!(duration.map(seconds_term))),
+            (DURATION, json!(duration.map(seconds_term))),
             ("--seed", json!(self.plan.seed)),
             ("--group", json!(self.group)),
         ];
