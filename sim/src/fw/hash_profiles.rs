@@ -5,7 +5,7 @@
 //! the first entry of a match table that matches both names a profile, whose words say what goes
 //! into the hash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lan::{HashFields, PACKET_TYPES};
 
@@ -28,7 +28,7 @@ const HALF: usize = 5;
 const PROFILE: usize = 24 * 4;
 
 /// An entry of the match table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Match {
     /// Bits that may be 0, and bits that may be 1.
     zeros: [u8; HALF],
@@ -68,29 +68,36 @@ impl HashProfiles {
     /// Takes a section of a buffer; those of other blocks are none of it.
     pub(super) fn take(&mut self, kind: u32, section: &[u8]) -> Result<(), NotPossible> {
         let (count, first) = (u16_at(section, 0), u16_at(section, 2));
-        let places = |most: u16| {
+        let places = |most: u16, len: usize| {
             let end = first.checked_add(count).filter(|end| *end <= most);
-            end.map(|end| first..end).ok_or(NotPossible)
+            let is_whole = section.len() >= 4 + usize::from(count) * len;
+            end.filter(|_| is_whole)
+                .map(|end| first..end)
+                .ok_or(NotPossible)
         };
         let entry = |at: u16, len: usize| part(section, 4 + usize::from(at - first) * len, len);
         match kind {
             TYPE_GROUPS => {
-                for at in places(MOST_TYPES)? {
+                for at in places(MOST_TYPES, 1)? {
                     self.types.insert(at, u8_at(entry(at, 1), 0));
                 }
             }
             VSI_GROUPS => {
-                for at in places(MOST_VSIS)? {
+                for at in places(MOST_VSIS, 2)? {
                     self.vsis.insert(at, u16_at(entry(at, 2), 0));
                 }
             }
             MATCHES => {
-                for entry in part(section, 2, usize::from(count) * MATCH).chunks_exact(MATCH) {
+                let entries = part(section, 2, usize::from(count) * MATCH);
+                if entries.len() < usize::from(count) * MATCH {
+                    return Err(NotPossible);
+                }
+                for entry in entries.chunks_exact(MATCH) {
                     self.take_match(entry)?;
                 }
             }
             WORDS => {
-                for at in places(MOST_PROFILES)? {
+                for at in places(MOST_PROFILES, PROFILE)? {
                     let fields = fields(entry(at, PROFILE));
                     self.profiles.insert(at as u8, fields);
                 }
@@ -117,17 +124,19 @@ impl HashProfiles {
         Ok(())
     }
 
-    /// Whether every entry that `before` had not is for packets that have no hash here, or for a
-    /// profile that is modelled.
+    /// Whether packets have no profile that is not modelled, but where they had it `before`.
     pub(super) fn can_do_what_is_new_since(&self, before: &Self) -> bool {
-        self.matches
-            .iter()
-            .filter(|(place, new)| before.matches.get(place) != Some(new))
-            .filter(|(_, new)| self.profiles.get(&new.profile) == Some(&None))
-            .all(|(_, new)| {
-                let mut groups = PACKET_TYPES.map(|kind| self.group(kind)).into_iter();
-                !groups.any(|group| new.has(group, None))
-            })
+        self.not_done().is_subset(&before.not_done())
+    }
+
+    /// Entries that name a profile which is not modelled, with the packets that they are for.
+    fn not_done(&self) -> BTreeSet<(Match, u16)> {
+        let entries = self.matches.values();
+        let not_modelled = entries.filter(|entry| self.profiles.get(&entry.profile) == Some(&None));
+        let with_packets = not_modelled.flat_map(|entry| PACKET_TYPES.map(|kind| (*entry, kind)));
+        with_packets
+            .filter(|(entry, kind)| entry.has(self.group(*kind), None))
+            .collect()
     }
 
     /// What function `pf` has set for its VSIs goes, whose groups have its number in their highest

@@ -239,3 +239,34 @@ fn a_drop_that_is_not_carried_out_is_refused() {
         reply.refused(AqCode::EINVAL);
     }
 }
+
+/// A profile in use changes to what is not modelled, packets come to such a profile, and a section
+/// says that it has more entries than it has.
+#[test]
+fn a_later_change_to_what_is_not_done_is_refused() {
+    let mut ports = spreading();
+    let vsi = ports[1].vsi;
+    let set: &[(u32, &[u8])] = &[
+        (WORDS, &words(7, &ADDRESSES)),
+        (WORDS, &words(8, &[(43, 4)])),
+        (MATCHES, &a_match(9, 5, 0x2001, 7, false)),
+        (MATCHES, &a_match(10, 9, 0x2001, 8, false)),
+        (TYPES, &table(TCP4, &[5])),
+        (VSIS, &table(vsi, &0x2001_u16.to_le_bytes())),
+    ];
+    assert_eq!(update(&mut ports[1].client, set), 0);
+    let before = hash(&mut ports, 1, 2);
+    assert!(before.is_some());
+    for (kind, section) in [
+        (WORDS, words(7, &[(1, 0)])),
+        (TYPES, table(TCP4, &[9])),
+        (TYPES, vec![0, 0x20, 0, 0]),
+        (VSIS, vec![2, 0, 0, 0, 1, 0]),
+        (WORDS, vec![1, 0, 7, 0]),
+        (MATCHES, vec![5, 0, 1, 0, 1, 2, 3]),
+    ] {
+        let code = update(&mut ports[1].client, &[(kind, &section)]);
+        assert_eq!(code, u16::from(AqCode::EINVAL.0), "{kind} {section:?}");
+        assert_eq!(hash(&mut ports, 1, 2), before);
+    }
+}
