@@ -80,7 +80,7 @@ fn gateway(text: &str, before: &[IpAddr]) -> Result<IpAddr, String> {
     let ip = ip.map_err(|_| format!("`gateway={text}`: `{text}` is no IP address"))?;
     if before.iter().any(|other| other.is_ipv4() == ip.is_ipv4()) {
         return Err(format!(
-            "`gateway={text}`: there is one of its family already"
+            "`gateway={text}`: there is one of its family already; leave one of them out"
         ));
     }
     Ok(ip)
@@ -232,7 +232,7 @@ mod tests {
             ("gateway=x", "`gateway=x`: `x` is no IP address"),
             (
                 "gateway=10.0.0.1,gateway=10.0.0.2",
-                "`gateway=10.0.0.2`: there is one of its family already",
+                "`gateway=10.0.0.2`: there is one of its family already; leave one of them out",
             ),
             ("wait=0", "`wait=0`: seconds are 1 to 3600"),
             ("wait=3601", "`wait=3601`: seconds are 1 to 3600"),

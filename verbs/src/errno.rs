@@ -8,6 +8,7 @@ use std::io;
 use e810::StageError;
 use e810_backends::BackendError;
 use e810_host::functions::station::Unresolved;
+use e810_host::functions::tap::TapError;
 use e810_verbs_names::refusals::set_errno;
 
 use crate::control::Refused;
@@ -90,8 +91,13 @@ pub(crate) struct NotOpened {
 impl NotOpened {
     /// Of what failed with the function `name`.
     pub(crate) fn new(name: &str, error: &anyhow::Error) -> Self {
+        let mut why = format!("{error:#}");
+        // Errors of a backend begin with the name.
+        if !why.starts_with(name) {
+            why = format!("{name}: {why}");
+        }
         Self {
-            why: format!("{name}: {error:#}"),
+            why,
             errno: of_any(error),
         }
     }
@@ -108,11 +114,13 @@ pub(crate) fn of_any(error: &anyhow::Error) -> c_int {
     let mut numbers = error.chain().filter_map(|cause| {
         let system = cause.downcast_ref::<io::Error>();
         let backend = cause.downcast_ref::<BackendError>();
+        let tap = cause.downcast_ref::<TapError>();
         let stage = cause.downcast_ref::<StageError>();
         let driver = cause.downcast_ref::<e810::Error>();
         system
             .and_then(io::Error::raw_os_error)
             .or_else(|| backend?.errno())
+            .or_else(|| tap?.errno())
             .or_else(|| stage.map(StageError::errno))
             .or_else(|| driver.map(e810::Error::errno))
     });

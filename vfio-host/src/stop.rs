@@ -99,17 +99,25 @@ impl Stop {
         }
     }
 
-    /// What a run came to that had a `result`: where it was asked to end itself, it is not why that
-    /// its peer has ended.
+    /// What a run came to that had a `result`: one that was asked to end has ended by that, and
+    /// what failed on its way out is told.
     ///
     /// # Errors
     /// [`Interrupted`], or that of the result.
     pub fn judged<T>(&self, result: Result<T>) -> Result<T> {
-        result.map_err(|error| match (error.downcast_ref(), self.check()) {
-            (Some(HandshakeError::Interrupted { .. } | HandshakeError::Gone { .. }), Err(own)) => {
-                own.into()
+        let Err(own) = self.check() else {
+            return result;
+        };
+        result.map_err(|error| {
+            let is_asked_too = error.is::<Interrupted>()
+                || matches!(
+                    error.downcast_ref(),
+                    Some(HandshakeError::Interrupted { .. } | HandshakeError::Gone { .. })
+                );
+            if !is_asked_too {
+                log::warn!("{own}, and then: {error:#}");
             }
-            _ => error,
+            own.into()
         })
     }
 

@@ -1,9 +1,9 @@
 //! The functions that the environment names: which devices the process has, and which functions
 //! each of them may be.
 
-use e810_backends::spec::{AddressedSpec, DeviceSpec, SpecAddress};
+use e810_backends::spec::{AddressedSpec, DeviceSpec};
 use e810_hal::Ns;
-use e810_host::cli::own_address::why_no_gateway;
+use e810_host::cli::own_address::addresses_of;
 use e810_host::functions::start::MTU;
 
 use crate::control::in_process::{Opening, SIMULATED_MTU, WAIT};
@@ -36,25 +36,16 @@ pub(super) fn parse(text: &str) -> (Vec<Alternatives>, Vec<String>) {
 }
 
 fn opening(name: &str) -> Result<Opening, String> {
+    let said: AddressedSpec = name.parse()?;
+    let addresses = addresses_of(&said)?;
     let AddressedSpec {
         spec,
-        addresses,
+        addresses: _,
         tap,
         gateways,
         wait,
         mtu,
-    } = name.parse()?;
-    let own = |own: &SpecAddress| own.to_string().parse();
-    let addresses: Vec<_> = addresses.iter().map(own).collect::<Result<_, String>>()?;
-    for gateway in &gateways {
-        if tap.is_some() {
-            let why = "routes are those of the interface, with `ip route`";
-            return Err(format!("`gateway={gateway}` with `tap=`: {why}"));
-        }
-        if let Some(why) = why_no_gateway(*gateway, &addresses, "its addresses") {
-            return Err(format!("`gateway={gateway}`: {why}"));
-        }
-    }
+    } = said;
     // A card is on a network of which nothing is known; what is simulated takes every path MTU.
     let usual = match spec {
         DeviceSpec::Vfio(..) => MTU,

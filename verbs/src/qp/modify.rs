@@ -172,9 +172,9 @@ unsafe fn apply(
         control.modify_qp(number, changes).map_err(wrong)?;
         return Ok(changes.state);
     }
-    // Nobody posts or polls until the device has it again. Who polls with the extended interface may
-    // post meanwhile, and who posts with that of requests may poll: neither queue is kept while the
-    // other is waited for.
+    // Nobody posts or polls until the device has it again. Who polls with the extended interface
+    // may post meanwhile, and who posts with that of requests may poll: neither queue is kept while
+    // the other is waited for.
     let rings = object.rings().ok_or(libc::EIO)?;
     let (mut cqs, mut queues) = loop {
         // SAFETY: the caller's.

@@ -2,8 +2,8 @@
 //!
 //! * `harness`, what a program has: devices, objects, connections;
 //! * `cancel`, `channels`, `churn`, `contexts`, `datagrams`, `descriptors`, `endings`, `events`,
-//!   `gids`, `interface`, `neighbours`, `paths`, `requests`, `signals`, `software_events`, `threads`,
-//!   tests by subject;
+//!   `gids`, `interface`, `neighbours`, `paths`, `requests`, `signals`, `software_events`,
+//!   `threads`, tests by subject;
 //! * `depths`, what a device says that it has, and tables that are full;
 //! * `processes`, `forks`, `memory`, those whose programs are processes of their own;
 //! * `over_channel`, all of them over the other control plane.

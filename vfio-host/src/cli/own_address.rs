@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use e810_backends::spec::AddressedSpec;
 use e810_net::Prefix;
 
 use super::usage::Usage;
@@ -56,10 +57,31 @@ pub fn refuse_twice(own: &[OwnAddress], option: &str) -> Result<(), Usage> {
     Ok(())
 }
 
+/// The addresses of a function that a specification names, with gateways that can be theirs.
+///
+/// # Errors
+/// An address that no function has, or a gateway that cannot be one: which, and why.
+pub fn addresses_of(said: &AddressedSpec) -> Result<Vec<OwnAddress>, String> {
+    let own = said.addresses.iter().map(|own| own.to_string().parse());
+    let own: Vec<OwnAddress> = own.collect::<Result<_, _>>()?;
+    for gateway in &said.gateways {
+        let why = match said.tap {
+            Some(_) => {
+                Some("with `tap=` routes are those of the interface (`ip route`)".to_owned())
+            }
+            None => why_no_gateway(*gateway, &own, "its addresses"),
+        };
+        if let Some(why) = why {
+            return Err(format!("`gateway={gateway}`: {why}"));
+        }
+    }
+    Ok(own)
+}
+
 /// Why an address is no gateway of a function with `own` addresses, which `option` gives; `None`
 /// if it is one.
 #[must_use]
-pub fn why_no_gateway(gateway: IpAddr, own: &[OwnAddress], option: &str) -> Option<String> {
+pub(crate) fn why_no_gateway(gateway: IpAddr, own: &[OwnAddress], option: &str) -> Option<String> {
     if gateway.is_unspecified() || gateway.is_multicast() {
         return Some("it is not the address of one host".to_owned());
     }

@@ -146,10 +146,9 @@ impl Resident<'_> {
                 let shown = self.begin(lan, changes);
                 let stayed =
                     shown.and_then(|()| self.follow(&mut tap, &mut control, &mut events, watched));
-                match (stayed, tap.close(&mut control)) {
-                    (Ok(()), Ok(counts)) => self.show(&TapEvent::Ended(counts)),
-                    (Err(error), _) | (Ok(()), Err(error)) => Err(error),
-                }
+                let closed = tap.close(&mut control);
+                let ended = closed.and_then(|counts| self.show(&TapEvent::Ended(counts)));
+                stayed.and(ended)
             }
         };
         let end = control.shutdown(events).map_err(|failed| failed.error);

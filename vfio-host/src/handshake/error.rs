@@ -121,7 +121,7 @@ pub enum HandshakeError {
         why: String,
     },
     /// A signal ended the peer before all was done.
-    #[error("{peer} was {by} before all was done: start both again for the rest")]
+    #[error("the peer, {peer}, was {by} before all was done; start both again")]
     Interrupted {
         /// Who.
         peer: SocketAddr,

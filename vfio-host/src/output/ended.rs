@@ -25,7 +25,7 @@ impl fmt::Display for Ended {
         f.write_str(match self {
             Self::Complete => "complete",
             Self::Interrupted => "interrupted",
-            Self::Failed => "by a failure",
+            Self::Failed => "failed",
         })
     }
 }
@@ -78,13 +78,11 @@ impl Ending {
         self.ended != Ended::Complete
     }
 
-    /// What ended the run, for a text: standard error has it already where it is a failure.
+    /// What ended the run, for a text.
     #[must_use]
     pub fn by(&self) -> String {
-        match (self.ended, &self.why) {
-            (Ended::Interrupted, Some(why)) => format!(" ({why})"),
-            _ => String::new(),
-        }
+        let why = self.why.as_ref();
+        why.map_or_else(String::new, |why| format!(" ({why})"))
     }
 }
 
@@ -108,7 +106,7 @@ mod tests {
             (
                 at_peer.into(),
                 Ended::Interrupted,
-                "127.0.0.1:1 was interrupted by signal 2 before all was done: start both again for the rest",
+                "the peer, 127.0.0.1:1, was interrupted by signal 2 before all was done; start both again",
             ),
         ] {
             let ending = of(Err(error).context("it"));

@@ -96,6 +96,9 @@ impl Messages<'_> {
         };
         progress.clear();
         outcome.interrupts = side.endpoint.interrupts();
+        // One whose answer was not sent any more is done, too, where its payload was looked at.
+        let received = outcome.verified + outcome.errors;
+        outcome.iterations = outcome.iterations.max(received);
         let ended = exchanged.and_then(|()| {
             if is_asking && outcome.iterations < self.plan.iterations {
                 link.stop(vec![outcome.iterations], self.stop.stopped_by())?;

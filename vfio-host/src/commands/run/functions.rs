@@ -12,6 +12,7 @@ use e810_sim_wire::WireName;
 
 use crate::cli::RunArgs;
 use crate::cli::device::DEVICE;
+use crate::cli::own_address::addresses_of;
 use crate::cli::usage::{Usage, refuse};
 
 /// Simulated functions, where no number is said.
@@ -41,6 +42,9 @@ impl Functions {
         }
         for spec in &named {
             let text = spec.to_string();
+            if let Err(why) = addresses_of(spec) {
+                refuse!("--device `{text}`: {why}");
+            }
             if text.contains(|c: char| c.is_whitespace() || c == '|') {
                 refuse!(
                     "--device `{text}`: white space and | divide names of functions: name the socket otherwise"

@@ -39,10 +39,10 @@ impl TapFrames for SyncDevice {
 
 /// Why there is no interface. Each is one line.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TapError {
+pub enum TapError {
     /// The kernel has no such interfaces.
     #[error(
-        "--tap {name}: there is no /dev/net/tun; load the module (`modprobe tun`), or give the container that device"
+        "TAP interface {name}: there is no /dev/net/tun; load the module (`modprobe tun`), or give the container that device"
     )]
     NoTun {
         /// Its name.
@@ -50,28 +50,30 @@ pub(super) enum TapError {
     },
     /// Not without privilege.
     #[error(
-        "--tap {name}: not permitted; run as root, or give the program CAP_NET_ADMIN (`setcap cap_net_admin+ep`), which an interface that is there takes too"
+        "TAP interface {name}: not permitted; run as root, or give the program CAP_NET_ADMIN (`setcap cap_net_admin+ep`), which an interface that is there takes too"
     )]
     NotPermitted {
         /// Its name.
         name: String,
     },
     /// Another program has it.
-    #[error("--tap {name}: another program has that interface open; give another name, or end it")]
+    #[error(
+        "TAP interface {name}: another program has that interface open; give another name, or end it"
+    )]
     Busy {
         /// Its name.
         name: String,
     },
     /// It is another kind of interface.
     #[error(
-        "--tap {name}: an interface of that name is no TAP with one queue (`ip -d link show dev {name}`); give another name"
+        "TAP interface {name}: an interface of that name is no TAP with one queue (`ip -d link show dev {name}`); give another name"
     )]
     NoTap {
         /// Its name.
         name: String,
     },
     /// Anything else.
-    #[error("--tap {name}: {source}")]
+    #[error("TAP interface {name}: {source}")]
     Other {
         /// Its name.
         name: String,
@@ -89,6 +91,18 @@ impl TapError {
             Some(libc::EBUSY) => Self::Busy { name },
             Some(libc::EINVAL) => Self::NoTap { name },
             _ => Self::Other { name, source },
+        }
+    }
+
+    /// The system's number.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::NoTun { .. } => Some(libc::ENODEV),
+            Self::NotPermitted { .. } => Some(libc::EPERM),
+            Self::Busy { .. } => Some(libc::EBUSY),
+            Self::NoTap { .. } => Some(libc::EINVAL),
+            Self::Other { source, .. } => source.raw_os_error(),
         }
     }
 }
@@ -118,8 +132,15 @@ mod tests {
             (libc::EINVAL, "is no TAP"),
             (libc::ENOMEM, "memory"),
         ] {
-            let error = TapError::of("lab0", io::Error::from_raw_os_error(code)).to_string();
-            assert!(error.starts_with("--tap lab0: "), "{error}");
+            let error = TapError::of("lab0", io::Error::from_raw_os_error(code));
+            let number = if code == libc::ENOENT {
+                libc::ENODEV
+            } else {
+                code
+            };
+            assert_eq!(error.errno(), Some(number));
+            let error = error.to_string();
+            assert!(error.starts_with("TAP interface lab0: "), "{error}");
             assert!(error.contains(remedy), "{error}");
         }
     }

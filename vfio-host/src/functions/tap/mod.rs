@@ -39,6 +39,7 @@ use crate::cli::own_address::OwnAddress;
 use crate::functions::route::Question;
 use crate::functions::station::PendingResolve;
 use crate::output::units;
+pub use device::TapError;
 pub use forwarder::TapCounts;
 use forwarder::{Forwarder, ForwardingCounts};
 use gids::FollowedGids;
@@ -120,7 +121,7 @@ impl<P: HostPlatform> Tap<P> {
         let lan = control.lan();
         let mut stack = Stack::of(&plan.name)?;
         let set_up = stack.set_up(lan.mac, lan.mtu, &plan.addresses);
-        let added = set_up.with_context(|| format!("--tap {}", plan.name))?;
+        let added = set_up.with_context(|| format!("TAP interface {}", plan.name))?;
         let changed = Changes::open().context("hearing of changes of the host's network stack")?;
         let shared = Arc::new(Shared::default());
         let monitor = NetlinkMonitor::new(plan, lan.mac, stack, changed, Arc::clone(&shared));
@@ -225,7 +226,7 @@ impl<P: HostPlatform> Tap<P> {
         }
         let Some(addresses) = &self.view.addresses else {
             bail!(
-                "--tap {}: the interface was deleted, or has left this network namespace; start again, and leave it there",
+                "TAP interface {}: it was deleted, or has left this network namespace; start again, and leave it there",
                 self.name
             );
         };

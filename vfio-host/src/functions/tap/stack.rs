@@ -40,7 +40,7 @@ impl Stack {
         let links = stack.links()?;
         let named = links.into_iter().find(|link| link.name == name);
         stack.index = named.map(|link| link.index).with_context(|| {
-            format!("--tap {name}: no such interface in this network namespace any more")
+            format!("TAP interface {name}: no such interface in this network namespace any more")
         })?;
         Ok(stack)
     }
