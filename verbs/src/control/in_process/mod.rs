@@ -17,7 +17,7 @@ use std::thread;
 
 use anyhow::{Context as _, anyhow};
 use e810::hmc::{Backing, Capacity};
-use e810::{Channel, Device, GidEntry, LinkPolicy, Mtu, StageError};
+use e810::{Channel, Control, Device, GidEntry, LinkPolicy, Mtu, StageError};
 use e810_backends::interrupts::HostPlatform;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Options};
@@ -29,6 +29,7 @@ use e810_sim::{Mode, Sim, can_check_access};
 
 use super::{Answer, Command, ControlPlane, Refused};
 use crate::async_events::DeviceEvent;
+use crate::device::complain::complain;
 use crate::errno::NotOpened;
 use crate::events::{EventSink, Happened};
 use crate::fork::Process;
@@ -212,19 +213,16 @@ impl DeviceVisitor<1> for Serving {
             leave_link: false,
         };
         let (mut control, events) = bring_up(&start, &function)?.split();
-        // An interface has them from its stack.
-        if self.opening.tap.is_none() {
-            for OwnAddress { ip, .. } in &self.opening.addresses {
-                let gid = GidEntry::untagged(*ip);
-                control
-                    .add_gid(gid)
-                    .with_context(|| format!("address {ip}"))?;
+        let (resolver, channel) = match self.set_up(&function, &mut control) {
+            Ok(set_up) => set_up,
+            Err(error) => {
+                if let Err(failed) = control.shutdown(events) {
+                    let name = &self.opening.spec;
+                    complain(&format!("{name}: not shut down in order: {}", failed.error));
+                }
+                return Err(error);
             }
-        }
-        // A port without a link is a port all the same.
-        let _ = control.wait_link(LINK);
-        let resolver = Resolver::start(&function, &mut control, &self.opening)?;
-        let channel = control.create_channel()?;
+        };
         // Only a card needs no processor of this machine.
         let yields = !matches!(self.opening.spec, DeviceSpec::Vfio(..));
         let data_path = match yields {
@@ -247,6 +245,29 @@ impl DeviceVisitor<1> for Serving {
         let _ = control.gone.set(format!("{}: {why:#}", self.opening.spec));
         control.tell(Happened::Device(DeviceEvent::DeviceFatal));
         Ok(())
+    }
+}
+
+impl Serving {
+    /// Addresses, neighbours and events of a function.
+    fn set_up<D: HostDevice>(
+        &self,
+        function: &D,
+        control: &mut Control<D>,
+    ) -> anyhow::Result<(Resolver<D>, Channel<D>)> {
+        // An interface has them from its stack.
+        if self.opening.tap.is_none() {
+            for OwnAddress { ip, .. } in &self.opening.addresses {
+                let gid = GidEntry::untagged(*ip);
+                control
+                    .add_gid(gid)
+                    .with_context(|| format!("address {ip}"))?;
+            }
+        }
+        // A port without a link is a port all the same.
+        let _ = control.wait_link(LINK);
+        let channel = control.create_channel()?;
+        Ok((Resolver::start(function, control, &self.opening)?, channel))
     }
 }
 
