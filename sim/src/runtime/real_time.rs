@@ -374,26 +374,10 @@ impl RealTime {
         let Some(lane) = self.lanes.get(index) else {
             return;
         };
-        if !lane.polled.load(Ordering::Relaxed) {
-            lane.polled.store(true, Ordering::Relaxed);
-        }
         let idle = lane.idle.load(Ordering::Relaxed);
         let yields = idle >= SPINS;
-        let mut did = false;
-        let mut soon = false;
-        if lane.seat.has_work() {
-            did = self.run(index);
-        } else if yields || idle % CLOCK_EVERY == CLOCK_EVERY - 1 {
-            let now = self.now().0;
-            if self.shared_due.load(Ordering::Relaxed) <= now {
-                self.run_shared_events();
-                did = true;
-            }
-            if lane.is_due(now) {
-                did |= self.run(index);
-            }
-            soon = lane.is_due(now.saturating_add(SOON));
-        }
+        let sees_clock = yields || idle % CLOCK_EVERY == CLOCK_EVERY - 1;
+        let (did, soon) = self.turn(index, lane, sees_clock);
         let idle = if did { 0 } else { idle.saturating_add(1) };
         lane.idle.store(idle, Ordering::Relaxed);
         if yields && !did && !soon {
@@ -404,6 +388,30 @@ impl RealTime {
         }
     }
 
+    /// Does what function `index` has to do: whether there was something, and whether a timer of it
+    /// runs out soon. The clock is read if there is no work.
+    fn turn(&self, index: usize, lane: &Lane, sees_clock: bool) -> (bool, bool) {
+        if !lane.polled.load(Ordering::Relaxed) {
+            lane.polled.store(true, Ordering::Relaxed);
+        }
+        if lane.seat.has_work() {
+            return (self.run(index), false);
+        }
+        if !sees_clock {
+            return (false, false);
+        }
+        let mut did = false;
+        let now = self.now().0;
+        if self.shared_due.load(Ordering::Relaxed) <= now {
+            self.run_shared_events();
+            did = true;
+        }
+        if lane.is_due(now) {
+            did |= self.run(index);
+        }
+        (did, lane.is_due(now.saturating_add(SOON)))
+    }
+
     /// Lets `time` pass for the program of function `index`.
     pub(super) fn delay(&self, index: usize, time: Ns) {
         let start = Instant::now();
@@ -411,8 +419,23 @@ impl RealTime {
         if time >= SLEEP {
             std::thread::sleep(time);
         }
+        let Some(lane) = self.lanes.get(index) else {
+            return std::thread::sleep(time.saturating_sub(start.elapsed()));
+        };
+        let mut did = false;
+        let mut soon = false;
         while start.elapsed() < time {
-            self.relax(index);
+            let (now, next) = self.turn(index, lane, true);
+            (did, soon) = (did || now, next);
+            std::hint::spin_loop();
+        }
+        // A pause is one idle poll, and not as many as fit into it: on a busy machine a program that
+        // waits for a command would give its processor away at each, and have it back much later.
+        let idle = lane.idle.load(Ordering::Relaxed);
+        let idle = if did { 0 } else { idle.saturating_add(1) };
+        lane.idle.store(idle, Ordering::Relaxed);
+        if idle >= SPINS && !soon {
+            std::thread::yield_now();
         }
     }
 

@@ -160,10 +160,23 @@ impl<P: HostPlatform> Station<P> {
 
     /// The same, whose answer can be waited for without this.
     pub fn begin_resolve(&self, question: impl Into<Question>) -> PendingResolve {
-        let question = question.into();
+        let Question {
+            destination, known, ..
+        } = question.into();
         let (answer, answered) = sync_channel(1);
-        self.command(Command::Resolve { question, answer });
-        PendingResolve::new(question.destination, answered, self.resolve_limit)
+        match known {
+            Some(mac) => {
+                let route = self.shared.route(destination);
+                let via = destination;
+                // There is room for one.
+                let _ = answer.send(Ok(Neighbour { via, mac, route }));
+            }
+            None => self.command(Command::Resolve {
+                destination,
+                answer,
+            }),
+        }
+        PendingResolve::new(destination, answered, self.resolve_limit)
     }
 
     /// Stays with the next hops of destinations that paths go to now, which keep their places and

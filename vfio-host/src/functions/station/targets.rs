@@ -44,7 +44,7 @@ struct Waiting {
 }
 
 /// What packets to a destination have.
-pub(super) fn route(interface: &StationInterface, destination: IpAddr) -> Route {
+fn route(interface: &StationInterface, destination: IpAddr) -> Route {
     Route {
         hop_limit: interface.hop_limit(destination),
         ..Route::PLAIN

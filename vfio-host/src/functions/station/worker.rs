@@ -1,8 +1,8 @@
 //! The thread of a station: it owns the LAN port and the interface, and does what is due.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,8 +11,8 @@ use e810::{LanPort, MacAddr, Platform};
 use e810_net::{Event, Full, Ns, Ping, PingError, PingFailure, Port};
 
 use super::network::StationInterface;
-use super::targets::{Answer, Targets, route};
-use crate::functions::route::{Neighbour, Question};
+use super::targets::{Answer, Targets};
+use crate::functions::route::Route;
 
 /// Time between two looks at the port where nothing is outstanding.
 const IDLE: Duration = Duration::from_millis(10);
@@ -33,7 +33,7 @@ const COMMANDS: usize = 16;
 #[derive(Debug)]
 pub(super) enum Command {
     /// Find the next hop of a destination.
-    Resolve { question: Question, answer: Answer },
+    Resolve { destination: IpAddr, answer: Answer },
     /// Stay with those of destinations that paths go to now, and no longer with others'.
     Follow {
         added: Vec<IpAddr>,
@@ -60,14 +60,27 @@ pub(crate) enum StationEvent {
     NoEcho { seq: u16, why: Option<PingFailure> },
 }
 
-/// Where packets to the destinations of paths go, for the program's thread.
+/// What the thread has found out, for the program's thread.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
+    /// The hop limit that IPv6 routers have said last; 0: none has.
+    hop_limit: AtomicU8,
     has_changed: AtomicBool,
+    /// Where packets to the destinations of paths go.
     macs: Mutex<BTreeMap<IpAddr, MacAddr>>,
 }
 
 impl Shared {
+    /// What packets to a destination have.
+    pub(super) fn route(&self, destination: IpAddr) -> Route {
+        let mut route = Route::PLAIN;
+        let said = self.hop_limit.load(Ordering::Relaxed);
+        if destination.is_ipv6() && said != 0 {
+            route.hop_limit = said;
+        }
+        route
+    }
+
     /// What there is now, if it may be other than was taken last: one load.
     pub(super) fn take(&self) -> Option<BTreeMap<IpAddr, MacAddr>> {
         let is_new = self.has_changed.load(Ordering::Relaxed)
@@ -179,18 +192,10 @@ impl<P: Platform> Worker<P> {
     fn take(&mut self, command: Command) {
         let now = self.now();
         match command {
-            Command::Resolve { question, answer } => {
-                let destination = question.destination;
-                let Some(mac) = question.known else {
-                    return self.targets.ask(destination, answer, now);
-                };
-                // Who asked may have gone.
-                let _ = answer.try_send(Ok(Neighbour {
-                    via: destination,
-                    mac,
-                    route: route(&self.interface, destination),
-                }));
-            }
+            Command::Resolve {
+                destination,
+                answer,
+            } => self.targets.ask(destination, answer, now),
             Command::Follow { added, gone } => {
                 let interface = &mut self.interface;
                 self.targets.follow(&added, &gone, interface, now);
@@ -226,6 +231,8 @@ impl<P: Platform> Worker<P> {
                 self.on_event(event);
             }
         }
+        let hop_limit = self.interface.hop_limit(Ipv6Addr::UNSPECIFIED.into());
+        self.shared.hop_limit.store(hop_limit, Ordering::Relaxed);
         let lost = self.interface.events_lost();
         self.has_moved |= lost != self.events_lost;
         self.events_lost = lost;
