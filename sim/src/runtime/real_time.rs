@@ -429,8 +429,9 @@ impl RealTime {
             (did, soon) = (did || now, next);
             std::hint::spin_loop();
         }
-        // A pause is one idle poll, and not as many as fit into it: on a busy machine a program that
-        // waits for a command would give its processor away at each, and have it back much later.
+        // A pause is one idle poll, and not as many as fit into it: on a busy machine a program
+        // that waits for a command would give its processor away at each, and have it back much
+        // later.
         let idle = lane.idle.load(Ordering::Relaxed);
         let idle = if did { 0 } else { idle.saturating_add(1) };
         lane.idle.store(idle, Ordering::Relaxed);
