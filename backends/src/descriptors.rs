@@ -13,6 +13,7 @@ use crate::spec::DeviceSpec;
 /// memory that a bring-up takes with all objects.
 const BASE: u64 = 32;
 /// Sockets and events of a wire.
+#[cfg(feature = "sim")]
 const WIRE: u64 = 3;
 
 /// Descriptors that a function takes from its opening to the end of its bring-up: an event for each

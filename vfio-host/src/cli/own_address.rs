@@ -42,7 +42,7 @@ impl OwnAddress {
 /// Refuses an address that `option` names twice: of two networks only one would count.
 ///
 /// # Errors
-/// [`Usage`](super::usage::Usage).
+/// [`Usage`].
 pub fn refuse_twice(own: &[OwnAddress], option: &str) -> Result<(), Usage> {
     for (at, address) in own.iter().enumerate() {
         let mut before = own.iter().take(at);
