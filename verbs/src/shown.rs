@@ -98,8 +98,7 @@ mod tests {
         unsafe { libc::fcntl(number, libc::F_GETFD) >= 0 }
     }
 
-    #[test]
-    fn a_number_is_closed_unless_the_program_has_it_for_something_else() {
+    fn closes_what_is_its_own() {
         let shown = Shown::new(event()).unwrap();
         let number = shown.number();
         drop(shown);
@@ -112,7 +111,7 @@ mod tests {
         assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
         assert!(!is_alike(shown.own().as_raw_fd(), number));
         drop(shown);
-        assert!(is_open(number));
+        assert!(is_open(number), "another file of the same kind");
         // SAFETY: as above.
         unsafe { libc::close(number) };
         assert!(!is_alike(other.as_raw_fd(), number), "it is closed");
@@ -145,23 +144,13 @@ mod tests {
         }
     }
 
+    /// One after the other: each counts on numbers that nobody else takes meanwhile.
     #[test]
-    fn a_number_is_the_programs_where_kcmp_is_forbidden() {
+    fn a_number_is_closed_unless_the_program_has_it_for_something_else() {
+        closes_what_is_its_own();
         let in_a_container = || {
             forbid_kcmp();
-            let shown = Shown::new(event()).unwrap();
-            let number = shown.number();
-            drop(shown);
-            assert!(!is_open(number));
-
-            let (shown, other) = (Shown::new(event()).unwrap(), event());
-            let number = shown.number();
-            // SAFETY: descriptors of this test.
-            assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
-            drop(shown);
-            assert!(is_open(number), "another file of the same kind");
-            // SAFETY: as above.
-            unsafe { libc::close(number) };
+            closes_what_is_its_own();
         };
         std::thread::spawn(in_a_container).join().unwrap();
     }
