@@ -129,12 +129,13 @@ pub enum BackendError {
         other: String,
     },
     /// The wire of a simulated device cannot be joined.
+    #[cfg(feature = "sim")]
     #[error("{device}: {cause}")]
     Wire {
         /// The device.
         device: String,
         /// Why, and what to do.
-        cause: String,
+        cause: e810_sim_wire::WireError,
     },
     /// The operating system refused something that has nothing to do with the
     /// device.
@@ -179,6 +180,8 @@ impl BackendError {
             | Self::NotOpened { errno, .. }
             | Self::System { errno, .. } => *errno,
             Self::Descriptors { errno, .. } => Some(*errno),
+            #[cfg(feature = "sim")]
+            Self::Wire { cause, .. } => cause.errno(),
             _ => None,
         }
     }

@@ -127,7 +127,7 @@ impl SimSpec {
         let joined = wire.map(|wire| Wire::join(sim, &wire)).transpose();
         joined.map_err(|cause| BackendError::Wire {
             device: self.to_string(),
-            cause: cause.to_string(),
+            cause,
         })
     }
 }

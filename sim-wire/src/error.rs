@@ -16,6 +16,8 @@ pub enum WireError {
         at: SocketAddr,
         /// The operating system's reason.
         cause: String,
+        /// Its number.
+        errno: Option<i32>,
     },
     /// The multicast group of a segment cannot be used.
     #[error("wire {name} (group {group} on the loopback interface): {during}: {cause}; {remedy}")]
@@ -28,6 +30,8 @@ pub enum WireError {
         during: &'static str,
         /// Its reason.
         cause: String,
+        /// Its number.
+        errno: Option<i32>,
         /// What to do.
         remedy: &'static str,
     },
@@ -48,6 +52,8 @@ pub enum WireError {
         during: &'static str,
         /// The operating system's reason.
         cause: String,
+        /// Its number.
+        errno: Option<i32>,
     },
 }
 
@@ -55,6 +61,7 @@ impl WireError {
     pub(crate) fn system(during: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |cause| Self::System {
             during,
+            errno: cause.raw_os_error(),
             cause: cause.to_string(),
         }
     }
@@ -67,7 +74,19 @@ impl WireError {
             name,
             during,
             remedy: remedy(&cause),
+            errno: cause.raw_os_error(),
             cause: cause.to_string(),
+        }
+    }
+
+    /// The operating system's error number, where that is the reason.
+    #[must_use]
+    pub const fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Local { errno, .. } | Self::Group { errno, .. } | Self::System { errno, .. } => {
+                *errno
+            }
+            Self::Silent { .. } => None,
         }
     }
 }
@@ -82,6 +101,7 @@ fn remedy(cause: &io::Error) -> &'static str {
             "another program has the port for itself: end it (`ss -ulnp`), or give the wire another name"
         }
         Some(libc::ENOBUFS) => "too many groups were joined: raise net.ipv4.igmp_max_memberships",
+        Some(libc::EMFILE | libc::ENFILE) => "raise the limit of descriptors (`ulimit -n`)",
         Some(libc::EPERM | libc::EACCES) => {
             "a filter forbids it (`iptables -S`, `nft list ruleset`): allow multicast on the loopback interface, or use a wire between two (`e810 sim --link udp:LOCAL,PEER`)"
         }
@@ -102,11 +122,14 @@ mod tests {
             (libc::EADDRINUSE, "ss -ulnp"),
             (libc::ENOBUFS, "igmp_max_memberships"),
             (libc::EPERM, "iptables"),
+            (libc::EMFILE, "ulimit -n"),
             (libc::EOPNOTSUPP, "--link udp"),
         ] {
             let name: WireName = "a".parse().unwrap();
             let cause = io::Error::from_raw_os_error(number);
-            let text = WireError::group(&name, "joining the group")(cause).to_string();
+            let error = WireError::group(&name, "joining the group")(cause);
+            assert_eq!(error.errno(), Some(number));
+            let text = error.to_string();
             let start = "wire a (group 239.98.48.192:64212 on the loopback interface): joining";
             assert!(text.starts_with(start), "{text}");
             assert!(text.contains(part), "{text}");

@@ -159,6 +159,7 @@ fn pair(ends: UdpEnds) -> Result<Bound, WireError> {
     };
     let socket = bind().map_err(|cause: std::io::Error| WireError::Local {
         at: ends.local,
+        errno: cause.raw_os_error(),
         cause: cause.to_string(),
     })?;
     Ok(Bound {
