@@ -14,7 +14,7 @@ use super::processes::{
 fn two_processes_verify_every_message() {
     let server = ServerProcess::start();
     let [a, b] = &server.paths;
-    all_verified(a, b, "send", 10_000, 64);
+    all_verified(a, b, "send", 2_000, 64);
     all_verified(a, b, "write", 500, 4096);
     all_verified(a, b, "read", 500, 20_000);
     all_verified(b, a, "send", 100, 1);
@@ -41,7 +41,7 @@ fn two_processes_verify_every_message() {
     assert_eq!(report["findings_in_all"], 0);
     for function in report["functions"].as_array().unwrap() {
         assert_eq!(function["users"], 4);
-        assert!(function["frames_sent"].as_u64().unwrap() > 20_000);
+        assert!(function["frames_sent"].as_u64().unwrap() > 5_000);
         assert!(function["most_dma_maps"].as_u64().unwrap() > 2);
         assert_eq!(function["refused_dma_maps"], 0);
         // Before and after each use, and when the user is gone.
@@ -49,7 +49,7 @@ fn two_processes_verify_every_message() {
         assert!(function["commands"].as_u64().unwrap() > 40);
         // Through all resets: one AEQ a use, a doorbell a message, nothing shown any more.
         assert_eq!(function["cqp_of"]["0x19"], 4);
-        assert!(function["writes_of"]["PFPE_WQEALLOC"].as_u64().unwrap() > 10_000);
+        assert!(function["writes_of"]["PFPE_WQEALLOC"].as_u64().unwrap() > 2_000);
         assert!(function["reads_of"]["PF_FW_ATQH"].as_u64().unwrap() > 40);
         assert_eq!(function["dma_bytes"], 0);
     }
