@@ -12,6 +12,7 @@
 use e810_hal::{Platform, log_warn};
 use heapless::Vec;
 
+use crate::code::Code;
 use crate::error::{Error, Result};
 use crate::op::{
     AddElement, AddQueueSet, Branch, ClassTeids, DeleteElement, DisableQueueSet, Element,
@@ -256,7 +257,8 @@ impl Tree {
         Ok(set)
     }
 
-    /// Removes a queue set.
+    /// Removes a queue set. That there is no such set is no error: an earlier try may have
+    /// removed it.
     ///
     /// # Errors
     /// Those of the command; the queue set is still counted then.
@@ -265,7 +267,11 @@ impl Tree {
         queue: &mut AdminQ<P>,
         set: QueueSet,
     ) -> Result<()> {
-        queue.execute(&DisableQueueSet::new(set.parent, set.handle))?;
+        let disable = DisableQueueSet::new(set.parent, set.handle);
+        match queue.execute(&disable) {
+            Err(error) if error.refusal() == Some(Code::ENOENT) => {}
+            other => other?,
+        }
         let class = self.class(set.traffic_class)?;
         class.sets = class.sets.saturating_sub(1);
         Ok(())

@@ -70,3 +70,8 @@ pub const NO_PROGRESS_LIMIT: Ns = Ns::from_ms(5_000);
 /// While waiting on the CCQ, a register is read this often, to notice a device
 /// that is gone: an empty CCQ looks the same either way.
 pub const LIVENESS_INTERVAL: Ns = Ns::from_ms(10);
+
+/// Commands that were given up and are remembered for a second try
+/// ([`Cqp::execute_again`](crate::Cqp::execute_again)). One more takes the place of the oldest,
+/// whose second try is then a new command.
+pub const LATE_ANSWERS: usize = 32;

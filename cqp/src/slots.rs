@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use tock_registers::register_bitfields;
 
 use crate::opcode::Opcode;
+use crate::ticket::{Completion, Ticket};
 
 register_bitfields![u64,
     Slot [
@@ -43,6 +44,19 @@ pub(crate) struct Outcome {
     pub(crate) major: u16,
     pub(crate) minor: u16,
     pub(crate) error: bool,
+}
+
+impl Outcome {
+    pub(crate) const fn completion(self, ticket: Ticket) -> Completion {
+        Completion {
+            ticket,
+            op: ticket.op,
+            ret_val: self.ret_val,
+            major: self.major,
+            minor: self.minor,
+            error: self.error,
+        }
+    }
 }
 
 /// A view of the table.

@@ -37,6 +37,8 @@ pub struct CqControl {
     pub(crate) made: CqAttributes,
     pub(crate) key: CqKey,
     pub(crate) user_context: u64,
+    /// Its destruction was not answered: the device may have it no more.
+    pub(crate) is_ending: bool,
 }
 
 /// The part of a completion queue that is polled: [`Cq::into_parts`].

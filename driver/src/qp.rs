@@ -91,6 +91,8 @@ pub(crate) struct Made {
     pub(crate) user_context: u64,
     /// The QP exists in the device: false if creating it again after RESET failed.
     pub(crate) exists: bool,
+    /// A change of its state was not answered: the device may have made it.
+    pub(crate) is_open: bool,
 }
 
 /// What of it can be named.

@@ -58,5 +58,5 @@ pub use error::{Error, Result, Ring};
 pub use init::{LanInit, MAX_MTU, MIN_MTU};
 pub use interrupt::Interrupt;
 pub use queues::LanQueues;
-pub use rx::{NotEnabled, RX_BUFFER, RxCounts, RxMemory, RxQueueContext, RxRing};
+pub use rx::{NotEnabled, RX_BUFFER, RxCounts, RxLeft, RxMemory, RxQueueContext, RxRing};
 pub use tx::{MIN_FRAME, STALLED_AFTER, TxCounts, TxMemory, TxRing};

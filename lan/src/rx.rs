@@ -8,4 +8,4 @@ mod ring;
 
 pub use context::RxQueueContext;
 pub use memory::{RX_BUFFER, RxMemory};
-pub use ring::{NotEnabled, RxCounts, RxRing};
+pub use ring::{NotEnabled, RxCounts, RxLeft, RxRing};

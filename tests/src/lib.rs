@@ -6,6 +6,7 @@ pub mod plain;
 pub mod scenario;
 pub mod sources;
 pub mod traffic;
+pub mod trials;
 pub mod wakeups;
 
 #[cfg(doctest)]

@@ -6,6 +6,7 @@ use e810_hal::{
     DmaBuf, DmaLayout, DmaWord, DmaWords, HostBuf, Iova, Platform, log_error, log_info, poll_until,
 };
 
+use super::late::Late;
 use super::layout::{Places, offset};
 use super::status::error_codes;
 use super::{Config, Cqp};
@@ -62,6 +63,7 @@ impl<P: Platform> Cqp<P> {
             parted: None,
             inherited: None,
             counters: Counters::default(),
+            late: Late::default(),
         })
     }
 

@@ -2,6 +2,7 @@
 
 mod attach;
 mod create;
+mod late;
 mod layout;
 mod poll;
 mod status;
@@ -20,6 +21,7 @@ use crate::slots::Slots;
 use crate::ticket::{Completion, Counters, Ticket};
 
 pub use attach::CcqConfig;
+use late::Late;
 pub use layout::dma_bytes;
 
 /// Choices at the creation of a CQP.
@@ -103,6 +105,7 @@ pub struct Cqp<P: Platform> {
     /// come through the CCQ.
     inherited: Option<(u16, u16)>,
     counters: Counters,
+    late: Late,
 }
 
 impl<P: Platform> Cqp<P> {

@@ -100,7 +100,7 @@ impl<P: Platform> Cqp<P> {
     }
 
     /// Looks once at wherever completions come from.
-    fn poll_ccq(&mut self) -> Result<()> {
+    pub(super) fn poll_ccq(&mut self) -> Result<()> {
         if self.ccq.is_some() {
             self.drain_ccq();
             Ok(())
@@ -262,6 +262,7 @@ impl<P: Platform> Cqp<P> {
         if self.slots().state(index) == State::Abandoned {
             self.counters.late = self.counters.late.wrapping_add(1);
             log_warn!("{} at {} ended after it was given up", op, index);
+            self.late.note(self.completed.wrapping_sub(1), outcome);
             self.slots().free(index);
             self.retire();
         } else {
@@ -288,13 +289,6 @@ impl<P: Platform> Cqp<P> {
         let outcome = self.slots().outcome(index);
         self.slots().free(index);
         self.retire();
-        Completion {
-            ticket: Ticket { sequence, op },
-            op,
-            ret_val: outcome.ret_val,
-            major: outcome.major,
-            minor: outcome.minor,
-            error: outcome.error,
-        }
+        outcome.completion(Ticket { sequence, op })
     }
 }

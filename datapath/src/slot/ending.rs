@@ -52,8 +52,10 @@ impl<M: SlotMemory> Registry<M> {
     }
 
     /// Gives a hidden QP that the device knows no more a new life under the same
-    /// number, with the same queues and CQs, empty and in RESET; before
+    /// number, with the same queues and CQs, empty and in ERR; before
     /// CREATE_QP, which is given the new key. Its producers are restarted with it.
+    /// [`begin`](Self::begin) follows when the device has it. Events that come before are
+    /// of the life that is over: none finds it.
     ///
     /// The caller holds both CQs meanwhile and has made them let go of the QP
     /// ([`CompletionQueue::forget_gone`](crate::CompletionQueue::forget_gone)), so that no
@@ -77,6 +79,15 @@ impl<M: SlotMemory> Registry<M> {
             }
         }
         Ok(slot.reopen(id, qp_type))
+    }
+
+    /// The device has a QP again that was [reopened](Self::reopen): it is in RESET.
+    ///
+    /// # Errors
+    /// [`SlotError::Gone`].
+    pub fn begin(&mut self, key: QpKey) -> Result<(), SlotError> {
+        self.live(key)?.begin(key);
+        Ok(())
     }
 
     /// The device knows a hidden QP no more: the id becomes free when both CQs

@@ -12,8 +12,9 @@ use super::queue::Guard;
 use super::{Atom, QpKey, key};
 
 impl<A: Atom> QpSlot<'_, A> {
-    /// Control: gives a hidden slot its next life, with the same queues. Nobody
-    /// else looks at it: it is hidden, and producer and pollers are at rest.
+    /// Control: gives a hidden slot its next life, with the same queues, in ERR. Nobody
+    /// else looks at it: producer and pollers are at rest, and no event finds it before
+    /// [`begin`](Self::begin).
     pub(super) fn reopen(&self, id: u32, qp_type: QpType) -> QpKey {
         let queues = [WorkQueue::Send, WorkQueue::Recv].map(|queue| {
             let line = self.queue(queue);
@@ -24,7 +25,8 @@ impl<A: Atom> QpSlot<'_, A> {
         let [(send_quanta, send_trackers), (recv_quanta, recv_trackers)] = queues;
         let [send_cq, recv_cq] = cqs;
         let cq_id = |bits: u64| bits as u32 & key::ID_MASK;
-        self.open(
+        self.open_in(
+            state_bits(QpState::Err),
             id,
             &Opening {
                 qp_type,
@@ -45,8 +47,21 @@ impl<A: Atom> QpSlot<'_, A> {
         )
     }
 
-    /// Control: gives a free slot to a new QP.
+    /// Control: gives a free slot to a new QP, which is in RESET.
     pub(super) fn open(&self, id: u32, opening: &Opening) -> QpKey {
+        let key = self.open_in(state_bits(QpState::Reset), id, opening);
+        self.begin(key);
+        key
+    }
+
+    /// Control: the device has the QP, in RESET: from now on events find it.
+    pub(super) fn begin(&self, key: QpKey) {
+        let state = generation_bits(key) | state_bits(QpState::Reset);
+        self.control()[STATE].store(state, Ordering::Release);
+    }
+
+    /// A STATE without a generation is one that no event finds.
+    fn open_in(&self, state: u64, id: u32, opening: &Opening) -> QpKey {
         let control = self.control();
         let generation = control[GENERATION].load(Ordering::Relaxed) as u32;
         let generation = key::next_generation(generation);
@@ -60,7 +75,6 @@ impl<A: Atom> QpSlot<'_, A> {
         producer[RQ_HEAD].store(0, Ordering::Relaxed);
         producer[SEND_CQ].store(opening.send_cq, Ordering::Relaxed);
         producer[RECV_CQ].store(opening.recv_cq, Ordering::Relaxed);
-        let state = generation_bits(key) | state_bits(QpState::Reset);
         control[STATE].store(state, Ordering::Release);
         for (queue, shape) in [
             (WorkQueue::Send, &opening.send),

@@ -115,6 +115,14 @@ fn a_qp_that_begins_anew_has_nothing_of_its_old_life() {
             .iter()
             .all(|word| e810_hal::DmaWord::get(word) == 0)
     );
+    // What an event says before the device has it again is of the life that is over.
+    let cause = Cause {
+        queue: None,
+        code: FlushCode(3),
+    };
+    assert_eq!(slots.qp_state(new), Some(QpState::Err));
+    assert_eq!(slots.mark_failed(new, cause), Marked::Unknown);
+    bench.registry.begin(new).unwrap();
     assert_eq!(slots.qp_state(new), Some(QpState::Reset));
     assert!(poll_all(&mut send_cq).is_empty() && poll_all(&mut recv_cq).is_empty());
 

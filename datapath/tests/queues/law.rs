@@ -213,6 +213,7 @@ impl Rig {
         }
         let registry = &mut self.bench.registry;
         let new = registry.reopen(old, QpType::Rc).unwrap();
+        registry.begin(new).unwrap();
         registry.set_state(new, QpState::Rts).unwrap();
         let slots = registry.slots().clone();
         let model = &mut self.models[qp];

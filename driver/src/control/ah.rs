@@ -4,7 +4,7 @@ use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{AddressHandle, CreateAh, DestroyAh};
 use e810_hal::Platform;
 
-use super::{Control, run};
+use super::{Control, run, run_again};
 use crate::addr::Path;
 use crate::ah::Ah;
 use crate::error::{Error, Object, Result};
@@ -73,7 +73,8 @@ impl<P: Platform> Control<P> {
         if let Err(error) = self.own(ah.owner, Object::Ah, ah.number()) {
             return Err((ah, error));
         }
-        if let Err(error) = run(&mut self.cqp, &DestroyAh(ah.made)) {
+        let number = ah.number().into();
+        if let Err(error) = run_again(&mut self.cqp, &DestroyAh(ah.made), number) {
             return Err((ah, error));
         }
         self.ahs.give(ah.number());

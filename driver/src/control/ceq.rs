@@ -6,7 +6,7 @@ use e810_cqp::op::{CreateCeq, DestroyCeq, QueueMemory};
 use e810_hal::bus::VsiId;
 use e810_hal::{CeqId, DmaBuf, HostList, Platform, Vector};
 
-use super::run;
+use super::run_again;
 use crate::config::CpuHints;
 use crate::error::Result;
 
@@ -122,7 +122,7 @@ pub(super) fn destroy_ceq<P: Platform>(
         memory: QueueMemory::Contiguous(memory.iova()),
         processing_hint: false,
     };
-    run(cqp, &command)
+    run_again(cqp, &command, ceq.get().into())
 }
 
 /// Puts CEQ 0 first: it is destroyed last (control-path 3.4).

@@ -7,7 +7,7 @@ use e810_datapath::sizing::{CqSize, SHADOW_BYTES};
 use e810_datapath::slot::CqKey;
 use e810_hal::{CeqId, DmaBuf, DmaLayout, Platform};
 
-use super::Control;
+use super::{Control, run_again};
 use crate::channel::Channel;
 use crate::cq::{Cq, CqControl, CqInit, CqRing};
 use crate::error::{Error, Object, Result};
@@ -126,6 +126,7 @@ impl<P: Platform> Control<P> {
                         made: attributes,
                         key,
                         user_context: init.user_context,
+                        is_ending: false,
                     },
                     ring: CqRing::new(self.tag(), queue, pacer),
                 })
@@ -149,7 +150,8 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::InUse`] while queue pairs complete into it, [`Error::Foreign`],
     /// [`Error::Unacknowledged`] when events that were taken from its channel are
-    /// not acknowledged for a second, the device's refusal; the queue is returned.
+    /// not acknowledged for a second, the device's refusal; the queue is returned. Without an
+    /// answer it can only be destroyed again.
     #[doc(alias = "ibv_destroy_cq")]
     pub fn destroy_cq(&mut self, cq: Cq<P>) -> Result<(), (Cq<P>, Error)> {
         let Cq { control, ring } = cq;
@@ -171,6 +173,10 @@ impl<P: Platform> Control<P> {
         if let Err(error) = self.own(cq.owner, Object::Cq, cq.key.id()) {
             return Err((cq, error));
         }
+        let id = cq.key.id();
+        if let Err(error) = self.end_orphans_of(|orphan| orphan.cqs.contains(&id)) {
+            return Err((cq, error));
+        }
         // Asked before the command: a CQ that is in use stays usable.
         let queues = self.cq_users.get(cq.key.id());
         if queues > 0 {
@@ -184,9 +190,11 @@ impl<P: Platform> Control<P> {
         if let Err(error) = self.quiesce_cq(cq.key) {
             return Err((cq, error));
         }
-        if let Err(error) = self.cqp.execute(&DestroyCq { cq: cq.attributes }) {
+        let command = DestroyCq { cq: cq.attributes };
+        if let Err(error) = run_again(&mut self.cqp, &command, cq.key.id().into()) {
             self.registry.keep_cq(cq.key);
-            return Err((cq, error.into()));
+            let is_ending = error.leaves_command_open();
+            return Err((CqControl { is_ending, ..cq }, error));
         }
         self.forget_cq(cq.key);
         let id = cq.key.id();
@@ -202,6 +210,17 @@ impl<P: Platform> Control<P> {
         })
     }
 
+    /// Whether it can be used.
+    pub(super) fn usable_cq(&self, cq: &CqControl) -> Result<()> {
+        self.own(cq.owner, Object::Cq, cq.key.id())?;
+        if cq.is_ending {
+            return Err(Error::Invalid {
+                what: "the device did not answer the destruction of this completion queue, and may have it no more: destroy it again",
+            });
+        }
+        Ok(())
+    }
+
     fn forget_cq(&mut self, key: CqKey) {
         // Only a CQ with users is refused, and this one has none.
         let _ = self.registry.close_cq(key);
@@ -209,6 +228,7 @@ impl<P: Platform> Control<P> {
 
     /// Frees the numbers of queue pairs that no completion can name any more.
     pub(super) fn reap(&mut self) {
+        self.end_orphans();
         while let Some(id) = self.registry.reap() {
             self.qps.give(id);
         }

@@ -8,7 +8,7 @@ use e810_hal::{Iova, Platform, SharedBytes};
 
 use super::mr::check_length;
 use super::page_list::Pieces;
-use super::{Control, run};
+use super::{Control, run, run_again};
 use crate::error::{Error, Object, Result};
 use crate::fast_reg::{FastMr, Mw, MwType};
 use crate::mr::AccessFlags;
@@ -213,7 +213,8 @@ impl<P: Platform> Control<P> {
             pd: mw.pd,
             kind: StagKind::Window,
         };
-        if let Err(error) = owned.and_then(|()| run(&mut self.cqp, &command)) {
+        let ended = owned.and_then(|()| run_again(&mut self.cqp, &command, mw.index.into()));
+        if let Err(error) = ended {
             return Err((mw, error));
         }
         self.mrs.give(mw.index);

@@ -33,8 +33,9 @@ impl<P: Platform> Control<P> {
     /// left, or were not received, are lost.
     ///
     /// # Errors
-    /// [`Error::Foreign`] with the port. The first step that failed, without it: what
-    /// the device may still use is leaked then.
+    /// [`Error::Foreign`] with the port. The first step that failed, without it: what the
+    /// device may still use is kept. It is tried again when a port is opened and at the
+    /// [shutdown](Self::shutdown), whose reset of the function sets it free in any case.
     pub fn close_lan(&mut self, port: LanPort<P>) -> Result<(), (Option<LanPort<P>>, Error)> {
         if let Err(error) = self.own(port.owner, Object::LanPort, 0) {
             return Err((Some(port), error));

@@ -39,6 +39,7 @@ mod moderation;
 mod modify_qp;
 mod mr;
 mod multicast;
+mod orphans;
 mod page_list;
 mod qp;
 mod qp_context;
@@ -57,6 +58,7 @@ mod wiring;
 
 use arp::Neighbours;
 use multicast::Groups;
+use orphans::Orphans;
 use qp_recovery::Failures;
 use qp_stop_states::Stops;
 use scheduler::Scheduler;
@@ -112,6 +114,7 @@ pub struct Control<P: Platform> {
     pool: DmaBuf<P>,
     failures: Failures,
     stops: Stops<HostBuf<P>>,
+    orphans: Orphans<P>,
     /// Which event queue is on which vector.
     wiring: Wiring<P>,
     /// Empty: the consumers of events have them.
@@ -182,6 +185,7 @@ impl<P: Platform> Control<P> {
             pool: tables.pool,
             failures: Failures::default(),
             stops: tables.stops,
+            orphans: Orphans::new(),
             wiring,
             ceqs,
             aeq_entries,
@@ -265,6 +269,9 @@ impl<P: Platform> Control<P> {
         if let Err(error) = self.own(pd.owner, Object::Pd, pd.id) {
             return Err((pd, error));
         }
+        if let Err(error) = self.end_orphans_of(|orphan| orphan.pd == pd.id) {
+            return Err((pd, error));
+        }
         let users = self.pd_users.get(pd.id);
         if users > 0 {
             let error = Error::InUse {
@@ -296,6 +303,12 @@ impl<P: Platform> Control<P> {
 /// Runs a command whose completion says nothing but that it worked.
 fn run<P: Platform>(cqp: &mut Cqp<P>, command: &dyn Command) -> Result<()> {
     Ok(cqp.execute(command).map(drop)?)
+}
+
+/// The same for a command that makes or ends the object `subject`, and is tried again
+/// after an error: an earlier one that was answered late counts.
+fn run_again<P: Platform>(cqp: &mut Cqp<P>, command: &dyn Command, subject: u64) -> Result<()> {
+    Ok(cqp.execute_again(command, subject).map(drop)?)
 }
 
 /// What the consumers of events are made of.

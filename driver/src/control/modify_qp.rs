@@ -36,10 +36,16 @@ impl<P: Platform> Control<P> {
     ///
     /// RESET also needs the completion queues: [`Control::reset_qp`].
     ///
+    /// A queue pair that the device did not move to ERROR is in ERR, but its requests do not
+    /// complete, because the device may still write for them. [`Control::progress`] tries that
+    /// again, and so does another call; [`Progress::unstopped`](crate::Progress::unstopped)
+    /// counts those that it has given up.
+    ///
     /// # Errors
     /// A transition that does not exist, an attribute missing, out of place,
     /// out of range or not on this device (nothing is changed then); a drain
-    /// that takes longer than 5 s; or the device's refusal.
+    /// that takes longer than 5 s; or the device's refusal. After a command that was not
+    /// answered only ERR and RESET can follow.
     #[doc(alias = "ibv_modify_qp")]
     pub fn modify_qp(&mut self, qp: &mut QpControl<P>, attr: &QpAttr) -> Result<()> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
@@ -65,6 +71,7 @@ impl<P: Platform> Control<P> {
             // It may yet take what the command names.
             Err(error) if error.leaves_command_open() => {
                 qp.tx_paths.open(taken);
+                qp.made.is_open |= to != QpState::Err;
                 [None, None]
             }
             Err(_) => [taken, None],
@@ -95,6 +102,11 @@ impl<P: Platform> Control<P> {
             return Err(wrong(TransitionError::OtherState { from, given }));
         }
         check_ranges(attr, &qp.made.tuning)?;
+        if qp.made.is_open && !matches!(to, QpState::Err | QpState::Reset) {
+            return Err(Error::Invalid {
+                what: "the device did not answer an earlier change of this queue pair, and may be in either state: take it to ERR or RESET",
+            });
+        }
         if from == QpState::Sqe && to == QpState::Rts {
             return Err(Unsupported::SqeRecovery.into());
         }
@@ -263,15 +275,25 @@ impl<P: Platform> Control<P> {
             }
             // ERR; the others were refused.
             _ => {
-                if from == QpState::Err {
+                if from == QpState::Err && self.stops.is_stopped(id) {
                     return Ok(ChangeOutcome::Deferred);
                 }
                 // Software sees ERR first: what is posted from now on is
                 // flushed with the rest.
                 self.note(qp, QpState::Err)?;
+                self.stops.ask_again(id);
+                // One that may be beyond INIT is not idle.
+                let from = match qp.made.is_open {
+                    true => QpState::Rts,
+                    false => from,
+                };
                 let stopped = self.stop_qp(qp.key, qp.made.qp_type, from);
-                // Whatever the device said: what it leaves is completed.
-                self.settle(qp.key);
+                if self.stops.is_stopped(id) {
+                    // Whatever became of the flush: what the device leaves is completed.
+                    self.settle(qp.key);
+                } else {
+                    self.not_stopped(qp.key);
+                }
                 stopped?;
                 return Ok(ChangeOutcome::Deferred);
             }

@@ -7,7 +7,7 @@ use e810_cqp::limits::MAX_MR_BYTES;
 use e810_cqp::op::{DeallocStag, Extent, RegisterMr, StagKind, TagBase};
 use e810_hal::{Mapping, Platform, SharedBytes};
 
-use super::{Control, run};
+use super::{Control, run, run_again};
 use crate::error::{Error, Object, Result};
 use crate::mr::{AccessFlags, Described, Mr, MrChange, ReregError};
 use crate::pd::Pd;
@@ -248,7 +248,11 @@ impl<P: Platform> Control<P> {
     /// DEALLOC_STAG of a region.
     pub(super) fn take_away(&mut self, index: u32, pd: u32) -> Result<()> {
         let kind = StagKind::Region;
-        run(&mut self.cqp, &DeallocStag { index, pd, kind })
+        run_again(
+            &mut self.cqp,
+            &DeallocStag { index, pd, kind },
+            index.into(),
+        )
     }
 
     fn release_pages(&mut self, mapping: Mapping, pages: Described<P>) {

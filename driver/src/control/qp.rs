@@ -10,8 +10,10 @@ use e810_datapath::{ExtraOps, RecvQueue, SendLimits, SendQueue};
 use e810_hal::{DmaBuf, DmaLayout, Ns, Platform};
 use e810_types::QpType;
 
+use super::orphans::Orphan;
 use super::qp_context::{hardware_type, queue_contexts};
-use super::{Control, run};
+use super::qp_stop_states::StopState;
+use super::{Control, run_again};
 use crate::attr::{QpAttr, QpCaps, QpInit};
 use crate::error::{Error, Object, Result};
 use crate::handover::QpDestroyed;
@@ -36,7 +38,7 @@ impl<P: Platform> Control<P> {
         offered(init.qp_type)?;
         self.own(pd.owner, Object::Pd, pd.id)?;
         for cq in [init.send_cq, init.recv_cq] {
-            self.own(cq.owner, Object::Cq, cq.key.id())?;
+            self.usable_cq(cq)?;
         }
         let sizes = Sizes::of(&init.caps)?;
         if let Some(tuning) = &init.tuning {
@@ -55,6 +57,7 @@ impl<P: Platform> Control<P> {
                 self.cq_users.inc(init.send_cq.key.id());
                 self.cq_users.inc(init.recv_cq.key.id());
             }
+            Err(_) if self.is_orphan(id) => {}
             Err(error) => self.qps.give_unless_open(id, error),
         }
         made
@@ -128,13 +131,24 @@ impl<P: Platform> Control<P> {
             tuning: init.tuning.unwrap_or(self.tuning),
             user_context: init.user_context,
             exists: true,
+            is_open: false,
         };
         let queues = queue_contexts(init, sizes, &sq, &rq);
         let context = self.first_context(queues, qs_handle, key, pd.id, &made);
-        if let Err(error) = self.create_in_device(key.id(), &made, &context) {
+        if let Err(error) = self.create_in_device(key, &made, &context) {
             if error.leaves_command_open() {
                 // From here on no CQE and no event finds it.
                 let _ = self.registry.hide_qp(key);
+                self.keep_orphan(Orphan {
+                    key,
+                    qp_type: init.qp_type,
+                    pd: pd.id,
+                    cqs: [init.send_cq, init.recv_cq].map(|cq| cq.key.id()),
+                    class,
+                    counters,
+                    rings: [sq, rq],
+                    exists: false,
+                });
             } else {
                 self.uncount(counters);
                 self.unopen(key, sq, rq);
@@ -214,16 +228,24 @@ impl<P: Platform> Control<P> {
     /// CREATE_QP with a context.
     pub(super) fn create_in_device(
         &mut self,
-        id: u32,
+        key: QpKey,
         made: &Made,
         context: &RoceContext,
     ) -> Result<()> {
+        let id = key.id();
         self.stops.renew(id);
         self.clear_shadow(id);
         let address = self.write_context(id, context)?;
         let kind = hardware_type(made.qp_type);
         let command = CreateQp::new(id, kind, address, self.shadow_of(id));
-        run(&mut self.cqp, &command)
+        let created = run_again(&mut self.cqp, &command, key.bits());
+        if created
+            .as_ref()
+            .is_err_and(|error| !error.leaves_command_open())
+        {
+            self.stops.add_state(id, StopState::IDLE);
+        }
+        created
     }
 
     fn allocate_rings(&self, sizes: Sizes) -> Result<(DmaBuf<P>, DmaBuf<P>)> {
@@ -331,7 +353,11 @@ impl<P: Platform> Control<P> {
             remove_hash_entry: true,
             ..DestroyQp::new(id, kind, context, shadow)
         };
-        run(&mut self.cqp, &command)
+        run_again(&mut self.cqp, &command, id.into())?;
+        // There is nothing to stop or to flush any more, whatever an event says.
+        self.stops.renew(id);
+        self.stops.add_state(id, StopState::IDLE);
+        Ok(())
     }
 
     /// Gives back what a queue pair has of shared tables, which the device no

@@ -19,6 +19,7 @@ use e810_types::{QpState, QpType, WorkQueue};
 use heapless::Vec;
 
 use super::Control;
+use super::qp_stop::NO_CAUSE;
 use super::qp_stop_states::StopState;
 use crate::error::Result;
 use crate::lan::LanEvent;
@@ -40,6 +41,8 @@ pub(super) struct Failing {
     key: QpKey,
     cause: Cause,
     phase: Phase,
+    /// An event has said that the device stopped it.
+    told: bool,
 }
 
 /// How far that is.
@@ -87,8 +90,14 @@ impl Failures {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
     /// Queue pairs whose end is not finished, those that the program ended itself
-    /// and, for up to 20 ms, destroyed ones among them: call again.
+    /// among them: call again.
     pub unfinished: usize,
+    /// Queue pairs in ERR that the device refused to move to ERROR eight times, or did not
+    /// answer about. It may still write into the memory of their receives, and let peers write.
+    /// So their requests do not complete: they end with
+    /// [`Control::destroy_qp`] or a reset of the function, unless another
+    /// [`Control::modify_qp`] to ERR succeeds.
+    pub unstopped: u32,
     /// Events of the LAN side that wait for [`Control::take_lan_event`]. Only
     /// after a cold start.
     pub lan_events: usize,
@@ -106,12 +115,11 @@ impl<P: Platform> Control<P> {
     /// reads a register at most every 10 ms.
     ///
     /// # Errors
-    /// The device failed a command, has not ended one for 5 s, or is gone. The
-    /// queue pairs concerned are given up: their requests are completed by
-    /// software. Everything else was done all the same, so a program that gets an
-    /// error can go on calling, unless
-    /// [`Error::needs_reset`](crate::Error::needs_reset). A queue pair that could
-    /// not be moved to ERROR is flushed all the same. An error of the LAN side is
+    /// The device failed a command, has not ended one for 5 s, or is gone. A queue pair that
+    /// it did not flush is completed by software; one that it did not move to ERROR is tried
+    /// again every 20 ms, and not completed before ([`Progress::unstopped`]). Everything else
+    /// was done all the same, so a program that gets an error can go on calling, unless
+    /// [`Error::needs_reset`](crate::Error::needs_reset). An error of the LAN side is
     /// returned if queue pairs had none.
     pub fn progress(&mut self) -> Result<Progress> {
         let served = self.serve_failing();
@@ -125,6 +133,7 @@ impl<P: Platform> Control<P> {
         served?;
         Ok(Progress {
             unfinished: self.failures.list.len().wrapping_add(self.stops.settling()),
+            unstopped: self.stops.unstopped(),
             lan_events: lan_events?,
             reset_needed: self.cqp.counters().reset_requests > 0,
         })
@@ -160,7 +169,11 @@ impl<P: Platform> Control<P> {
         }
         let now = self.platform.now();
         while let Some(key) = self.stops.take_due(now) {
-            self.sweep(key);
+            if self.stops.is_stopped(key.id()) {
+                self.sweep(key);
+            } else {
+                self.stop_again(key);
+            }
         }
         while !self.failures.list.is_full() {
             let Some(attention) = self.registry.take_attention() else {
@@ -170,6 +183,7 @@ impl<P: Platform> Control<P> {
                 key: attention.qp,
                 cause: attention.cause,
                 phase: Phase::Marked,
+                told: true,
             };
             if let Some((_, stuck)) = self.failures.stuck {
                 result = Err(stuck.into());
@@ -205,18 +219,83 @@ impl<P: Platform> Control<P> {
         result
     }
 
-    /// Nothing will come from the device for it: the pollers complete what is
-    /// there, and after a while what is just being posted.
+    /// Nothing will come from the device for it. If the device has stopped it, the pollers complete
+    /// what is there, and after a while what is just being posted.
     fn give_up(&mut self, failing: Failing) {
-        log_warn!(
-            "queue pair {}: the device did not flush it; software completes its requests",
-            failing.key.id()
-        );
+        let (key, id) = (failing.key, failing.key.id());
         if let Some(ticket) = failing.phase.ticket() {
             self.cqp.forget(ticket);
         }
-        self.sweep(failing.key);
-        self.settle(failing.key);
+        if self.stops.is_stopped(id) {
+            log_warn!(
+                "queue pair {}: the device did not flush it; software completes its requests",
+                id
+            );
+            self.sweep(key);
+            self.settle(key);
+        } else {
+            self.leave_unstopped(key);
+        }
+    }
+
+    /// The device has flushed what it would: what it has left is completed after a while.
+    fn after_flush(&mut self, key: QpKey) {
+        if self.stops.is_stopped(key.id()) {
+            self.settle(key);
+        } else {
+            self.not_stopped(key);
+        }
+    }
+
+    /// The device did not move it to ERROR and may still write for it: it is tried again after a
+    /// while, some times.
+    pub(super) fn not_stopped(&mut self, key: QpKey) {
+        if self.stops.refused(key.id()) {
+            self.settle(key);
+        } else {
+            self.leave_unstopped(key);
+        }
+    }
+
+    fn leave_unstopped(&mut self, key: QpKey) {
+        if !self.lives(key) {
+            return;
+        }
+        log_warn!(
+            "queue pair {}: the device did not move it to ERROR; its requests do not complete before it is destroyed or the function is reset",
+            key.id()
+        );
+        self.stops.give_up(key.id());
+    }
+
+    /// Has the device asked again, when there is room.
+    fn stop_again(&mut self, key: QpKey) {
+        if !self.lives(key) {
+            return;
+        }
+        if self.failures.stuck.is_some() {
+            self.leave_unstopped(key);
+            return;
+        }
+        let failing = Failing {
+            key,
+            cause: self.slots().failure(key).unwrap_or(NO_CAUSE),
+            phase: Phase::Marked,
+            told: false,
+        };
+        if self.failures.list.push(failing).is_err() {
+            self.settle(key);
+        }
+    }
+
+    /// The device ends commands again: it is asked about all that it left unanswered.
+    fn ask_all_again(&mut self) {
+        while let Some(id) = self.stops.any_unstopped() {
+            self.stops.ask_again(id);
+            if let Some(key) = self.slots().qp_key(id) {
+                self.settle(key);
+            }
+        }
     }
 
     /// Whether the device still works on what was posted here: commands end, and
@@ -249,12 +328,12 @@ impl<P: Platform> Control<P> {
     /// One step of one queue pair; `None` when no command is left.
     fn advance(&mut self, mut failing: Failing) -> Result<Option<Failing>> {
         let (key, id) = (failing.key, failing.key.id());
-        // A program may have moved it itself meanwhile.
-        let state = self.stops.state(id);
-        if matches!(failing.phase, Phase::Marked)
-            && state.intersects(StopState::STOPPED | StopState::IDLE)
-        {
+        // A program may have moved it itself, or destroyed it, meanwhile.
+        if matches!(failing.phase, Phase::Marked) && self.stops.is_stopped(id) {
             failing.phase = Phase::Stopped;
+        }
+        if !self.lives(key) && failing.phase.ticket().is_none() {
+            return Ok(None);
         }
         let posted = match failing.phase {
             Phase::Marked => {
@@ -265,6 +344,7 @@ impl<P: Platform> Control<P> {
             Phase::Stopped => {
                 let sides = self.unflushed(key);
                 if sides.is_empty() {
+                    self.after_flush(key);
                     return Ok(None);
                 }
                 self.cqp.submit(&flush_for(id, failing.cause, sides))
@@ -304,23 +384,36 @@ impl<P: Platform> Control<P> {
             }
         }
         let ended = self.cqp.counters().completed;
-        self.failures.stuck = self.failures.stuck.filter(|stuck| stuck.0 == ended);
+        if self
+            .failures
+            .stuck
+            .take_if(|stuck| stuck.0 != ended)
+            .is_some()
+        {
+            self.ask_all_again();
+        }
     }
 
-    /// A command for a queue pair that failed has ended. One that cannot be
-    /// stopped is still flushed, and one that cannot be flushed is completed by
-    /// software.
+    /// A command for a queue pair that failed has ended. One that cannot be stopped is flushed
+    /// after an event, as existing drivers do, and only then; one that cannot be flushed is
+    /// completed by software, if it is stopped.
     fn ended(&mut self, mut failing: Failing, done: Completion) -> Result<()> {
         let result = self.done_or_already(done.check());
-        if matches!(failing.phase, Phase::Stopping(_)) {
-            if result.is_ok() {
-                self.stops.add_state(failing.key.id(), StopState::STOPPED);
-            }
+        let key = failing.key;
+        if !self.lives(key) {
+            // Its number may be another's.
+            return result;
+        }
+        let stops = matches!(failing.phase, Phase::Stopping(_));
+        if stops && result.is_ok() {
+            self.stops.stopped(key.id(), StopState::STOPPED);
+        }
+        if stops && (failing.told || result.is_ok()) {
             failing.phase = Phase::Stopped;
             // There is room: it was just taken from there.
             let _ = self.failures.list.push(failing);
         } else {
-            self.settle(failing.key);
+            self.after_flush(key);
         }
         result
     }
@@ -338,6 +431,11 @@ impl<P: Platform> Control<P> {
             }
         }
         found
+    }
+
+    /// Whether its number is still its own, and no program is ending it.
+    fn lives(&self, key: QpKey) -> bool {
+        self.slots().qp_state(key).is_some()
     }
 
     fn service_of(&self, key: QpKey) -> QpType {
@@ -397,12 +495,16 @@ impl<P: Platform> Control<P> {
         let ended = self.cqp.wait(ticket);
         match self.done_or_already(ended) {
             Err(error) if error.leaves_command_open() => {
-                self.sweep(key);
-                self.settle(key);
+                // The ticket was given up.
+                let phase = match failing.phase {
+                    Phase::Stopping(_) => Phase::Marked,
+                    _ => Phase::Stopped,
+                };
+                self.give_up(Failing { phase, ..failing });
                 Err(error)
             }
             Ok(()) if matches!(failing.phase, Phase::Stopping(_)) => {
-                self.stops.add_state(key.id(), StopState::STOPPED);
+                self.stops.stopped(key.id(), StopState::STOPPED);
                 Ok(())
             }
             _ => Ok(()),

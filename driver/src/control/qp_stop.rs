@@ -22,18 +22,18 @@ impl<P: Platform> Control<P> {
     pub(super) fn stop_qp(&mut self, key: QpKey, qp_type: QpType, from: QpState) -> Result<()> {
         let id = key.id();
         self.take_over(key)?;
-        let state = self.stops.state(id);
-        if !state.intersects(StopState::STOPPED | StopState::IDLE) {
-            let moved = self.cqp.execute(&self.to_error(id, qp_type));
+        if !self.stops.is_stopped(id) {
+            let command = self.to_error(id, qp_type);
+            let moved = self.cqp.execute_again(&command, key.bits());
             let refused = moved.is_err();
             self.done_or_already(moved)?;
-            if refused && from == QpState::Init {
-                // Idle, and stays so: no driver flushes such a queue pair. Its
-                // receives are completed by software.
-                self.stops.add_state(id, StopState::IDLE);
-            } else {
-                self.stops.add_state(id, StopState::STOPPED);
-            }
+            // Idle, and stays so: no driver flushes such a queue pair. Its
+            // receives are completed by software.
+            let how = match refused && from == QpState::Init {
+                true => StopState::IDLE,
+                false => StopState::STOPPED,
+            };
+            self.stops.stopped(id, how);
         }
         let sides = self.unflushed(key);
         if sides.is_empty() {
@@ -69,24 +69,28 @@ impl<P: Platform> Control<P> {
         let from = qp.state();
         let discarded = self.registry.hide_qp(qp.key).unwrap_or_default();
         self.await_handlers(qp)?;
+        // What is in flight for it ends first; an event that marked it is nobody's any more.
+        self.take_over(qp.key)?;
         if !qp.made.exists {
             return Ok(discarded);
         }
-        // What is in flight for it ends first; an event that marked it is nobody's any more.
-        self.take_over(qp.key)?;
         // Takes it off the list of marked ones. Another queue pair's failure is no reason to keep
         // this one; a device that is gone fails the command below too.
         let _ = self.progress();
-        let stopped = StopState::STOPPED | StopState::IDLE;
-        if from == QpState::Reset || self.stops.state(id).intersects(stopped) {
+        if from == QpState::Reset {
+            // A second attempt finds another state.
+            self.stops.add_state(id, StopState::IDLE);
+        }
+        if self.stops.is_stopped(id) {
             return Ok(discarded);
         }
-        let moved = self.cqp.execute(&self.to_error(id, qp.made.qp_type));
+        let command = self.to_error(id, qp.made.qp_type);
+        let moved = self.cqp.execute_again(&command, qp.key.bits());
         match self.done_or_already(moved) {
             Err(Error::Cqp(error @ e810_cqp::Error::Cqp { .. })) => self.cqp.pass_over(&error),
             other => other?,
         }
-        self.stops.add_state(id, StopState::STOPPED);
+        self.stops.stopped(id, StopState::STOPPED);
         Ok(discarded)
     }
 
@@ -118,7 +122,7 @@ impl<P: Platform> Control<P> {
 }
 
 /// A flush that no event asked for.
-const NO_CAUSE: Cause = Cause {
+pub(super) const NO_CAUSE: Cause = Cause {
     queue: None,
     code: FlushCode(0),
 };

@@ -1,10 +1,10 @@
 //! Which commands were posted for each queue pair that is being stopped, and which
-//! queue pairs are in their grace period: a record for each number, in memory the
-//! device cannot see.
+//! queue pairs are waited for: a record for each number, in memory the device cannot see.
 //!
-//! Each command is posted once: MODIFY_QP to ERROR, and FLUSH_WQES for
-//! either queue (control-path 4.12, row "Once per side"). What is repeated may be
-//! answered by a failure, and existing drivers repeat nothing.
+//! FLUSH_WQES is posted once for either queue (control-path 4.12, row "Once per side"), and
+//! MODIFY_QP to ERROR until the device has taken it. What is repeated may be answered by a
+//! failure, and existing drivers repeat nothing. But without that answer nothing shows that
+//! the device has let go of the memory that receives name, and of what peers may write.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,17 +26,24 @@ bitflags! {
         const SENDS = 1 << 1;
         /// The receive queue is flushed.
         const RECEIVES = 1 << 2;
-        /// It is idle and refused ERROR: there is nothing to stop or to flush.
+        /// The device has it idle, or not at all: there is nothing to stop or to flush.
         const IDLE = 1 << 3;
+        /// The device did not move it to ERROR, and is not asked again by itself.
+        const UNSTOPPED = 1 << 4;
     }
 }
+
+/// In [`STATE`], above the state: how often the device did not move it to ERROR.
+const TRIES_SHIFT: u32 = 32;
+/// After so many it is not asked again by itself.
+const TRIES: u64 = 8;
 
 /// Words of a record.
 const WORDS: usize = 4;
 // Words of a record.
 /// Its [`StopState`].
 const STATE: usize = 0;
-/// In its time of grace: the key; else 0, which is none.
+/// While it is waited for: the key; else 0, which is none.
 const KEY: usize = 1;
 /// When that ends, in nanoseconds.
 const UNTIL: usize = 2;
@@ -51,14 +58,16 @@ pub(crate) const fn stop_words(limit: u32) -> usize {
 
 type Record = [AtomicU64; WORDS];
 
-/// A record for each number of a queue pair. Those in their time of grace are a
-/// list, first those whose time ends first.
+/// A record for each number of a queue pair. Those that are waited for are a list, first those
+/// whose time ends first. A stopped one has that time for the device's flush; one that the
+/// device did not stop, until it is tried again.
 #[derive(Debug)]
 pub(crate) struct Stops<B> {
     words: B,
     first: u32,
     last: u32,
     settling: usize,
+    unstopped: u32,
 }
 
 impl<P: HostMem> Stops<HostBuf<P>> {
@@ -76,6 +85,7 @@ impl<B: AsRef<[AtomicU64]>> Stops<B> {
             first: 0,
             last: 0,
             settling: 0,
+            unstopped: 0,
         }
     }
 
@@ -93,19 +103,78 @@ impl<B: AsRef<[AtomicU64]>> Stops<B> {
     /// Adds bits to its state.
     pub(super) fn add_state(&self, id: u32, state: StopState) {
         if let Some(record) = self.record(id) {
-            set(record, STATE, (self.state(id) | state).bits());
+            set(record, STATE, get(record, STATE) | state.bits());
         }
+    }
+
+    /// The device has moved it to ERROR, or has it idle: it writes no more for it.
+    pub(super) fn stopped(&mut self, id: u32, how: StopState) {
+        self.ask_again(id);
+        self.add_state(id, how);
+    }
+
+    /// Whether it is.
+    pub(super) fn is_stopped(&self, id: u32) -> bool {
+        let stopped = StopState::STOPPED | StopState::IDLE;
+        self.state(id).intersects(stopped)
+    }
+
+    /// The device did not move it to ERROR: whether it is to be asked again by itself.
+    pub(super) fn refused(&mut self, id: u32) -> bool {
+        let Some(record) = self.record(id) else {
+            return false;
+        };
+        let all = get(record, STATE).wrapping_add(1 << TRIES_SHIFT);
+        set(record, STATE, all);
+        let again = all >> TRIES_SHIFT < TRIES && all & StopState::UNSTOPPED.bits() == 0;
+        if !again {
+            self.give_up(id);
+        }
+        again
+    }
+
+    /// The device is not asked again by itself.
+    pub(super) fn give_up(&mut self, id: u32) {
+        if !self.state(id).contains(StopState::UNSTOPPED) {
+            self.unstopped = self.unstopped.saturating_add(1);
+            self.add_state(id, StopState::UNSTOPPED);
+        }
+    }
+
+    /// It may be asked again, as often as at first.
+    pub(super) fn ask_again(&mut self, id: u32) {
+        let state = self.state(id);
+        if state.contains(StopState::UNSTOPPED) {
+            self.unstopped = self.unstopped.saturating_sub(1);
+        }
+        if let Some(record) = self.record(id) {
+            let state = state.difference(StopState::UNSTOPPED);
+            set(record, STATE, state.bits());
+        }
+    }
+
+    /// Queue pairs that the device did not move to ERROR, and is not asked to again.
+    pub(super) const fn unstopped(&self) -> u32 {
+        self.unstopped
+    }
+
+    /// The number of one of them.
+    pub(super) fn any_unstopped(&self) -> Option<u32> {
+        let (records, _) = self.words.as_ref().as_chunks::<WORDS>();
+        let mut ids = 0..records.len() as u32;
+        ids.find(|id| self.state(*id).contains(StopState::UNSTOPPED))
     }
 
     /// Clears the record of a number that is given to a new queue pair.
     pub(super) fn renew(&mut self, id: u32) {
         self.take_out(id);
+        self.ask_again(id);
         if let Some(record) = self.record(id) {
             set(record, STATE, 0);
         }
     }
 
-    /// Gives a queue pair grace until then: not before any other's end.
+    /// Waits for a queue pair until then: not before any other's end.
     pub(super) fn settle(&mut self, key: QpKey, until: Ns) {
         let id = key.id();
         self.take_out(id);
@@ -123,7 +192,7 @@ impl<B: AsRef<[AtomicU64]>> Stops<B> {
         self.settling = self.settling.wrapping_add(1);
     }
 
-    /// A queue pair whose time of grace is over, which it then is no longer in.
+    /// A queue pair whose time is over, which is then not waited for any more.
     pub(super) fn take_due(&mut self, now: Ns) -> Option<QpKey> {
         let record = self.record(self.first).filter(|_| self.first != 0)?;
         if now.0 < get(record, UNTIL) {
@@ -134,7 +203,7 @@ impl<B: AsRef<[AtomicU64]>> Stops<B> {
         key
     }
 
-    /// Queue pairs in their time of grace.
+    /// Queue pairs that are waited for.
     pub(super) const fn settling(&self) -> usize {
         self.settling
     }
@@ -254,10 +323,32 @@ mod tests {
     }
 
     #[test]
+    fn one_that_is_refused_is_given_up_and_counted_once() {
+        let mut stops = stops(6);
+        for id in [4, 5] {
+            let again = (1..=TRIES).map(|_| stops.refused(id));
+            assert_eq!(again.filter(|again| *again).count() as u64, TRIES - 1);
+            stops.give_up(id);
+        }
+        assert_eq!((stops.unstopped(), stops.any_unstopped()), (2, Some(4)));
+        assert!(!stops.is_stopped(4));
+        stops.ask_again(4);
+        assert_eq!((stops.unstopped(), stops.any_unstopped()), (1, Some(5)));
+        assert!(stops.refused(4), "counted from the start");
+        stops.stopped(5, StopState::STOPPED);
+        assert!(stops.is_stopped(5));
+        assert_eq!((stops.unstopped(), stops.any_unstopped()), (0, None));
+        stops.give_up(4);
+        stops.renew(4);
+        assert_eq!((stops.unstopped(), stops.any_unstopped()), (0, None));
+    }
+
+    #[test]
     fn numbers_outside_are_nobody() {
         let mut stops = stops(4);
         stops.settle(key(4, 1), Ns(0));
         stops.add_state(4, StopState::all());
+        assert!(!stops.refused(4));
         stops.renew(4);
         assert_eq!(stops.state(4), StopState::empty());
         assert_eq!(due(&mut stops, 1000), []);

@@ -9,7 +9,6 @@ use e810_datapath::error::SlotError;
 use e810_datapath::slot::DroppedWrs;
 use e810_hal::clock::poll_until;
 use e810_hal::{Ns, Platform};
-use e810_types::QpState;
 
 use super::Control;
 use crate::attr::QpAttr;
@@ -99,10 +98,6 @@ impl<P: Platform> Control<P> {
         let wrong = |error: SlotError| e810_datapath::Error::from(error);
         let reopened = self.registry.reopen(qp.key, qp.made.qp_type);
         qp.key = reopened.map_err(wrong)?;
-        // Until the device has it again.
-        self.registry
-            .set_state(qp.key, QpState::Err)
-            .map_err(wrong)?;
         Ok(QpReopened {
             key: qp.key,
             slots: self.slots(),
@@ -128,7 +123,7 @@ impl<P: Platform> Control<P> {
         }
         qp.last_attr = QpAttr::default();
         self.remake(qp)?;
-        let reset = self.registry.set_state(qp.key, QpState::Reset);
+        let reset = self.registry.begin(qp.key);
         reset.map_err(|error| e810_datapath::Error::from(error).into())
     }
 
@@ -143,13 +138,14 @@ impl<P: Platform> Control<P> {
         }
         let queues = (qp.context.sq, qp.context.rq);
         let context = self.first_context(queues, qs_handle, qp.key, qp.pd, &qp.made);
-        let created = self.create_in_device(qp.key.id(), &qp.made, &context);
+        let created = self.create_in_device(qp.key, &qp.made, &context);
         // A command that has not ended may make it yet.
         qp.made.exists = match &created {
             Ok(()) => true,
             Err(error) => error.leaves_command_open(),
         };
         created?;
+        qp.made.is_open = false;
         qp.context = context;
         Ok(())
     }

@@ -47,7 +47,7 @@ impl<P: Platform> Control<P> {
         cq: &mut CqControl,
         cqe: u32,
     ) -> Result<Option<CqResized<P>>> {
-        self.own(cq.owner, Object::Cq, cq.key.id())?;
+        self.usable_cq(cq)?;
         let size = CqSize::new(cqe).map_err(e810_datapath::Error::from)?;
         if size.entries == cq.attributes.entries {
             return Ok(None);

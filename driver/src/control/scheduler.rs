@@ -5,12 +5,11 @@
 //! the leaf is enabled, because the leaf hangs below its tree too
 //! (control-path 4.13, 9.8).
 
-use e810_cqp::Cqp;
 use e810_cqp::op::{NodeChange, PriorityType, WorkSchedNode};
+use e810_cqp::{Completion, Cqp, Opcode};
 use e810_hal::Platform;
 use e810_hal::bus::VsiId;
 
-use super::run;
 use crate::error::{Error, Result};
 use crate::lan::LanHook;
 
@@ -24,8 +23,21 @@ const CLASSES: usize = 8;
 #[derive(Clone, Copy, Debug)]
 struct Leaf {
     qs_handle: u16,
-    teid: u32,
+    /// Its element in the LAN side's tree, once it is enabled.
+    teid: Option<u32>,
+    /// None: it was not deleted when it should have been.
     users: u32,
+}
+
+impl Leaf {
+    const fn added(done: Completion) -> Self {
+        Self {
+            // 10 bits of handle fit the QP context (control-path 5.2, row QSHANDLE).
+            qs_handle: (done.ret_val & 0x3FF) as u16,
+            teid: None,
+            users: 0,
+        }
+    }
 }
 
 /// The tree as far as it was built.
@@ -54,113 +66,140 @@ impl Scheduler {
         lan: &mut impl LanHook,
         class: u8,
     ) -> Result<u16> {
-        if let Some(leaf) = self.leaf_mut(class)? {
+        if let Some(leaf) = self.slot(class)?.as_mut().filter(|leaf| leaf.users > 0) {
             leaf.users = leaf.users.saturating_add(1);
             return Ok(leaf.qs_handle);
         }
-        let made = self
-            .grow_trunk(cqp)
-            .and_then(|()| self.add_leaf(cqp, lan, class));
-        match made {
-            Ok(leaf) => {
-                if let Some(slot) = self.leaves.get_mut(usize::from(class)) {
-                    *slot = Some(leaf);
-                }
-                Ok(leaf.qs_handle)
-            }
-            Err(error) => {
-                // The first error says more than one that undoing may add.
-                let _ = self.prune_trunk(cqp);
-                Err(error)
-            }
+        // A node whose deletion has not ended may go at any time. One that was not deleted is
+        // used again.
+        self.prune(cqp, lan)
+            .or_else(|error| match error.leaves_command_open() {
+                true => Err(error),
+                false => Ok(()),
+            })?;
+        let built = self.build(cqp, lan, class);
+        // What was not answered is found by the next call.
+        if built.is_err_and(|error| !error.leaves_command_open()) {
+            // The first error says more than one that undoing may add.
+            let _ = self.prune(cqp, lan);
         }
+        built
     }
 
     /// One user of a traffic class less; the last one takes the leaf along,
     /// and the last leaf the rest of the tree.
+    ///
+    /// # Errors
+    /// The device's refusal: what it did not delete is deleted, or used again, by the next call.
     pub(super) fn leave<P: Platform>(
         &mut self,
         cqp: &mut Cqp<P>,
         lan: &mut impl LanHook,
         class: u8,
     ) -> Result<()> {
-        let Some(leaf) = self.leaf_mut(class)? else {
+        let Some(leaf) = self.slot(class)? else {
             return Ok(());
         };
         leaf.users = leaf.users.saturating_sub(1);
         if leaf.users > 0 {
             return Ok(());
         }
-        let leaf = *leaf;
-        run(cqp, &self.leaf_node(class, NodeChange::Delete, true))?;
-        lan.remove_queue_set(self.vsi, leaf.qs_handle, leaf.teid);
-        if let Some(slot) = self.leaves.get_mut(usize::from(class)) {
-            *slot = None;
-        }
-        self.prune_trunk(cqp)
+        self.prune(cqp, lan)
     }
 
-    fn leaf_mut(&mut self, class: u8) -> Result<Option<&mut Leaf>> {
-        match self.leaves.get_mut(usize::from(class)) {
-            Some(slot) => Ok(slot.as_mut()),
-            None => Err(Error::OutOfRange {
+    fn slot(&mut self, class: u8) -> Result<&mut Option<Leaf>> {
+        self.leaves
+            .get_mut(usize::from(class))
+            .ok_or(Error::OutOfRange {
                 what: "traffic class",
                 value: class.into(),
                 min: 0,
                 max: CLASSES as u64 - 1,
-            }),
-        }
+            })
     }
 
-    fn grow_trunk<P: Platform>(&mut self, cqp: &mut Cqp<P>) -> Result<()> {
-        for (count, node) in [(1, ROOT), (2, VSI_NODE)] {
-            if self.trunk < count {
-                run(cqp, &self.trunk_node(node, NodeChange::Add))?;
-                self.trunk = count;
-            }
-        }
-        Ok(())
-    }
-
-    fn prune_trunk<P: Platform>(&mut self, cqp: &mut Cqp<P>) -> Result<()> {
-        if self.leaves.iter().any(Option::is_some) {
-            return Ok(());
-        }
-        for (count, node) in [(2, VSI_NODE), (1, ROOT)] {
-            if self.trunk >= count {
-                run(cqp, &self.trunk_node(node, NodeChange::Delete))?;
-                self.trunk = count - 1;
-            }
-        }
-        Ok(())
-    }
-
-    fn add_leaf<P: Platform>(
-        &self,
+    /// Adds what is missing of a leaf and of the nodes above it, and enables it for one user.
+    fn build<P: Platform>(
+        &mut self,
         cqp: &mut Cqp<P>,
         lan: &mut impl LanHook,
         class: u8,
-    ) -> Result<Leaf> {
-        let added = cqp.execute(&self.leaf_node(class, NodeChange::Add, false))?;
-        // 10 bits of handle fit the QP context (control-path 5.2, row QSHANDLE).
-        let qs_handle = (added.ret_val & 0x3FF) as u16;
-        let registered = lan.add_queue_set(self.vsi, class, qs_handle);
-        let enabled = registered.and_then(|teid| {
-            let enable = self.leaf_node(class, NodeChange::Modify, true);
-            run(cqp, &enable).inspect_err(|_| lan.remove_queue_set(self.vsi, qs_handle, teid))?;
-            Ok(teid)
-        });
-        match enabled {
-            Ok(teid) => Ok(Leaf {
-                qs_handle,
-                teid,
-                users: 1,
-            }),
-            Err(error) => {
-                let _ = run(cqp, &self.leaf_node(class, NodeChange::Delete, false));
-                Err(error)
+    ) -> Result<u16> {
+        for (count, node) in [(1, ROOT), (2, VSI_NODE)] {
+            if self.trunk < count {
+                change(cqp, &self.trunk_node(node, NodeChange::Add))?;
+                self.trunk = count;
             }
         }
+        let vsi = self.vsi;
+        let [add, enable] = [(NodeChange::Add, false), (NodeChange::Modify, true)]
+            .map(|(change, enable)| self.leaf_node(class, change, enable));
+        let slot = self.slot(class)?;
+        let leaf = match slot {
+            Some(leaf) => leaf,
+            None => {
+                let added = change(cqp, &add)?;
+                slot.insert(Leaf::added(added))
+            }
+        };
+        let qs_handle = leaf.qs_handle;
+        if leaf.teid.is_none() {
+            let teid = lan.add_queue_set(vsi, class, qs_handle)?;
+            change(cqp, &enable).inspect_err(|_| lan.remove_queue_set(vsi, qs_handle, teid))?;
+            leaf.teid = Some(teid);
+        }
+        leaf.users = 1;
+        Ok(qs_handle)
+    }
+
+    /// Enters the nodes that were added after the driver had given up waiting.
+    fn find_late<P: Platform>(&mut self, cqp: &mut Cqp<P>) -> Result<()> {
+        for (count, node) in [(1, ROOT), (2, VSI_NODE)] {
+            let node = self.trunk_node(node, NodeChange::Add);
+            if self.trunk < count && late(cqp, &node)?.is_some() {
+                self.trunk = count;
+            }
+        }
+        for class in 0..CLASSES as u8 {
+            let node = self.leaf_node(class, NodeChange::Add, false);
+            if let Some(added) = late(cqp, &node)? {
+                self.slot(class)?.get_or_insert(Leaf::added(added));
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the leaves that have no users, and then the nodes above that have no leaves. Goes
+    /// on with the next leaf after an error; the first counts.
+    fn prune<P: Platform>(&mut self, cqp: &mut Cqp<P>, lan: &mut impl LanHook) -> Result<()> {
+        self.find_late(cqp)?;
+        let mut result = Ok(());
+        for class in 0..CLASSES as u8 {
+            let unused = self.slot(class)?.filter(|leaf| leaf.users == 0);
+            let Some(leaf) = unused else {
+                continue;
+            };
+            let node = self.leaf_node(class, NodeChange::Delete, leaf.teid.is_some());
+            match change(cqp, &node) {
+                Ok(_) => {
+                    if let Some(teid) = leaf.teid {
+                        lan.remove_queue_set(self.vsi, leaf.qs_handle, teid);
+                    }
+                    *self.slot(class)? = None;
+                }
+                Err(error) => result = result.and(Err(error)),
+            }
+        }
+        if self.leaves.iter().any(Option::is_some) {
+            return result;
+        }
+        for (count, node) in [(2, VSI_NODE), (1, ROOT)] {
+            if self.trunk >= count {
+                change(cqp, &self.trunk_node(node, NodeChange::Delete))?;
+                self.trunk = count - 1;
+            }
+        }
+        result
     }
 
     /// Root and VSI node: enabled, weight 1, weighted round robin.
@@ -194,4 +233,20 @@ impl Scheduler {
             change,
         }
     }
+}
+
+/// Changes a node. An earlier try that was answered late counts.
+fn change<P: Platform>(cqp: &mut Cqp<P>, node: &WorkSchedNode) -> Result<Completion> {
+    Ok(cqp.execute_again(node, subject(node))?)
+}
+
+/// The end of a change that was given up, if it worked in the end.
+fn late<P: Platform>(cqp: &mut Cqp<P>, node: &WorkSchedNode) -> Result<Option<Completion>> {
+    let ended = cqp.late_end(Opcode::WorkSchedNode, subject(node), true)?;
+    Ok(ended.and_then(|ended| ended.ok()))
+}
+
+/// What tells a change of a node from others.
+const fn subject(node: &WorkSchedNode) -> u64 {
+    (node.node as u64) << 8 | node.change as u64
 }

@@ -102,11 +102,14 @@ impl<P: Platform> Control<P> {
     /// [`Control::remove_completion_vector`] took, in any order.
     #[doc(alias = "ibv_close_device")]
     pub fn shutdown(mut self, events: EventSet<P>) -> Result<(), ShutdownError<P>> {
+        // One that stays keeps nothing of what follows.
+        let _ = self.end_orphans_of(|_| true);
         self.reap();
         if let Err(error) = self.ready_to_end(&events) {
             let parts = Some((self, events));
             return Err(ShutdownError { error, parts });
         }
+        let may_be_made = !self.orphans.is_empty() || self.qps.lost() > 0;
         let Self {
             platform,
             cqp,
@@ -123,9 +126,12 @@ impl<P: Platform> Control<P> {
         if let Some(lan) = lan_side.owned_mut() {
             lan.refuse_rdma();
         }
-        // No queue pair is left that could use either.
-        pool.release();
-        groups.release();
+        // No queue pair is left that could use it, but for one that may be made yet: its shadow
+        // area is there.
+        if !may_be_made {
+            pool.release();
+        }
+        groups.end();
         let Some(aeq) = take_queues(events, &mut ceqs) else {
             return Err(ShutdownError {
                 error: Error::Invalid {
@@ -172,6 +178,11 @@ impl<P: Platform> Control<P> {
         }
         self.wiring.give_spare(&self.platform);
         self.failures.clear();
+        for orphan in self.orphans {
+            for ring in orphan.rings {
+                ring.release();
+            }
+        }
         self.pool.release();
         self.groups.release();
         self.hmc.into_inner().hmc.release_after_reset();
@@ -211,6 +222,7 @@ impl<P: Platform> Control<P> {
     /// tell; but each uses two places in completion queues.
     fn live_qps(&self) -> u32 {
         let users = (0..self.hmc.count(HmcObject::Cq)).map(|cq| self.cq_users.get(cq));
-        users.fold(0, u32::saturating_add) / 2
+        let orphans = self.orphans.len() as u32;
+        (users.fold(0, u32::saturating_add) / 2).saturating_sub(orphans)
     }
 }

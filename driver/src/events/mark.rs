@@ -106,6 +106,7 @@ mod tests {
         for _ in 1..lives {
             table.hide_qp(qp).unwrap();
             qp = table.reopen(qp, QpType::Rc).unwrap();
+            table.begin(qp).unwrap();
         }
         table.set_state(qp, QpState::Rts).unwrap();
         (table, qp, cq)

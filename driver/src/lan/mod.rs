@@ -23,6 +23,7 @@ mod link;
 mod ownership;
 mod port;
 mod queue_sets;
+mod remains;
 mod rules;
 mod undo;
 mod vsi;
@@ -35,6 +36,7 @@ pub(crate) use link::Link;
 pub(crate) use ownership::LanOwnership;
 pub(crate) use port::{ALL_NODES, OpenPort};
 pub use port::{LAN_GROUPS, LanPort, LanPortKey};
+pub(crate) use remains::Remains;
 pub(crate) use rules::{Left, Rules, add_rules, priorities, remove_rules};
 pub(crate) use undo::{end_adminq, undo_vsi};
 pub(crate) use vsi::Vsi;
@@ -62,6 +64,8 @@ pub struct LanSide<P: Platform> {
     pub(crate) queue_sets: Vec<QueueSet, CLASSES>,
     /// The LAN queues, while they are open.
     pub(crate) port: Option<OpenPort>,
+    /// What could not be undone so far.
+    pub(crate) remains: Remains<P>,
     /// The RDMA filter of the VSI is on.
     pub(crate) filter: bool,
     /// Events that were not asked for yet.

@@ -5,8 +5,8 @@ use e810_adminq::tree::TxQueue;
 use e810_hal::bus::{ItrIndex, RxQueueId, TxQueueId};
 use e810_hal::{Platform, Vector};
 use e810_lan::{
-    Error as LanError, Interrupt, LanInit, LanQueues, NotEnabled, RxCounts, RxMemory, RxRing,
-    TxCounts, TxMemory, TxRing,
+    Error as LanError, Interrupt, LanInit, LanQueues, NotEnabled, RxCounts, RxLeft, RxMemory,
+    RxRing, TxCounts, TxMemory, TxRing,
 };
 use e810_types::MacAddr;
 use heapless::Vec;
@@ -155,6 +155,8 @@ impl<P: Platform> LanSide<P> {
         }
         check_mtu("MTU of the LAN queues", init.mtu, self.max_mtu())?;
         init.check()?;
+        // The queues that a port has had before are the same.
+        self.end_remains()?;
         self.leave_tags()?;
         let rx_memory = RxMemory::new(platform, init)?;
         let (tx, entry) = match self.add_tx(platform, init, vector) {
@@ -167,9 +169,10 @@ impl<P: Platform> LanSide<P> {
         let interrupt = interrupt(vector);
         let rx = match RxRing::enable(platform.clone(), RX_QUEUE, rx_memory, interrupt) {
             Ok(rx) => rx,
-            Err(NotEnabled { error, memory }) => {
-                if let Some(memory) = memory {
-                    memory.release();
+            Err(NotEnabled { error, left }) => {
+                match left {
+                    RxLeft::Memory(memory) => memory.release(),
+                    RxLeft::Queue(ring) => self.keep_rx(ring),
                 }
                 // The first error says more than one that undoing may add.
                 let _ = self.remove_tx(tx, entry);
@@ -193,7 +196,7 @@ impl<P: Platform> LanSide<P> {
 
     /// Leaves the port's groups and switches its queues off (lan-path 1.3). `in_use`
     /// says whether a rule is somebody else's too. Goes on after a failure; the first
-    /// one counts, and what the device may still use is leaked.
+    /// one counts, and what the device may still use is kept.
     pub(crate) fn close_queues(
         &mut self,
         queues: LanQueues<P>,
@@ -208,8 +211,7 @@ impl<P: Platform> LanSide<P> {
         }
         rx.unbind();
         let removed = self.remove_tx(tx, port.tx);
-        let disabled = rx.disable().map(RxMemory::release);
-        removed.and(disabled.map_err(Error::from))
+        removed.and(self.disable_rx(rx))
     }
 
     /// Leaves VLAN tags in received frames (lan-path 7.3): a program sees frames as
@@ -246,20 +248,14 @@ impl<P: Platform> LanSide<P> {
                 Ok((ring, entry))
             }
             Err(failed) => {
-                if !failed.may_exist {
+                if failed.may_exist {
+                    self.remains.keep_tx_memory(memory);
+                } else {
                     memory.release();
                 }
                 Err(failed.error.into())
             }
         }
-    }
-
-    /// Has the firmware disable the transmit queue.
-    fn remove_tx(&mut self, ring: TxRing<P>, entry: TxQueue) -> Result<()> {
-        ring.unbind();
-        self.tree.remove_tx_queue(&mut self.adminq, entry)?;
-        ring.stop().release();
-        Ok(())
     }
 
     /// Lets frames to a group in. `rule` is one that exists for the address already.

@@ -27,16 +27,12 @@ impl<P: Platform> LanHook for LanSide<P> {
         }
     }
 
-    /// A refusal is only logged: the engine has let go of the queue set, and the
-    /// reset at the end takes its element along.
     fn remove_queue_set(&mut self, _: VsiId, _: u16, teid: u32) {
         let Some(place) = self.queue_sets.iter().position(|set| set.teid == teid) else {
             return;
         };
         let set = self.queue_sets.swap_remove(place);
-        if let Err(error) = self.tree.remove_queue_set(&mut self.adminq, set) {
-            log_warn!("RDMA queue set {} stays: {}", set.handle, error);
-        }
+        self.remove_set(set);
     }
 }
 

@@ -10,25 +10,38 @@ use super::{LanSide, Vsi, remove_rules};
 use crate::error::Result;
 
 impl<P: Platform> LanSide<P> {
-    /// Undoes all of it in order: switch rules, tree and VSI, AdminQ, reset.
+    /// Undoes all of it in order: queues that are left, switch rules, tree and VSI,
+    /// AdminQ, reset.
     ///
     /// # Errors
     /// The first step that failed; what the firmware may still use is leaked.
     #[inline(never)]
     pub(crate) fn undo(mut self, platform: &P) -> Result<()> {
+        let ended = self.end_remains();
+        // Of leaves that the engine did not delete; it is gone.
+        for set in core::mem::take(&mut self.queue_sets) {
+            self.remove_set(set);
+        }
         let rules = core::mem::take(&mut self.rules);
         let removed = remove_rules(&mut self.adminq, &mut self.vsi, rules);
         for (mac, rule) in core::mem::take(&mut self.left) {
             self.end_admission(mac, rule);
         }
         self.vsi.named |= !self.left.is_empty();
-        let undone = undo_vsi(self.vsi, self.tree, self.adminq, platform);
+        let freed = self.vsi.free(&mut self.tree, &mut self.adminq);
+        let closed = self.adminq.shutdown();
+        let reset = reset_function(platform, false).map(drop);
+        if reset.is_ok() {
+            self.remains.release_after_reset();
+        }
+        ended?;
         removed?;
-        undone
+        Ok(freed.and(closed).and(reset)?)
     }
 
     /// Gives the memory back after a reset from outside.
     pub(crate) fn release_after_reset(self) {
+        self.remains.release_after_reset();
         if let Err(error) = self.adminq.release_after_reset() {
             log_warn!("{}", error);
         }

@@ -44,9 +44,17 @@ pub struct RxCounts {
 pub struct NotEnabled<P: Platform> {
     /// Why.
     pub error: Error,
-    /// The memory; `None` where the device may have switched the queue on, and the
-    /// memory was leaked.
-    pub memory: Option<RxMemory<P>>,
+    /// What is left of it.
+    pub left: RxLeft<P>,
+}
+
+/// What is left of a receive queue that was not switched on.
+#[derive(Debug)]
+pub enum RxLeft<P: Platform> {
+    /// Its memory: the queue is off.
+    Memory(RxMemory<P>),
+    /// The queue: it may be on.
+    Queue(RxRing<P>),
 }
 
 /// A receive queue that is on.
@@ -103,8 +111,8 @@ impl<P: Platform> RxRing<P> {
             .and_then(|()| memory.context().encode())
             .and_then(|words| control::program(&platform, queue, &words));
         if let Err(error) = programmed {
-            let memory = Some(memory);
-            return Err(NotEnabled { error, memory });
+            let left = RxLeft::Memory(memory);
+            return Err(NotEnabled { error, left });
         }
         let mut ring = Self {
             platform,
@@ -125,8 +133,11 @@ impl<P: Platform> RxRing<P> {
             Ok(()) => Ok(ring),
             Err(error) => {
                 ring.unbind();
-                let memory = ring.disable().ok();
-                Err(NotEnabled { error, memory })
+                let left = match ring.disable() {
+                    Ok(memory) => RxLeft::Memory(memory),
+                    Err((ring, _)) => RxLeft::Queue(ring),
+                };
+                Err(NotEnabled { error, left })
             }
         }
     }
@@ -303,12 +314,11 @@ impl<P: Platform> RxRing<P> {
     /// [`unbind`](Self::unbind). Frames that were not taken are gone.
     ///
     /// # Errors
-    /// A device that does not answer; the memory is leaked, because it may be
-    /// written to still.
-    pub fn disable(self) -> Result<RxMemory<P>> {
+    /// A device that does not answer, and the queue, whose memory may be written to still.
+    pub fn disable(self) -> Result<RxMemory<P>, (Self, Error)> {
         if let Err(error) = control::switch(&self.platform, self.queue, false) {
             log_warn!("receive queue {} stays on: {}", self.queue.get(), error);
-            return Err(error);
+            return Err((self, error));
         }
         Ok(self.memory)
     }

@@ -8,7 +8,7 @@ use super::LinkUp;
 use crate::bring_up::{Device, Failed};
 use crate::config::Lan;
 use crate::error::{Error, Result};
-use crate::lan::{LanSide, Left, add_rules, priorities, remove_rules};
+use crate::lan::{LanSide, Left, Remains, add_rules, priorities, remove_rules};
 
 /// The LAN side is ready: the engine can be brought up on it.
 #[derive(Debug)]
@@ -63,6 +63,7 @@ impl<P: Platform> Device<P, LinkUp<P>> {
                         left: Left::new(),
                         up2tc,
                         queue_sets: Vec::new(),
+                        remains: Remains::default(),
                         port: None,
                         filter: false,
                         events: Deque::new(),

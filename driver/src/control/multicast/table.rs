@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use core::sync::atomic::Ordering;
 
 use e810_cqp::limits::MAX_GROUP_MEMBERS;
-use e810_hal::{DmaBuf, DmaLayout, DmaWord, DmaWords, HostBuf, Iova, Platform};
+use e810_hal::{DmaBuf, DmaLayout, DmaWord, DmaWords, HostBuf, Iova, Platform, log_warn};
 use heapless::Vec;
 
 use crate::addr::{Gid, MacAddr, group_mac};
@@ -207,6 +207,15 @@ impl<P: Platform> Groups<P> {
         let offset = u64::from(group) * PAGE as u64;
         // The pages exist, so their addresses do not wrap.
         Some(Iova(pages.iova().0.wrapping_add(offset)))
+    }
+
+    /// Frees the pages, unless the device may have a group and read its list.
+    pub(in crate::control) fn end(self) {
+        if self.indexes().any(|group| self.exists(group)) {
+            log_warn!("a multicast group is left: the lists of members are leaked");
+            return;
+        }
+        self.release();
     }
 
     /// Frees the pages, once the device has no group any more.

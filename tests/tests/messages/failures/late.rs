@@ -110,13 +110,14 @@ fn a_queue_pair_that_is_made_late_keeps_its_queue_set() {
         let commands = side.control.commands() - before;
         catch_up(&sim, &side.platform);
         assert_eq!(sim.findings(), []);
-        if let Ok(qp) = made {
-            side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
-            pair.finish(&sim);
-        } else {
-            // The device has a queue pair that nobody can take away.
-            assert!(late.is_some() && made.is_err_and(|error| is_open(&error)));
+        match made {
+            Ok(qp) => {
+                side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
+            }
+            Err(error) => assert!(late.is_some() && is_open(&error)),
         }
+        // The device has none that nobody would take away.
+        pair.finish(&sim);
         (posted.load(Ordering::Relaxed), commands)
     };
     let (last, commands) = made(None);

@@ -17,3 +17,4 @@ mod reported;
 mod requests;
 mod stopping;
 mod transitions;
+mod unstopped;

@@ -1,0 +1,121 @@
+//! Second tries of commands that were given up, because their answers did not come in time.
+//!
+//! Such a command may have been carried out since. Then the device refuses a second one: the
+//! object that it is to destroy is not there, or the one that it is to add is. The refusal's
+//! code does not tell that from other reasons. So nothing is posted a second time before the
+//! first answer is there: the doorbell is rung again, and the first command waited for.
+
+use e810_hal::Platform;
+use heapless::Vec;
+
+use super::Cqp;
+use crate::error::Result;
+use crate::limits::LATE_ANSWERS;
+use crate::op::{Command, HEADER, opcode_of};
+use crate::opcode::Opcode;
+use crate::ring::ring_doorbell;
+use crate::slots::Outcome;
+use crate::ticket::{Completion, Ticket};
+
+/// Commands that were given up, and how those ended that have ended since.
+#[derive(Debug, Default)]
+pub(super) struct Late(Vec<GivenUp, LATE_ANSWERS>);
+
+#[derive(Debug)]
+struct GivenUp {
+    ticket: Ticket,
+    subject: u64,
+    ended: Option<Outcome>,
+}
+
+impl Late {
+    fn push(&mut self, ticket: Ticket, subject: u64) {
+        if self.0.is_full() {
+            self.0.remove(0);
+        }
+        // There is room.
+        let _ = self.0.push(GivenUp {
+            ticket,
+            subject,
+            ended: None,
+        });
+    }
+
+    /// Notes how a command ended that was given up.
+    pub(super) fn note(&mut self, sequence: u64, outcome: Outcome) {
+        let mut all = self.0.iter_mut();
+        if let Some(one) = all.find(|one| one.ticket.sequence == sequence) {
+            one.ended = Some(outcome);
+        }
+    }
+
+    /// A command for the subject that was given up, with its end if that has come.
+    fn take(&mut self, op: Opcode, subject: u64) -> Option<(Ticket, Option<Outcome>)> {
+        let is_meant = |one: &GivenUp| one.ticket.op == op && one.subject == subject;
+        let place = self.0.iter().position(is_meant)?;
+        let one = self.0.remove(place);
+        Some((one.ticket, one.ended))
+    }
+}
+
+impl<P: Platform> Cqp<P> {
+    /// As [`Cqp::execute`], for a command that makes or ends the object `subject` (its number, and
+    /// what else tells it from others of this opcode) and is tried again after an error. While an
+    /// earlier call's command is open, that one is waited for; if it has worked in the end, its
+    /// completion is given.
+    ///
+    /// # Errors
+    /// As [`Cqp::execute`].
+    pub fn execute_again(&mut self, command: &dyn Command, subject: u64) -> Result<Completion> {
+        let wqe = command.encode()?;
+        let op = opcode_of(wqe[HEADER]);
+        while let Some(ended) = self.late_end(op, subject, true)? {
+            if let Ok(done) = ended {
+                return Ok(done);
+            }
+        }
+        let ticket = self.submit(command)?;
+        self.wait_for(ticket, subject)
+    }
+
+    /// How a command of `op` for `subject` ended that an earlier call has given up. `None` where
+    /// none is remembered, and, without `wait`, while it has not ended. Each end is given once.
+    ///
+    /// # Errors
+    /// [`Error::Wait`](crate::Error::Wait): it did not end in the time of a command, or a register
+    /// shows that the device is gone.
+    pub fn late_end(
+        &mut self,
+        op: Opcode,
+        subject: u64,
+        wait: bool,
+    ) -> Result<Option<Result<Completion>>> {
+        self.poll_ccq()?;
+        let Some((ticket, ended)) = self.late.take(op, subject) else {
+            return Ok(None);
+        };
+        if let Some(outcome) = ended {
+            return Ok(Some(outcome.completion(ticket).check()));
+        }
+        if !wait {
+            self.late.push(ticket, subject);
+            return Ok(None);
+        }
+        self.slots().open(self.slot_of(ticket), op);
+        // It may have been missed.
+        ring_doorbell(&self.platform, &self.platform, self.ring.head());
+        match self.wait_for(ticket, subject) {
+            Err(error) if error.leaves_command_open() => Err(error),
+            ended => Ok(Some(ended)),
+        }
+    }
+
+    /// Waits for a command, and keeps its ticket if it does not end.
+    fn wait_for(&mut self, ticket: Ticket, subject: u64) -> Result<Completion> {
+        let ended = self.wait(ticket);
+        if ended.is_err_and(|error| error.leaves_command_open()) {
+            self.late.push(ticket, subject);
+        }
+        ended
+    }
+}

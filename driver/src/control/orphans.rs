@@ -1,0 +1,120 @@
+//! Queue pairs whose CREATE_QP was given up: the device may have them all the same, with their
+//! rings and on their completion queues. When the answer has come they are destroyed, and what
+//! they were given is free.
+
+use e810_cqp::Opcode;
+use e810_cqp::op::DestroyQp;
+use e810_datapath::slot::QpKey;
+use e810_hal::{DmaBuf, Platform, log_warn};
+use e810_types::QpType;
+use heapless::Vec;
+
+use super::qp_context::hardware_type;
+use super::{Control, run_again};
+use crate::error::Result;
+
+/// Places for them. What one more was given is leaked.
+const ORPHANS: usize = 8;
+
+pub(super) type Orphans<P> = Vec<Orphan<P>, ORPHANS>;
+
+/// One of them, hidden from events and completions.
+#[derive(Debug)]
+pub(super) struct Orphan<P: Platform> {
+    pub(super) key: QpKey,
+    pub(super) qp_type: QpType,
+    pub(super) pd: u32,
+    pub(super) cqs: [u32; 2],
+    pub(super) class: u8,
+    pub(super) counters: Option<u8>,
+    pub(super) rings: [DmaBuf<P>; 2],
+    /// The device has said that it has made it.
+    pub(super) exists: bool,
+}
+
+impl<P: Platform> Control<P> {
+    /// Keeps one, which uses its protection domain and completion queues until it is gone.
+    pub(super) fn keep_orphan(&mut self, orphan: Orphan<P>) {
+        let (pd, cqs) = (orphan.pd, orphan.cqs);
+        if self.orphans.push(orphan).is_ok() {
+            self.pd_users.inc(pd);
+            for cq in cqs {
+                self.cq_users.inc(cq);
+            }
+        }
+    }
+
+    pub(super) fn is_orphan(&self, id: u32) -> bool {
+        self.orphans.iter().any(|orphan| orphan.key.id() == id)
+    }
+
+    /// Destroys those of which the device has answered; waits for no CREATE_QP.
+    pub(super) fn end_orphans(&mut self) {
+        // What is not destroyed stays on the list, and was logged.
+        let _ = self.end_orphans_of(|_| false);
+    }
+
+    /// The same; waits for the answers about those that are `needed` gone.
+    ///
+    /// # Errors
+    /// The last of them that is not gone.
+    pub(super) fn end_orphans_of(&mut self, needed: impl Fn(&Orphan<P>) -> bool) -> Result<()> {
+        let mut result = Ok(());
+        for mut orphan in core::mem::take(&mut self.orphans) {
+            let is_needed = needed(&orphan);
+            match self.end_orphan(&mut orphan, is_needed) {
+                Ok(true) => self.free_orphan(orphan),
+                Ok(false) => self.put_back(orphan),
+                Err(error) => {
+                    log_warn!("queue pair {} stays: {}", orphan.key.id(), error);
+                    self.put_back(orphan);
+                    if is_needed {
+                        result = Err(error);
+                    }
+                }
+            }
+        }
+        result
+    }
+
+    fn put_back(&mut self, orphan: Orphan<P>) {
+        // It was taken from there.
+        let _ = self.orphans.push(orphan);
+    }
+
+    /// Whether the device has it no more.
+    fn end_orphan(&mut self, orphan: &mut Orphan<P>, wait: bool) -> Result<bool> {
+        let (key, id) = (orphan.key, orphan.key.id());
+        if !orphan.exists {
+            match self.cqp.late_end(Opcode::CreateQp, key.bits(), wait)? {
+                None => return Ok(false),
+                Some(Ok(_)) => orphan.exists = true,
+                Some(Err(_)) => return Ok(true),
+            }
+        }
+        let (context, shadow) = (self.context_of(id), self.shadow_of(id));
+        let command = DestroyQp {
+            remove_hash_entry: true,
+            ..DestroyQp::new(id, hardware_type(orphan.qp_type), context, shadow)
+        };
+        run_again(&mut self.cqp, &command, id.into()).map(|()| true)
+    }
+
+    fn free_orphan(&mut self, orphan: Orphan<P>) {
+        let left = self
+            .scheduler
+            .leave(&mut self.cqp, &mut self.lan_side, orphan.class);
+        if let Err(error) = left {
+            log_warn!("queue pair {}: {}", orphan.key.id(), error);
+        }
+        self.uncount(orphan.counters);
+        self.pd_users.dec(orphan.pd);
+        for cq in orphan.cqs {
+            self.cq_users.dec(cq);
+        }
+        let _ = self.registry.retire(orphan.key);
+        for ring in orphan.rings {
+            ring.release();
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What the firmware or the device did not let go of when it was asked to: tried again when a
+//! port is opened and at the end, and free after the reset.
+
+use e810_adminq::tree::{CLASSES, QueueSet, TxQueue};
+use e810_hal::{Platform, log_warn};
+use e810_lan::{RxMemory, RxRing, TxMemory, TxRing};
+use heapless::Vec;
+
+use super::LanSide;
+use crate::error::{Error, Result};
+
+/// Queues and queue sets that may still be on.
+#[derive(Debug)]
+pub(crate) struct Remains<P: Platform> {
+    /// A transmit queue that was not disabled.
+    tx: Option<(TxRing<P>, TxQueue)>,
+    /// Memory of one that may have been added all the same.
+    tx_memory: Option<TxMemory<P>>,
+    /// A receive queue that was not switched off.
+    rx: Option<RxRing<P>>,
+    /// Queue sets that were not removed.
+    queue_sets: Vec<QueueSet, CLASSES>,
+}
+
+impl<P: Platform> Default for Remains<P> {
+    fn default() -> Self {
+        Self {
+            tx: None,
+            tx_memory: None,
+            rx: None,
+            queue_sets: Vec::new(),
+        }
+    }
+}
+
+impl<P: Platform> Remains<P> {
+    /// Keeps the memory of a transmit queue that may have been added. A second one is leaked.
+    pub(super) fn keep_tx_memory(&mut self, memory: TxMemory<P>) {
+        let _ = self.tx_memory.get_or_insert(memory);
+    }
+
+    /// Frees all memory, after a reset.
+    pub(super) fn release_after_reset(self) {
+        if let Some((ring, _)) = self.tx {
+            ring.stop().release();
+        }
+        if let Some(memory) = self.tx_memory {
+            memory.release();
+        }
+        if let Some(ring) = self.rx {
+            ring.stop_after_reset().release();
+        }
+    }
+}
+
+impl<P: Platform> LanSide<P> {
+    /// Tries again what failed before.
+    ///
+    /// # Errors
+    /// The first that failed again; all were tried.
+    pub(super) fn end_remains(&mut self) -> Result<()> {
+        let mut result = Ok(());
+        if let Some((ring, entry)) = self.remains.tx.take() {
+            result = self.remove_tx(ring, entry);
+        }
+        if let Some(ring) = self.remains.rx.take() {
+            result = result.and(self.disable_rx(ring));
+        }
+        for set in core::mem::take(&mut self.remains.queue_sets) {
+            self.remove_set(set);
+        }
+        result
+    }
+
+    /// Has the firmware disable the transmit queue.
+    pub(super) fn remove_tx(&mut self, ring: TxRing<P>, entry: TxQueue) -> Result<()> {
+        ring.unbind();
+        if let Err(error) = self.tree.remove_tx_queue(&mut self.adminq, entry) {
+            self.remains.tx = Some((ring, entry));
+            return Err(error.into());
+        }
+        ring.stop().release();
+        Ok(())
+    }
+
+    /// Switches the receive queue off.
+    pub(super) fn disable_rx(&mut self, ring: RxRing<P>) -> Result<()> {
+        ring.unbind();
+        let disabled = ring.disable().map(RxMemory::release);
+        disabled.map_err(|(ring, error)| {
+            self.remains.rx = Some(ring);
+            Error::from(error)
+        })
+    }
+
+    pub(super) fn keep_rx(&mut self, ring: RxRing<P>) {
+        self.remains.rx = Some(ring);
+    }
+
+    /// Removes a queue set of which the engine has let go. A refusal is only logged.
+    pub(super) fn remove_set(&mut self, set: QueueSet) {
+        if let Err(error) = self.tree.remove_queue_set(&mut self.adminq, set) {
+            log_warn!("RDMA queue set {} stays: {}", set.handle, error);
+            // Full: the reset at the end takes its element along.
+            let _ = self.remains.queue_sets.push(set);
+        }
+    }
+}
