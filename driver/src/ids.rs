@@ -109,11 +109,6 @@ impl<B: AsRef<[AtomicU64]>> Ids<B> {
         self.taken.saturating_sub(self.lost)
     }
 
-    /// Ids of objects that the device may have made, although nobody has them.
-    pub(crate) const fn lost(&self) -> u32 {
-        self.lost
-    }
-
     /// Ids there are besides the reserved ones.
     pub(crate) const fn capacity(&self) -> u32 {
         self.limit.saturating_sub(self.reserved)

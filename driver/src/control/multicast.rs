@@ -17,6 +17,7 @@ mod table;
 
 use core::net::IpAddr;
 
+use e810_cqp::Opcode;
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::limits::MAX_GROUP_MEMBERS;
 use e810_cqp::op::{
@@ -26,7 +27,7 @@ use e810_hal::{Iova, Platform, log_warn};
 use e810_types::QpType;
 use heapless::Vec;
 
-use super::{Control, run};
+use super::{Control, run_again};
 use crate::addr::group_mac;
 use crate::error::{Error, Object, Result};
 use crate::qp::QpControl;
@@ -253,6 +254,11 @@ impl<P: Platform> Control<P> {
 
     /// Writes the list of members and has the device read it.
     fn modify_group(&mut self, index: u16, group: &Group, exists: bool) -> Result<()> {
+        let is_gone = group.unsure && self.is_late_gone(index)?;
+        if is_gone && group.members.is_empty() {
+            return Ok(());
+        }
+        let exists = exists && !is_gone;
         let context = self.write_group(index, group)?;
         let name = group.name;
         let it = McastGroup {
@@ -271,20 +277,30 @@ impl<P: Platform> Control<P> {
         } else {
             &CreateMcast(it)
         };
-        let result = run(&mut self.cqp, command);
+        let result = run_again(&mut self.cqp, command, index.into());
         match result {
-            // What failed before may have been its creation, or its destruction
-            // may have come late: there is nothing to be modified.
+            // What failed before may have been its creation: there is nothing to be modified.
             Err(error)
                 if exists
                     && group.unsure
                     && !group.members.is_empty()
                     && !error.leaves_command_open() =>
             {
-                run(&mut self.cqp, &CreateMcast(it)).map_err(|_| error)
+                run_again(&mut self.cqp, &CreateMcast(it), index.into()).map_err(|_| error)
             }
             _ => result,
         }
+    }
+
+    /// Whether commands that were not answered in time have left the device without the group.
+    /// Waits for their ends.
+    fn is_late_gone(&mut self, index: u16) -> Result<bool> {
+        let mut late = |op| self.cqp.late_end(op, index.into(), true);
+        let created = late(Opcode::CreateMcastGrp)?;
+        // Which list it has read is not known.
+        late(Opcode::ModifyMcastGrp)?;
+        let destroyed = late(Opcode::DestroyMcastGrp)?;
+        Ok(matches!(created, Some(Err(_))) || matches!(destroyed, Some(Ok(_))))
     }
 
     /// Writes the list of members; gives the address of its page.

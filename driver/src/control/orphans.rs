@@ -11,9 +11,9 @@ use heapless::Vec;
 
 use super::qp_context::hardware_type;
 use super::{Control, run_again};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-/// Places for them. What one more was given is leaked.
+/// Places for them; while all are taken no queue pair is made.
 const ORPHANS: usize = 8;
 
 pub(super) type Orphans<P> = Vec<Orphan<P>, ORPHANS>;
@@ -35,13 +35,22 @@ pub(super) struct Orphan<P: Platform> {
 impl<P: Platform> Control<P> {
     /// Keeps one, which uses its protection domain and completion queues until it is gone.
     pub(super) fn keep_orphan(&mut self, orphan: Orphan<P>) {
-        let (pd, cqs) = (orphan.pd, orphan.cqs);
-        if self.orphans.push(orphan).is_ok() {
-            self.pd_users.inc(pd);
-            for cq in cqs {
-                self.cq_users.inc(cq);
-            }
+        self.pd_users.inc(orphan.pd);
+        for cq in orphan.cqs {
+            self.cq_users.inc(cq);
         }
+        // There is room, as room_for_orphan has seen.
+        let _ = self.orphans.push(orphan);
+    }
+
+    /// Whether one more can be kept, if its CREATE_QP is not answered.
+    pub(super) fn room_for_orphan(&self) -> Result<()> {
+        if self.orphans.is_full() {
+            return Err(Error::Invalid {
+                what: "the device has not answered about eight queue pairs: only a reset of the function helps",
+            });
+        }
+        Ok(())
     }
 
     pub(super) fn is_orphan(&self, id: u32) -> bool {

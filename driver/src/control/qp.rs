@@ -45,6 +45,7 @@ impl<P: Platform> Control<P> {
             tuning.check()?;
         }
         self.reap();
+        self.room_for_orphan()?;
         let none = Error::Exhausted {
             object: Object::Qp,
             limit: self.qps.capacity(),
@@ -57,8 +58,11 @@ impl<P: Platform> Control<P> {
                 self.cq_users.inc(init.send_cq.key.id());
                 self.cq_users.inc(init.recv_cq.key.id());
             }
+            // The device may make it yet.
             Err(_) if self.is_orphan(id) => {}
-            Err(error) => self.qps.give_unless_open(id, error),
+            Err(_) => {
+                self.qps.give(id);
+            }
         }
         made
     }

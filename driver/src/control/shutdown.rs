@@ -109,7 +109,7 @@ impl<P: Platform> Control<P> {
             let parts = Some((self, events));
             return Err(ShutdownError { error, parts });
         }
-        let may_be_made = !self.orphans.is_empty() || self.qps.lost() > 0;
+        let may_be_made = !self.orphans.is_empty();
         let Self {
             platform,
             cqp,

@@ -22,7 +22,7 @@ enum Place {
     Free,
     /// A queue on this vector, and how many CQs have their events there.
     Live { vector: Vector, cqs: u32 },
-    /// The device did not answer when the queue was made: it may be there.
+    /// The device did not answer when the queue was made or destroyed: it may be there.
     Unknown,
 }
 
@@ -193,7 +193,8 @@ impl<P: Platform> Control<P> {
     /// [`Error::Foreign`], [`Error::Invalid`] for completion vector 0 and for the
     /// vector of the asynchronous events, which stay; the device's refusal. The
     /// events are returned, and go on, unless the device did not answer: then they
-    /// come no more, and are to be given to [`Control::shutdown`] with the others.
+    /// come no more, and are to be removed again, or given to [`Control::shutdown`] with the
+    /// others.
     pub fn remove_completion_vector(
         &mut self,
         mut events: VectorEvents<P>,
@@ -216,6 +217,11 @@ impl<P: Platform> Control<P> {
                 Ok(())
             }
             Err((ceq, error)) => {
+                if error.leaves_command_open() {
+                    self.vectors.set(id, Place::Unknown);
+                } else {
+                    self.vectors.open(id, ceq.vector);
+                }
                 events.ceq = Some((ceq.id, ceq.queue));
                 Err((events, error))
             }
