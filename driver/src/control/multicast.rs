@@ -10,8 +10,9 @@
 //! MAC address: several groups can have the same (32 IPv4 addresses have one MAC
 //! address, and a group may be joined on several VLANs).
 //!
-//! A command that fails leaves it open what the device has. The group is marked
-//! then, and told again with the next join, leave or destruction of a queue pair.
+//! A command that fails leaves the device with another list. The group is marked
+//! then, and told again with the next join, leave or destruction of a queue pair. What became of
+//! one that was not answered is asked first.
 
 mod table;
 
@@ -158,16 +159,10 @@ impl<P: Platform> Control<P> {
 
     fn leave_group(&mut self, index: u16, mut group: Group, qp: u32) -> Result<()> {
         group.members.retain(|member| *member != qp);
-        let was_unsure = group.unsure;
         let result = self.modify_group(index, &group, true);
         group.unsure = result.is_err();
         self.groups.keep(index, &group);
-        // One that the device refuses to destroy a second time is not there.
-        let ended = match &result {
-            Ok(()) => true,
-            Err(error) => was_unsure && !error.leaves_command_open(),
-        };
-        if ended && group.members.is_empty() {
+        if result.is_ok() && group.members.is_empty() {
             self.groups.forget(index);
             self.end_rule(&group);
         }
@@ -277,19 +272,7 @@ impl<P: Platform> Control<P> {
         } else {
             &CreateMcast(it)
         };
-        let result = run_again(&mut self.cqp, command, index.into());
-        match result {
-            // What failed before may have been its creation: there is nothing to be modified.
-            Err(error)
-                if exists
-                    && group.unsure
-                    && !group.members.is_empty()
-                    && !error.leaves_command_open() =>
-            {
-                run_again(&mut self.cqp, &CreateMcast(it), index.into()).map_err(|_| error)
-            }
-            _ => result,
-        }
+        run_again(&mut self.cqp, command, index.into())
     }
 
     /// Whether commands that were not answered in time have left the device without the group.

@@ -1,6 +1,7 @@
 //! The CQP: order, laps, both kinds of completion, and everything that can go
 //! wrong with them.
 
+mod late;
 mod law;
 mod life;
 mod order;

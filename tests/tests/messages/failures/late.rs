@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use e810::{
-    ColdStart, Config, LinkPolicy, MacAddr, Mtu, Package, PackageSource, Path, QpAttr, QpInit,
-    QpState, VsiId, WcStatus, bring_up_cold,
+    AccessFlags, ColdStart, Config, LinkPolicy, MacAddr, Mtu, Package, PackageSource, Path, QpAttr,
+    QpInit, QpState, VsiId, WcStatus, bring_up_cold,
 };
 use e810_hal::Ns;
 use e810_hal::regs::{PF_FW_ARQH, PFPE_CQPDB};
@@ -216,4 +216,82 @@ fn a_failing_admin_queue_delays_no_failure() {
     pair.sides[0].reported.clear();
     pair.close();
     assert_eq!(sim.findings(), []);
+}
+
+/// An object whose destruction is answered late is there for a second try, and gone with it: the
+/// device is told once, and nothing is left.
+#[test]
+fn a_destruction_that_is_answered_late_ends_with_the_second_try() {
+    type Control = e810::Control<Watched<SimPlatform>>;
+    /// Makes an object and gives what destroys it: twice, the first time in vain.
+    type Object = fn(&mut Simulated) -> Twice;
+    type Twice = Box<dyn FnMut(&mut Control) -> Result<(), e810::Error>>;
+    type Simulated = Side<Watched<SimPlatform>>;
+
+    fn twice<T: 'static>(
+        object: T,
+        destroy: fn(&mut Control, T) -> Result<(), (T, e810::Error)>,
+    ) -> Twice {
+        let mut kept = Some(object);
+        Box::new(move |control| {
+            let object = kept.take().expect("not destroyed yet");
+            destroy(control, object).map_err(|(object, error)| {
+                kept = Some(object);
+                error
+            })
+        })
+    }
+
+    fn path(side: &mut Simulated) -> Path {
+        let gid = side.control.query_gid(1).expect("an address").gid;
+        Path::new(1, gid.ip(), MacAddr([2, 0, 0, 0, 0, 9]))
+    }
+
+    let objects: [(&str, Object); 6] = [
+        ("completion queue", |side| {
+            let cq = side.control.create_cq(16, 0).unwrap();
+            twice(cq, |control, cq| control.destroy_cq(cq))
+        }),
+        ("queue pair", |side| {
+            side.add_qp();
+            let qp = side.qps.pop().unwrap();
+            twice(qp, |control, qp| control.destroy_qp(qp).map(drop))
+        }),
+        ("region", |side| {
+            let memory = side.buffer.bytes();
+            let rights = AccessFlags::LOCAL_WRITE;
+            let mr = side.control.reg_mr(&side.pd, memory, rights).unwrap();
+            twice(mr, |control, mr| control.dereg_mr(mr))
+        }),
+        ("fast region", |side| {
+            let mr = side.control.alloc_fast_mr(&side.pd, 4).unwrap();
+            twice(mr, |control, mr| control.free_fast_mr(mr))
+        }),
+        ("address handle", |side| {
+            let path = path(side);
+            let ah = side.control.create_ah(&side.pd, &path).unwrap();
+            twice(ah, |control, ah| control.destroy_ah(ah))
+        }),
+        ("completion vector", |side| {
+            let part = side.control.add_completion_vector().unwrap();
+            twice(part, |control, part| control.remove_completion_vector(part))
+        }),
+    ];
+    for (name, object) in objects {
+        let sim = sim(23);
+        let mut pair = Pair::simulated(&sim, Setup::default());
+        let side = &mut pair.sides[0];
+        let mut destroy = object(side);
+        let before = side.control.commands();
+        delay(&sim, &side.platform, 1);
+        let late = destroy(&mut side.control);
+        assert!(late.is_err_and(|error| is_open(&error)), "{name}");
+        side.platform.before_nothing();
+        sim.configure_engine(0, |config| config.cqp_delay = (500, 5_000));
+        destroy(&mut side.control).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let commands = side.control.commands() - before;
+        // The last path to a neighbour takes its entry along.
+        assert_eq!(commands, 1 + u64::from(name == "address handle"), "{name}");
+        pair.finish(&sim);
+    }
 }

@@ -13,6 +13,7 @@ mod many;
 mod objects;
 mod ownership;
 mod posts;
+mod random;
 mod reported;
 mod requests;
 mod stopping;
