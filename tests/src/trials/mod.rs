@@ -2,6 +2,11 @@
 //! raises events of any code, and is reset from outside. Whatever comes, each request completes
 //! once or is counted as dropped, everything can be given back, and the simulator finds no fault.
 
+#![expect(
+    clippy::expect_used,
+    reason = "helpers of tests fail by panicking, like the tests"
+)]
+
 mod books;
 mod calls;
 mod world;

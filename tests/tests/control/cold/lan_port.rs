@@ -2,12 +2,15 @@
 
 use std::net::IpAddr;
 
-use e810::{Control, Error, EventSet, LanInit, LanPort, MacAddr, Platform, Qp};
+use e810::{Control, Error, EventSet, LanInit, LanPort, MacAddr, Platform, Qp, QpInit};
 use e810_sim::{AqCode, AqFault, ResetSource, Sim, SimPlatform};
 use e810_tests::traffic::Pair;
 use e810_tests::traffic::verbs::datagrams::setup;
 
 use crate::cold::world::{assert_as_found, builder, card, up};
+
+/// Disable Transmit Queues, LAN queues and queue sets.
+const DISABLE_QUEUES: u16 = 0x0C31;
 
 /// AdminQ commands so far.
 fn sent<P: Platform>(control: &Control<P>) -> u64 {
@@ -228,10 +231,16 @@ fn a_firmware_that_fails_while_a_port_is_opened_is_survived() {
                     assert_eq!(sim.findings().first(), None, "{what}");
                 }
                 _ => {
-                    // A reply that makes no sense does not say that the queue is off.
-                    let is_on = opcode == 0x0C31 && matches!(fault, AqFault::DataLen(_));
-                    assert!(is_on || sim.memory(0).nothing_held(), "{what}");
-                    assert_eq!(sim.findings().first(), None, "{what}");
+                    assert!(sim.memory(0).nothing_held(), "{what}");
+                    // A reply that makes no sense does not say that the queue is off: it is
+                    // asked for again.
+                    let is_asked = opcode == DISABLE_QUEUES && matches!(fault, AqFault::DataLen(_));
+                    let found: Vec<_> = sim.findings().iter().map(|one| one.kind).collect();
+                    let expected: &[_] = match is_asked {
+                        true => &["adminq-unknown-object"],
+                        false => &[],
+                    };
+                    assert_eq!(found, expected, "{what}");
                 }
             }
         }
@@ -239,6 +248,59 @@ fn a_firmware_that_fails_while_a_port_is_opened_is_survived() {
 }
 
 /// Interrupt handlers, other threads: a port goes wherever its platform goes.
+/// What the firmware does not disable at first is disabled by the next port, or at the end.
+#[test]
+fn a_queue_that_was_not_disabled_is_tried_again() {
+    for opens_again in [true, false] {
+        let (sim, mut control, events) = function(9);
+        let port = control.open_lan(&LanInit::default()).unwrap();
+        sim.configure_firmware(0, |config| {
+            config.fault(DISABLE_QUEUES, 1, AqFault::Error(AqCode::EPERM));
+        });
+        let (port, error) = control.close_lan(port).unwrap_err();
+        assert!(port.is_none());
+        assert!(error.to_string().contains("EPERM"), "{error}");
+        if opens_again {
+            let port = control.open_lan(&LanInit::default()).unwrap();
+            close(&mut control, port);
+        }
+        end(&sim, control, events);
+    }
+}
+
+/// What it never disables is said, and free after the reset.
+#[test]
+fn a_queue_that_is_never_disabled_is_free_after_the_reset() {
+    let (sim, mut control, events) = function(9);
+    let port = control.open_lan(&LanInit::default()).unwrap();
+    sim.configure_firmware(0, |config| {
+        for use_of_it in 1..=20 {
+            config.fault(DISABLE_QUEUES, use_of_it, AqFault::Error(AqCode::EPERM));
+        }
+    });
+    assert!(control.close_lan(port).is_err());
+    let failed = control.shutdown(events).unwrap_err();
+    assert!(failed.parts.is_none());
+    assert!(failed.to_string().contains("EPERM"), "{failed}");
+    assert!(sim.memory(0).nothing_held(), "{:?}", sim.memory(0));
+}
+
+/// The same of the queue set of a traffic class, which the last queue pair gives back.
+#[test]
+fn a_queue_set_that_was_not_removed_is_tried_again() {
+    let (sim, mut control, events) = function(9);
+    let pd = control.alloc_pd().unwrap();
+    let cq = control.create_cq(16, 0).unwrap();
+    let caps = e810_tests::traffic::Setup::default().caps;
+    let qp = control.create_qp(&pd, &QpInit::rc(&cq, &cq, caps)).unwrap();
+    sim.configure_firmware(0, |config| {
+        config.fault(DISABLE_QUEUES, 1, AqFault::Error(AqCode::EPERM));
+    });
+    control.destroy_qp(qp).map_err(|(_, error)| error).unwrap();
+    control.destroy_cq(cq).map_err(|(_, error)| error).unwrap();
+    end(&sim, control, events);
+}
+
 #[test]
 fn a_port_may_be_sent_to_another_thread() {
     const fn is_send<T: Send>() {}

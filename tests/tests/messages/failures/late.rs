@@ -228,10 +228,9 @@ fn a_destruction_that_is_answered_late_ends_with_the_second_try() {
     type Twice = Box<dyn FnMut(&mut Control) -> Result<(), e810::Error>>;
     type Simulated = Side<Watched<SimPlatform>>;
 
-    fn twice<T: 'static>(
-        object: T,
-        destroy: fn(&mut Control, T) -> Result<(), (T, e810::Error)>,
-    ) -> Twice {
+    type Destroyed<T> = Result<(), (T, e810::Error)>;
+
+    fn twice<T: 'static>(object: T, destroy: fn(&mut Control, T) -> Destroyed<T>) -> Twice {
         let mut kept = Some(object);
         Box::new(move |control| {
             let object = kept.take().expect("not destroyed yet");
