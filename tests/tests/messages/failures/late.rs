@@ -294,3 +294,52 @@ fn a_destruction_that_is_answered_late_ends_with_the_second_try() {
         pair.finish(&sim);
     }
 }
+
+/// Memory that a command was given stays with the device, which writes there when it is late.
+#[test]
+fn memory_of_a_command_that_is_not_answered_is_not_given_back() {
+    type Given = fn(&mut Side<Watched<SimPlatform>>) -> Result<(), e810::Error>;
+    let commands: [Given; 2] = [
+        |side| side.control.gather_stats().map(drop),
+        |side| side.control.resize_cq(&mut side.cqs[0], 1000),
+    ];
+    for command in commands {
+        let sim = sim(24);
+        let mut pair = Pair::simulated(&sim, Setup::default());
+        let side = &mut pair.sides[0];
+        let before = sim.memory(0).dma_blocks;
+        delay(&sim, &side.platform, 1);
+        assert!(command(side).is_err_and(|error| is_open(&error)));
+        catch_up(&sim, &side.platform);
+        assert_eq!(sim.memory(0).dma_blocks, before + 1);
+        assert_eq!(sim.findings(), []);
+    }
+}
+
+/// One more than are kept is refused, without a command, until the device answers.
+#[test]
+fn queue_pairs_that_are_not_answered_have_a_bound() {
+    let sim = sim(25);
+    let mut pair = Pair::simulated(&sim, Setup::default());
+    let side = &mut pair.sides[0];
+    sim.configure_engine(0, |config| {
+        config.cqp_delay = (60_000_000_000, 60_000_000_000)
+    });
+    let create = |side: &mut Side<Watched<SimPlatform>>| {
+        let cq = side.cqs.first().unwrap();
+        let init = QpInit::rc(cq, cq, Setup::default().caps);
+        side.control.create_qp(&side.pd, &init)
+    };
+    for _ in 0..8 {
+        assert!(create(side).is_err_and(|error| is_open(&error)));
+    }
+    let commands = side.control.commands();
+    let refused = create(side).unwrap_err();
+    assert!(matches!(refused, e810::Error::Invalid { .. }), "{refused}");
+    assert_eq!(side.control.commands(), commands);
+    catch_up(&sim, &side.platform);
+    sim.run(Ns::from_ms(600_000));
+    let qp = create(side).unwrap();
+    side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
+    pair.finish(&sim);
+}
