@@ -239,8 +239,7 @@ fn reset(sim: &Sim, nic: &SimPlatform) {
 }
 
 /// A command of an object's making is not heard while the driver waits for it, and is carried out
-/// later: what the device got then stays with it, and a completion queue that a late queue pair
-/// uses cannot be destroyed.
+/// later: what the device got then stays with it, but for a queue pair, which is destroyed then.
 #[test]
 fn an_object_that_is_made_too_late_finds_its_memory() {
     let mut table = Table::default();
@@ -297,6 +296,6 @@ fn an_object_that_is_made_too_late_finds_its_memory() {
         0: Cq CREATE_CQ: given back, down, 2 blocks, 0 mappings left
         1: Mr REG_MR: given back, down, 0 blocks, 1 mappings left
         2 to 5: Qp WORK_SCHED_NODE: given back, down, 0 blocks, 0 mappings left
-        6: Qp CREATE_QP: Cq refused, 1 completion queues are still alive: give them back before shutting down, reset, 2 blocks, 0 mappings left
+        6: Qp CREATE_QP: given back, down, 0 blocks, 0 mappings left
     "#]].assert_eq(&table.text());
 }
