@@ -297,5 +297,6 @@ fn an_object_that_is_made_too_late_finds_its_memory() {
         1: Mr REG_MR: given back, down, 0 blocks, 1 mappings left
         2 to 5: Qp WORK_SCHED_NODE: given back, down, 0 blocks, 0 mappings left
         6: Qp CREATE_QP: given back, down, 0 blocks, 0 mappings left
-    "#]].assert_eq(&table.text());
+    "#]]
+    .assert_eq(&table.text());
 }

@@ -1,7 +1,7 @@
 //! What a configuration is said to need is what it takes.
 
 use e810::hmc::{Backing, Capacity, FpmQuery, Object, ObjectLimits};
-use e810::{AccessFlags, Device, QpCaps, QpInit, Ready, StageError, bring_up_cold};
+use e810::{AccessFlags, Device, GidEntry, QpCaps, QpInit, Ready, StageError, bring_up_cold, v4};
 use e810::{ColdStart, Config, HOST_ALLOCATIONS, LinkPolicy, Package, PackageSource};
 use e810_backends::buffer::Payload;
 use e810_hal::Ns;
@@ -158,6 +158,23 @@ fn host_memory_is_as_much_as_was_said() {
         let cq = control.create_cq(16, 0).unwrap();
         let qp = control.create_qp(&pd, &QpInit::rc(&cq, &cq, caps)).unwrap();
         assert_eq!(sim.memory(0).host_bytes, up.host_bytes);
+        control.destroy_qp(qp).map_err(|(_, error)| error).unwrap();
+
+        // But for the first multicast group, as docs/embedding.md says.
+        // Group 0 is reserved.
+        let groups = u64::from(control.hmc().count(Object::FsiMc));
+        let groups = if groups > 1 { groups } else { 0 };
+        let datagrams = control.create_qp(&pd, &QpInit::ud(&cq, &cq, caps));
+        let qp = datagrams.unwrap();
+        let own = GidEntry::untagged(v4(10, 0, 0, 1));
+        let gid = control.add_gid(own).unwrap();
+        let (host, dma) = (sim.memory(0).host_bytes, sim.memory(0).dma_bytes);
+        if groups > 0 {
+            control.attach_mcast(&qp, gid, v4(224, 1, 1, 1)).unwrap();
+        }
+        assert_eq!(sim.memory(0).host_bytes - host, 88 * groups);
+        assert_eq!(sim.memory(0).dma_bytes - dma, 4096 * groups);
+        control.remove_gid(gid).unwrap();
         control.destroy_qp(qp).map_err(|(_, error)| error).unwrap();
         control.destroy_cq(cq).map_err(|(_, error)| error).unwrap();
         control.dereg_mr(mr).map_err(|(_, error)| error).unwrap();
