@@ -38,6 +38,8 @@ pub(crate) struct Producer<W, M: SlotMemory> {
     /// Quanta that are never used at once.
     reserve: u64,
     id: u32,
+    /// Of the life that it posts for.
+    key: QpKey,
     queue: WorkQueue,
     /// For what is rare.
     slots: Slots<M>,
@@ -107,6 +109,7 @@ impl<W: DmaWords, M: SlotMemory> Producer<W, M> {
             run: shape.run.min(quanta),
             reserve: shape.reserve,
             id: qp.id(),
+            key: qp,
             queue,
             slots: slots.clone(),
         })
@@ -116,9 +119,10 @@ impl<W: DmaWords, M: SlotMemory> Producer<W, M> {
     /// life.
     pub(crate) fn restart(&mut self, slots: &Slots<M>, qp: QpKey) -> Result<(), SizeError> {
         let is_next = QpSlot::new(&self.slot).is(qp) && slots.live_qp(qp).is_some();
-        if qp.id() != self.id || !is_next {
+        if qp.id() != self.id || qp == self.key || !is_next {
             return Err(no_qp(qp));
         }
+        self.key = qp;
         for cell in self.ring.words() {
             cell.set(0);
         }
@@ -132,6 +136,10 @@ impl<W: DmaWords, M: SlotMemory> Producer<W, M> {
     #[inline(always)]
     pub(crate) fn qp_id(&self) -> u32 {
         self.id
+    }
+
+    pub(crate) const fn key(&self) -> QpKey {
+        self.key
     }
 
     /// Whether the QP's state takes requests to `queue`, which is this one.

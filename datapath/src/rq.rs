@@ -244,10 +244,10 @@ impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
         (free >> self.slot.trailing_zeros()) as u32
     }
 
-    /// The QP's id.
+    /// The QP that it posts for.
     #[must_use]
-    pub fn qp_id(&self) -> u32 {
-        self.producer.qp_id()
+    pub const fn key(&self) -> QpKey {
+        self.producer.key()
     }
 
     /// Gives the ring back, once the QP is destroyed.

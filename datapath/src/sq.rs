@@ -184,10 +184,10 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         self.producer.refresh() as u32
     }
 
-    /// The QP's id.
+    /// The QP that it posts for.
     #[must_use]
-    pub fn qp_id(&self) -> u32 {
-        self.producer.qp_id()
+    pub const fn key(&self) -> QpKey {
+        self.producer.key()
     }
 
     /// Gives the ring back, once the QP is destroyed.

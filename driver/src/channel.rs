@@ -15,7 +15,7 @@
 //!         let Ok(event) = channel.next().await else {
 //!             return Ok(());
 //!         };
-//!         channel.acknowledge(event.cq(), 1)?;
+//!         channel.acknowledge(event, 1)?;
 //!         // More than one queue on the channel: event.cq() says which it was.
 //!         let _ = cq.take_event();
 //!     }
@@ -35,7 +35,7 @@ use e810_datapath::slot::{ChannelKey, CqKey, NextEvent, Slots};
 use e810_hal::clock::poll_until;
 use e810_hal::{HostBuf, HostShared, NoHostMemory, Ns, Platform, WaitError};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Object, Result};
 
 /// Channels a device has at most.
 pub const CHANNELS: u32 = 64;
@@ -76,6 +76,7 @@ pub struct ChannelClosed;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use = "an event is acknowledged: the destruction of its queue waits for that"]
 pub struct CqEvent {
+    owner: u64,
     cq: CqKey,
     user_context: u64,
 }
@@ -113,6 +114,7 @@ impl<P: Platform> Channel<P> {
     pub fn try_next(&self) -> Result<Option<CqEvent>, ChannelClosed> {
         match self.slots.take_event(self.key) {
             NextEvent::Event(cq) => Ok(Some(CqEvent {
+                owner: self.owner,
                 cq,
                 // It lives until the event is acknowledged.
                 user_context: self.slots.cq_user_context(cq).unwrap_or(0),
@@ -182,15 +184,21 @@ impl<P: Platform> Channel<P> {
         })
     }
 
-    /// Acknowledges `events` events of a completion queue that were taken; from
-    /// any thread, several at once is cheaper. Until then the queue is not
+    /// Acknowledges `event` and others of its completion queue that were taken, `events` together;
+    /// from any thread, several at once is cheaper. Until then the queue is not
     /// destroyed.
     ///
     /// # Errors
-    /// [`Error::Datapath`] for more than were taken, or when the queue is gone.
+    /// [`Error::Datapath`] for more than were taken, or when the queue is gone;
+    /// [`Error::Foreign`] for an event of another device.
     #[doc(alias = "ibv_ack_cq_events")]
-    pub fn acknowledge(&self, cq: CqKey, events: u32) -> Result<()> {
-        let done = self.slots.acknowledge_events(cq, events);
+    pub fn acknowledge(&self, event: CqEvent, events: u32) -> Result<()> {
+        if event.owner != self.owner {
+            let id = event.cq.id();
+            let object = Object::Cq;
+            return Err(Error::Foreign { object, id });
+        }
+        let done = self.slots.acknowledge_events(event.cq, events);
         done.map_err(|error| e810_datapath::Error::from(error).into())
     }
 }

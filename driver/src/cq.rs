@@ -170,7 +170,7 @@ impl<P: Platform> Cq<P> {
     /// as the kernel's does, or a load that keeps the poller busy would never be
     /// measured.
     pub(crate) fn polled_on(&mut self) {
-        self.ring.pacer.requested();
+        self.ring.requested();
     }
 
     /// As [`CqRing::take_event`].
@@ -347,8 +347,14 @@ impl<P: Platform> CqRing<P> {
     #[doc(alias("ibv_req_notify_cq", "ib_req_notify_cq"))]
     pub fn arm(&mut self, notify: Notify) -> bool {
         let more = self.queue.arm(notify);
-        self.pacer.requested();
+        self.requested();
         more
+    }
+
+    #[inline(always)]
+    fn requested(&mut self) {
+        let queue = &self.queue;
+        self.pacer.requested(|| queue.lives());
     }
 
     /// Whether an event came since the last call.

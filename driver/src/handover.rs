@@ -11,25 +11,30 @@ use e810_hal::{DmaBuf, HostBuf, Platform};
 #[must_use = "the queues are freed with QpSend::release and QpRecv::release"]
 pub struct QpDestroyed {
     pub(crate) owner: u64,
-    pub(crate) id: u32,
+    pub(crate) key: QpKey,
     pub(crate) discarded: DroppedWrs,
 }
 
 /// A queue pair that is being reset and does not exist in the device now:
 /// [`Control::begin_reset_qp`](crate::Control::begin_reset_qp).
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 #[must_use = "the reset goes on with Control::reopen_qp"]
 pub struct QpResetting {
     pub(crate) owner: u64,
-    pub(crate) id: u32,
+    /// That of the life that is over.
+    pub(crate) key: QpKey,
     pub(crate) discarded: DroppedWrs,
 }
 
 /// A queue pair in its next life, with the same number:
 /// [`Control::reopen_qp`](crate::Control::reopen_qp).
+///
+/// It may be cloned, for queues that are kept elsewhere than the control part: each queue
+/// restarts once with it, and the reset is finished once.
 #[derive(Clone, Debug)]
 #[must_use = "the reset goes on with Control::finish_reset_qp"]
 pub struct QpReopened<P: Platform> {
+    pub(crate) owner: u64,
     pub(crate) key: QpKey,
     pub(crate) slots: Slots<HostBuf<P>>,
 }

@@ -19,7 +19,7 @@ use e810_hal::{DmaBuf, HostBuf, Ns, Platform};
 use e810_types::{QpState, QpType};
 
 use crate::attr::{QpAttr, QpCaps, Qpn};
-use crate::error::Result;
+use crate::error::{Error, Object, Result};
 use crate::handover::{QpDestroyed, QpReopened};
 use crate::route::TxPaths;
 use crate::tuning::Tuning;
@@ -234,16 +234,18 @@ impl<P: Platform> QpSend<P> {
     /// Restarts it, empty, in the course of a reset.
     ///
     /// # Errors
-    /// It is the queue of another queue pair; nothing is changed then.
+    /// It is the queue of another queue pair, or has restarted for this reset; nothing is
+    /// changed then.
     pub fn restart(&mut self, reopened: &QpReopened<P>) -> Result<()> {
+        own_reset(self.owner, reopened)?;
         let restarted = self.queue.restart(&reopened.slots, reopened.key);
         restarted.map_err(|error| e810_datapath::Error::from(error).into())
     }
 
-    /// Frees its memory, once its queue pair is destroyed. That of another one is
-    /// kept: the device may use it.
+    /// Frees its memory, once its queue pair is destroyed. With the word about another one, or
+    /// about an earlier one of its number, it is leaked: the device may use it.
     pub fn release(self, destroyed: &QpDestroyed) {
-        if (self.owner, self.queue.qp_id()) == (destroyed.owner, destroyed.id) {
+        if (self.owner, self.queue.key()) == (destroyed.owner, destroyed.key) {
             self.queue.into_ring().release();
         }
     }
@@ -285,14 +287,26 @@ impl<P: Platform> QpRecv<P> {
     /// # Errors
     /// As there.
     pub fn restart(&mut self, reopened: &QpReopened<P>) -> Result<()> {
+        own_reset(self.owner, reopened)?;
         let restarted = self.queue.restart(&reopened.slots, reopened.key);
         restarted.map_err(|error| e810_datapath::Error::from(error).into())
     }
 
     /// As [`QpSend::release`].
     pub fn release(self, destroyed: &QpDestroyed) {
-        if (self.owner, self.queue.qp_id()) == (destroyed.owner, destroyed.id) {
+        if (self.owner, self.queue.key()) == (destroyed.owner, destroyed.key) {
             self.queue.into_ring().release();
         }
     }
+}
+
+fn own_reset<P: Platform>(owner: u64, reopened: &QpReopened<P>) -> Result<()> {
+    if owner == reopened.owner {
+        return Ok(());
+    }
+    let id = reopened.key.id();
+    Err(Error::Foreign {
+        object: Object::Qp,
+        id,
+    })
 }

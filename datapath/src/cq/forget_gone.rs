@@ -21,6 +21,9 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// [`Registry::reopen`](crate::Registry::reopen) it has to be done. It looks at each entry
     /// that waits, at most twice; after a resize, at those of the ring that is polled.
     pub fn forget_gone(&mut self) {
+        if !self.lives() {
+            return;
+        }
         // Before anything is looked at: what is hidden later raises another one.
         let epoch = self.cq_slot().epoch();
         self.pending_flush = self.pending_flush.filter(|flush| {

@@ -168,6 +168,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
             }
         }
         let arm = shadow.words().get(SHADOW_ARM).map_or(0, DmaWord::get);
+        let epoch = CqSlot::new(&slot).confirmed();
         Ok(Self {
             platform,
             ring,
@@ -180,8 +181,8 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
             index: 0,
             valid: VALID,
             laps: 0,
-            confirmed_epoch: 0,
-            fast_path_epoch: 0,
+            confirmed_epoch: epoch,
+            fast_path_epoch: epoch,
             awaited_epoch: None,
             pending_flush: None,
             sender: None,
@@ -253,12 +254,18 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     #[inline(never)]
     fn poll_with_work<C: From<Wc>>(&mut self, out: &mut [C]) -> usize {
         let mut done = 0;
-        if self.pending_flush.is_none() {
+        if self.pending_flush.is_none() && self.lives() {
             done = self.flush_while_busy(out);
             let rest = out.get_mut(done..).unwrap_or_default();
             done = done.wrapping_add(self.poll_common(rest).0);
         }
         self.poll_slow(out, done)
+    }
+
+    /// Whether the CQ is there still: its slot may be another's.
+    #[must_use]
+    pub fn lives(&self) -> bool {
+        self.cq_slot().is(self.key)
     }
 
     /// The own slot.
@@ -294,7 +301,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     #[must_use = "when there is something to poll, poll before waiting"]
     pub fn arm(&mut self, notify: Notify) -> bool {
         loop {
-            let pending = self.cq_slot().pending();
+            let pending = self.cq_slot().pending(self.key);
             match self.policy.request(notify, pending) {
                 Some(notify) => break self.arm_hardware(notify),
                 // Unless the event comes just now, which then was no answer.
@@ -309,10 +316,10 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// be armed again for the next one. Call this from the thread that waits for
     /// the queue, once it was woken.
     pub fn take_event(&mut self) -> bool {
-        let events = self.cq_slot().events();
-        if events == self.events {
+        let events = self.cq_slot().events(self.key);
+        let Some(events) = events.filter(|events| *events != self.events) else {
             return false;
-        }
+        };
         self.events = events;
         true
     }
@@ -323,7 +330,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// the QPs on it have to be destroyed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        self.cq_slot().has_failed()
+        self.cq_slot().has_failed(self.key)
     }
 
     /// Entries that were not completions.
@@ -354,8 +361,11 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     }
 
     fn arm_hardware(&mut self, notify: Notify) {
+        if !self.cq_slot().ask(self.key) {
+            // Its number may be another's.
+            return;
+        }
         self.arm = self.arm.request(notify);
-        self.cq_slot().ask(self.key);
         if let Some(word) = self.shadow.words().get(SHADOW_ARM) {
             word.publish(self.arm.bits());
         }

@@ -40,6 +40,11 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Goes on with a poll that has given out `done` completions.
     #[inline(never)]
     pub(super) fn poll_slow<C: From<Wc>>(&mut self, out: &mut [C], done: usize) -> usize {
+        if !self.lives() {
+            // What the device has written is its queue pairs', which are gone as well.
+            self.fast_path_epoch = NEVER;
+            return done;
+        }
         let done = self.poll_slow_entries(out, done);
         let idle = self.pending_flush.is_none() && self.flush_list == Node::END;
         self.fast_path_epoch = if idle && !self.resizes.is_pending() {

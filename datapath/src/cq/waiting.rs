@@ -32,12 +32,14 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Whether a poll may find something: an entry, or requests that are
     /// completed without one. May say so for an entry that is then skipped.
     pub(super) fn has_more(&self) -> bool {
-        self.valid_entry().is_some()
-            || self.pending_flush.is_some()
-            || self.resizes.has_begun()
+        let is_quiet = self.valid_entry().is_none()
+            && self.pending_flush.is_none()
+            && !self.resizes.has_begun()
             // Control wants something noticed, queues to flush for example.
-            || self.cq_slot().epoch() != self.confirmed_epoch
-            || self.has_unflushed()
+            && self.cq_slot().epoch() == self.confirmed_epoch
+            && !self.has_unflushed();
+        // A poll of one that is gone finds nothing, whatever is there.
+        !is_quiet && self.lives()
     }
 
     /// Whether a queue that is flushed by software has requests.

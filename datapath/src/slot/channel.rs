@@ -136,7 +136,7 @@ impl<M: SlotMemory> Slots<M> {
             let Some(key) = cq.key() else {
                 continue;
             };
-            if let Some(more) = cq.take() {
+            if let Some(more) = cq.take(key) {
                 if more {
                     slot.set(id);
                 }

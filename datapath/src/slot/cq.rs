@@ -18,7 +18,8 @@ const IDENTITY: usize = 0;
 const REFERENCES: usize = 1;
 /// [31:0] events told, [62:32] generation of the key that they are of.
 const EVENTS: usize = 2;
-/// Raised by control when the poller has something to notice.
+/// Raised by control when the poller has something to notice, and when the CQ is gone: the poller
+/// of a life that is over has always something to notice, and then finds out.
 const EPOCH: usize = 3;
 /// Work queues for the poller to flush.
 const INBOX: usize = 4;
@@ -34,7 +35,8 @@ const PASSED: usize = 0;
 const PENDING: usize = 1;
 /// Index of the channel, plus one; 0 for none. Written while the slot is free.
 const CHANNEL: usize = 2;
-/// [31:0] events handed out by the channel, [63] the CQ is being destroyed.
+/// [31:0] events handed out by the channel, [62:32] generation of the key that they are of, [63] the
+/// CQ is being destroyed.
 const TAKEN: usize = 3;
 /// Events of those that were acknowledged.
 const ACKNOWLEDGED: usize = 4;
@@ -103,18 +105,21 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         let generation = super::key::next_generation(generation);
         let control = self.control();
         let key = CqKey::new(id, generation);
-        for word in [REFERENCES, EPOCH, INBOX] {
+        for word in [REFERENCES, INBOX] {
             if let Some(word) = control.get(word) {
                 word.store(0, Ordering::Relaxed);
             }
         }
-        for word in [PASSED, TAKEN, ACKNOWLEDGED, USER_CONTEXT] {
+        for word in [ACKNOWLEDGED, USER_CONTEXT] {
             if let Some(word) = self.poller().get(word) {
                 word.store(0, Ordering::Relaxed);
             }
         }
-        // Exchanged: a handler that was held up with the former key may be at it.
-        for word in [&control[EVENTS], &control[FAILED], &self.poller()[PENDING]] {
+        self.confirm(self.epoch());
+        // Exchanged: a thread that was held up with the former key may be at it.
+        let [pending, taken] = [PENDING, TAKEN].map(|word| self.poller().get(word));
+        let [events, failed] = [EVENTS, FAILED].map(|word| control.get(word));
+        for word in [events, failed, pending, taken].into_iter().flatten() {
             word.swap(life(key));
         }
         let channel = channel.map_or(0, |index| u64::from(index).wrapping_add(1));
@@ -126,6 +131,7 @@ impl<'a, A: Atom> CqSlot<'a, A> {
 
     pub(super) fn close(&self) {
         self.control()[IDENTITY].store(FREE, Ordering::Release);
+        self.raise();
     }
 
     pub(super) fn references(&self) -> u64 {
@@ -140,20 +146,33 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         self.control()[REFERENCES].fetch_add(u64::MAX);
     }
 
-    /// What the poller has asked for, and was not told yet.
-    pub(crate) fn pending(&self) -> Pending {
-        Pending::from_bits(self.poller()[PENDING].load(Ordering::Acquire))
+    /// What the poller of `key` has asked for, and was not told yet.
+    pub(crate) fn pending(&self, key: CqKey) -> Pending {
+        let word = self.poller()[PENDING].load(Ordering::Acquire);
+        match is_of(word, key) {
+            true => Pending::from_bits(word),
+            false => Pending::NONE,
+        }
     }
 
     /// The poller of `key` asks the device for an event; before the device is told,
-    /// so that whatever it writes for that finds the request.
+    /// so that whatever it writes for that finds the request. False when `key` lives here no
+    /// more: the device is not to be told then.
     ///
     /// An exchange, as in [`signal_by_software`](Self::signal_by_software): the
     /// poller looks for work after it and software brings work before it, and of two
     /// exchanges of one word the second sees what was written before the first. With
     /// a store here and a load there each side could miss the other.
-    pub(crate) fn ask(&self, key: CqKey) {
-        self.poller()[PENDING].swap(life(key) | Pending::ASKED.bits());
+    pub(crate) fn ask(&self, key: CqKey) -> bool {
+        let word = &self.poller()[PENDING];
+        let mut before = word.load(Ordering::Relaxed);
+        while is_of(before, key) {
+            match word.compare_exchange(before, life(key) | Pending::ASKED.bits()) {
+                Ok(_) => return true,
+                Err(now) => before = now,
+            }
+        }
+        false
     }
 
     /// The poller of `key` wants to be told by what the device was asked for before;
@@ -213,9 +232,10 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         None
     }
 
-    /// Events told so far, modulo 2^32.
-    pub(crate) fn events(&self) -> u64 {
-        self.control()[EVENTS].load(Ordering::Acquire) & COUNT
+    /// Events of `key` told so far, modulo 2^32; `None` when it lives here no more.
+    pub(crate) fn events(&self, key: CqKey) -> Option<u64> {
+        let word = self.control()[EVENTS].load(Ordering::Acquire);
+        is_of(word, key).then_some(word & COUNT)
     }
 
     /// The channel that tells the events.
@@ -238,21 +258,24 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         CqKey::from_bits(self.control()[IDENTITY].load(Ordering::Acquire))
     }
 
-    /// Hands one event out, if there is one that was not; says whether there are
+    /// Hands one event of `key` out, if there is one that was not; says whether there are
     /// more.
-    pub(super) fn take(&self) -> Option<bool> {
+    pub(super) fn take(&self, key: CqKey) -> Option<bool> {
         let taken = &self.poller()[TAKEN];
         let mut before = taken.load(Ordering::Acquire);
-        loop {
-            let waiting = self.events().wrapping_sub(before) & COUNT;
-            if before & CLOSING != 0 || waiting == 0 {
-                return None;
+        // Not of one that is being destroyed, whose word differs.
+        while is_of(before, key) {
+            let waiting = self.events(key)?.wrapping_sub(before) & COUNT;
+            if waiting == 0 {
+                break;
             }
-            match taken.compare_exchange(before, before.wrapping_add(1) & COUNT) {
+            let more = before.wrapping_add(1) & COUNT;
+            match taken.compare_exchange(before, life(key) | more) {
                 Ok(_) => return Some(waiting > 1),
                 Err(now) => before = now,
             }
         }
+        None
     }
 
     /// Events handed out and not acknowledged.
@@ -325,8 +348,8 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         }
     }
 
-    pub(crate) fn has_failed(&self) -> bool {
-        self.control()[FAILED].load(Ordering::Acquire) & FAILED_BIT != 0
+    pub(crate) fn has_failed(&self, key: CqKey) -> bool {
+        self.control()[FAILED].load(Ordering::Acquire) == life(key) | FAILED_BIT
     }
 
     /// Makes the poller look, and gives the epoch that it will confirm.
@@ -340,6 +363,11 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         self.poller()[PASSED].store(epoch, Ordering::Release);
     }
 
+    /// What it has confirmed last.
+    pub(crate) fn confirmed(&self) -> u64 {
+        self.poller()[PASSED].load(Ordering::Acquire)
+    }
+
     pub(super) fn has_confirmed(&self, epoch: u64) -> bool {
         self.poller()[PASSED].load(Ordering::Acquire) >= epoch
     }
@@ -350,5 +378,54 @@ impl<'a, A: Atom> CqSlot<'a, A> {
 
     pub(crate) fn take_inbox(&self) -> Node {
         list::take(&self.control()[INBOX])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::AtomicU64;
+
+    /// A thread that was held up with the key of a life that is over finds nothing, and
+    /// changes nothing of the next.
+    #[test]
+    fn a_key_of_before_finds_nothing() {
+        let lines: [[AtomicU64; LINE]; LINES] = Default::default();
+        let slot = CqSlot::new(&lines);
+        slot.clear();
+        let told = |key| {
+            assert!(slot.ask(key));
+            assert_eq!(slot.signal(key), Some(true));
+        };
+        let old = slot.open(5, Some(0));
+        told(old);
+        told(old);
+        assert_eq!(slot.take(old), Some(true));
+        assert!(slot.fail(old));
+        let confirmed = slot.raise();
+        slot.close();
+        assert_ne!(
+            slot.epoch(),
+            confirmed,
+            "its poller has something to notice"
+        );
+
+        let new = slot.open(5, Some(0));
+        assert!(slot.has_confirmed(slot.epoch()));
+        told(new);
+        assert_eq!((slot.take(old), slot.events(old)), (None, None));
+        assert!(!slot.ask(old) && !slot.has_failed(old) && !slot.has_failed(new));
+        assert_eq!(
+            (slot.signal(old), slot.signal_by_software(old)),
+            (None, None)
+        );
+        assert_eq!(slot.pending(old), Pending::NONE);
+        assert_eq!(slot.take(new), Some(false));
+        assert_eq!(slot.take(new), None);
+        slot.begin_close();
+        told(new);
+        assert_eq!(slot.take(new), None, "it is being destroyed");
+        slot.cancel_close();
+        assert_eq!(slot.take(new), Some(false));
     }
 }

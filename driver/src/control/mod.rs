@@ -1,6 +1,7 @@
 //! [`Control`]: the control path, the one owner of the CQP, the HMC and all id tables.
 
 use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use e810_ceq::AeqEntries;
 use e810_ceq::event::EventLog;
@@ -87,6 +88,8 @@ const PAIR_SHADOW: u64 = 256;
 /// [`Control::progress`], which never waits.
 #[doc(alias = "ibv_context")]
 pub struct Control<P: Platform> {
+    /// In every object, part and token of it.
+    tag: u64,
     platform: P,
     lan: Lan,
     quirks: Quirks,
@@ -160,6 +163,7 @@ impl<P: Platform> Control<P> {
             vectors.open(ceq.id, ceq.vector);
         }
         let mut control = Self {
+            tag: next_tag(),
             platform,
             lan: config.lan,
             quirks: config.quirks,
@@ -203,10 +207,9 @@ impl<P: Platform> Control<P> {
         self.registry.slots().clone()
     }
 
-    /// What tells this device's objects from another's: an address that is its
-    /// own while it lives.
-    fn tag(&self) -> u64 {
-        self.keys.words().as_ptr().addr() as u64
+    /// What tells this bring-up's objects from those of all others, before and after it.
+    const fn tag(&self) -> u64 {
+        self.tag
     }
 
     /// The LAN side this device was brought up on.
@@ -298,6 +301,13 @@ impl<P: Platform> Control<P> {
             Err(Error::Foreign { object, id })
         }
     }
+}
+
+/// A number that no other bring-up or pool of this program gets. 0 is nobody's.
+pub(crate) fn next_tag() -> u64 {
+    // At a million a second they last for half a million years.
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Runs a command whose completion says nothing but that it worked.

@@ -340,7 +340,7 @@ impl<P: Platform> Control<P> {
         self.reap();
         Ok(QpDestroyed {
             owner: qp.owner,
-            id: qp.key.id(),
+            key: qp.key,
             discarded,
         })
     }

@@ -74,7 +74,7 @@ impl<P: Platform> Control<P> {
         self.await_marks(qp)?;
         Ok(QpResetting {
             owner: qp.owner,
-            id,
+            key: qp.key,
             discarded,
         })
     }
@@ -90,7 +90,7 @@ impl<P: Platform> Control<P> {
         resetting: &QpResetting,
     ) -> Result<QpReopened<P>> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
-        if (resetting.owner, resetting.id) != (qp.owner, qp.key.id()) {
+        if (resetting.owner, resetting.key) != (qp.owner, qp.key) {
             return Err(Error::Invalid {
                 what: "this reset was begun for another queue pair",
             });
@@ -99,6 +99,7 @@ impl<P: Platform> Control<P> {
         let reopened = self.registry.reopen(qp.key, qp.made.qp_type);
         qp.key = reopened.map_err(wrong)?;
         Ok(QpReopened {
+            owner: qp.owner,
             key: qp.key,
             slots: self.slots(),
         })
@@ -108,17 +109,22 @@ impl<P: Platform> Control<P> {
     /// the device; see [`begin_reset_qp`](Self::begin_reset_qp).
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Invalid`] for the reset of another one, or the
-    /// device's refusal.
+    /// [`Error::Foreign`], [`Error::Invalid`] for the reset of another one and for one that is
+    /// over, or the device's refusal.
     pub fn finish_reset_qp(
         &mut self,
         qp: &mut QpControl<P>,
         reopened: QpReopened<P>,
     ) -> Result<()> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
-        if reopened.key != qp.key {
+        if (reopened.owner, reopened.key) != (qp.owner, qp.key) {
             return Err(Error::Invalid {
                 what: "this reset was begun for another queue pair",
+            });
+        }
+        if qp.made.exists {
+            return Err(Error::Invalid {
+                what: "this reset is over: the device has the queue pair",
             });
         }
         qp.last_attr = QpAttr::default();

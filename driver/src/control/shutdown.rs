@@ -94,8 +94,9 @@ impl<P: Platform> Control<P> {
     /// given back before.
     ///
     /// # Errors
-    /// [`Error::Alive`] while objects are alive and [`Error::Invalid`] when
-    /// `events` is not the whole set, with the parts; the first step that
+    /// [`Error::Alive`] while objects are alive, [`Error::Foreign`] when `events` has a part of
+    /// another device and [`Error::Invalid`] when it is not the whole set, with the parts; the
+    /// first step that
     /// failed otherwise. The whole set is what
     /// [`Device::split`](crate::Device::split) gave, with what
     /// [`Control::add_completion_vector`] gave since and without what
@@ -161,13 +162,12 @@ impl<P: Platform> Control<P> {
     /// cannot do its work. Objects have a `release_after_reset` of their own,
     /// to be called first.
     ///
-    /// What was given up earlier because a command had not ended stays leaked.
-    pub fn release_after_reset(mut self, events: EventSet<P>) {
-        let mut events = events;
-        while let Some(part) = events.pop() {
-            if part.tag != self.tag() {
-                continue;
-            }
+    /// What was given up earlier because a command had not ended stays leaked. Parts of another
+    /// device in `events` are given back.
+    pub fn release_after_reset(mut self, mut events: EventSet<P>) -> EventSet<P> {
+        while let Some(place) = events.iter().position(|part| part.tag == self.tag())
+            && let Some(part) = events.swap_remove(place)
+        {
             self.platform.vector_free(part.vector);
             if let Some((_, queue)) = part.ceq {
                 queue.into_memory().release();
@@ -188,6 +188,7 @@ impl<P: Platform> Control<P> {
         self.hmc.into_inner().hmc.release_after_reset();
         self.cqp.release_after_reset();
         self.lan_side.release_after_reset();
+        events
     }
 
     fn ready_to_end(&self, events: &EventSet<P>) -> Result<()> {
@@ -202,9 +203,12 @@ impl<P: Platform> Control<P> {
                 return Err(Error::Alive { object, count });
             }
         }
-        let wanted = self.wiring.in_use();
-        let ours = events.iter().filter(|part| part.tag == self.tag()).count();
-        if ours != usize::from(wanted) {
+        if let Some(foreign) = events.iter().find(|part| part.tag != self.tag()) {
+            let id = foreign.completion_vector().map_or(0, u32::from);
+            let object = Object::CompletionVector;
+            return Err(Error::Foreign { object, id });
+        }
+        if events.len() != usize::from(self.wiring.in_use()) {
             return Err(Error::Invalid {
                 what: "these are not all of this device's events: pass all parts that split() and add_completion_vector() gave",
             });

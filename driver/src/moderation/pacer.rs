@@ -111,14 +111,15 @@ impl<P: Platform> Pacer<P> {
         self.polled = self.polled.wrapping_add(completions);
     }
 
-    /// An event was asked for, or could have been. Every 64th time the clock is read.
+    /// An event was asked for, or could have been. Every 64th time the clock is read, if the
+    /// queue `lives`: its number may be another's.
     #[inline(always)]
-    pub(crate) fn requested(&mut self) {
+    pub(crate) fn requested(&mut self, lives: impl Fn() -> bool) {
         if self.left == 0 {
             return;
         }
         self.left = self.left.wrapping_sub(1);
-        if self.left == 0 {
+        if self.left == 0 && lives() {
             self.measure();
         }
     }

@@ -35,7 +35,7 @@
 //!         match poller.process(platform.now(), &mut |wc| { let _ = wc.wr_id; }) {
 //!             Processed::Again => {}
 //!             Processed::Sleep => match next() {
-//!                 Some(event) => channel.acknowledge(event.cq(), 1)?,
+//!                 Some(event) => channel.acknowledge(event, 1)?,
 //!                 None => return Ok(poller.into_cq()),
 //!             },
 //!         }

@@ -5,7 +5,7 @@ use heapless::Vec;
 
 use super::{CqPoller, PollMode};
 use crate::channel::Channel;
-use crate::control::Control;
+use crate::control::{Control, next_tag};
 use crate::cq::Cq;
 use crate::error::{Error, Object, Result};
 use crate::moderation::CqModeration;
@@ -23,6 +23,7 @@ struct Shared<P: Platform> {
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "places in a pool are returned with CqPool::put"]
 pub struct CqLease {
+    pool: u64,
     index: usize,
     entries: u32,
 }
@@ -41,6 +42,8 @@ impl CqLease {
 #[derive(Debug)]
 #[doc(alias("ib_cq_pool_get", "ib_cq_pool_put"))]
 pub struct CqPool<P: Platform, const N: usize> {
+    /// In its leases.
+    tag: u64,
     channel: Channel<P>,
     mode: PollMode,
     /// Entries of a new queue at least.
@@ -66,6 +69,7 @@ impl<P: Platform, const N: usize> CqPool<P, N> {
             });
         }
         Ok(Self {
+            tag: next_tag(),
             channel,
             mode,
             size,
@@ -124,21 +128,35 @@ impl<P: Platform, const N: usize> CqPool<P, N> {
         if let Some(shared) = self.cqs.get_mut(index) {
             shared.used = shared.used.saturating_add(entries);
         }
-        Ok(CqLease { index, entries })
+        let pool = self.tag;
+        Ok(CqLease {
+            pool,
+            index,
+            entries,
+        })
     }
 
     /// Takes places back. Their user has no request outstanding, and its queue
     /// pairs are destroyed.
-    pub fn put(&mut self, lease: CqLease) {
+    ///
+    /// # Errors
+    /// The lease, if it is another pool's.
+    pub fn put(&mut self, lease: CqLease) -> Result<(), CqLease> {
+        if lease.pool != self.tag {
+            return Err(lease);
+        }
         if let Some(shared) = self.cqs.get_mut(lease.index) {
             shared.used = shared.used.saturating_sub(lease.entries);
         }
+        Ok(())
     }
 
-    /// The queue that places are in: to make queue pairs on.
+    /// The queue that places are in: to make queue pairs on. `None` for those of another pool.
     #[must_use]
     pub fn cq(&self, lease: &CqLease) -> Option<&Cq<P>> {
-        self.cqs.get(lease.index).map(|shared| shared.poller.cq())
+        let shared = self.cqs.get(lease.index);
+        let shared = shared.filter(|_| lease.pool == self.tag)?;
+        Some(shared.poller.cq())
     }
 
     /// All queues with their vectors, to process: those that an event of the

@@ -54,6 +54,7 @@ pub fn several_queues<P: Platform>(pair: &mut Pair<P>) {
     let (here, there) = (channel(pair, 0), channel(pair, 1));
     assert_eq!(there.try_next(), Ok(None));
     let keys = [0, 1].map(|cq| pair.side(1).cqs[cq].key());
+    let mut last = None;
     for round in 0..8 {
         arm(pair, 0, 0);
         arm(pair, 1, 1);
@@ -65,13 +66,15 @@ pub fn several_queues<P: Platform>(pair: &mut Pair<P>) {
         let sent = next(pair, &here);
         assert_eq!(sent.cq(), pair.side(0).cqs[0].key());
         assert_eq!(polled(pair, 0, 0), 1);
-        here.acknowledge(sent.cq(), 1).expect("acknowledged");
+        there.acknowledge(sent, 1).expect_err("another device's");
+        here.acknowledge(sent, 1).expect("acknowledged");
+        last = Some(event);
         assert_eq!((here.try_next(), there.try_next()), (Ok(None), Ok(None)));
     }
     // The receiver acknowledges all at once, and no more than it was told.
-    there.acknowledge(keys[1], 8).expect("acknowledged");
-    there.acknowledge(keys[1], 1).expect_err("one too many");
-    there.acknowledge(keys[0], 1).expect_err("none was taken");
+    let event = last.expect("eight rounds");
+    there.acknowledge(event, 8).expect("acknowledged");
+    there.acknowledge(event, 1).expect_err("one too many");
 }
 
 /// A queue whose events are not acknowledged is not destroyed, and works on; nor
@@ -108,12 +111,12 @@ pub fn unacknowledged<P: Platform>(pair: &mut Pair<P>) {
             events: 1
         }
     );
-    there.acknowledge(event.cq(), 1).expect("acknowledged");
+    there.acknowledge(event, 1).expect("acknowledged");
     side.control
         .destroy_cq(cq)
         .map_err(|(_, e)| e)
         .expect("now");
-    there.acknowledge(event.cq(), 1).expect_err("it is gone");
+    there.acknowledge(event, 1).expect_err("it is gone");
     // Its number, and another generation.
     let cq = side.control.create_cq_on(&there, 64, 0).expect("a CQ");
     assert_ne!(cq.key(), event.cq());
@@ -134,7 +137,7 @@ pub fn unacknowledged<P: Platform>(pair: &mut Pair<P>) {
     pair.message(SendFlags::empty());
     let event = next(pair, &there);
     assert_eq!(event.cq(), pair.side(1).cqs[1].key());
-    there.acknowledge(event.cq(), 1).expect("acknowledged");
+    there.acknowledge(event, 1).expect("acknowledged");
     assert_eq!(polled(pair, 1, 1), 1);
 }
 
@@ -167,7 +170,7 @@ pub fn tasks<P: Platform>(pair: &mut Pair<P>) {
     let Poll::Ready(Ok(event)) = there.poll_next(&waker) else {
         panic!("woken for nothing");
     };
-    there.acknowledge(event.cq(), 1).expect("acknowledged");
+    there.acknowledge(event, 1).expect("acknowledged");
     assert_eq!(polled(pair, 1, 1), 1);
     // A queue pair that fails completes its receives by software: asleep, the
     // program is told.
@@ -181,7 +184,7 @@ pub fn tasks<P: Platform>(pair: &mut Pair<P>) {
         .expect("to ERR");
     let event = next(pair, &there);
     assert!(count() >= 2, "woken");
-    there.acknowledge(event.cq(), 1).expect("acknowledged");
+    there.acknowledge(event, 1).expect("acknowledged");
     assert_eq!(polled(pair, 1, 1), 1);
     // Nor does the device say anything of what is posted to it afterwards.
     pair.during(Ns::from_ms(60));
@@ -189,13 +192,13 @@ pub fn tasks<P: Platform>(pair: &mut Pair<P>) {
     arm(pair, 1, 1);
     while let Poll::Ready(found) = there.poll_next(&waker) {
         let event = found.expect("open");
-        there.acknowledge(event.cq(), 1).expect("acknowledged");
+        there.acknowledge(event, 1).expect("acknowledged");
     }
     let before = count();
     pair.side(1).post_recv(0, 10, &[]).expect("taken in ERR");
     let event = next(pair, &there);
     assert_eq!(count(), before + 1, "woken");
-    there.acknowledge(event.cq(), 1).expect("acknowledged");
+    there.acknowledge(event, 1).expect("acknowledged");
     assert_eq!(polled(pair, 1, 1), 1);
     // The end: nothing is left on another channel, and it is closed.
     let side = pair.side(1);

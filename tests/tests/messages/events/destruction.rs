@@ -202,7 +202,7 @@ fn a_destruction_waits_for_acknowledgements() {
         let channel = channel.clone();
         Some(Box::new(move |fired| {
             if fired == vector {
-                channel.acknowledge(event.cq(), 1).unwrap();
+                channel.acknowledge(event, 1).unwrap();
             }
         }))
     });

@@ -64,7 +64,7 @@ fn after_an_event_at_most_the_budget_is_taken() {
     send(&sim, &mut pair, 300);
     let channel = pair.sides[1].channel.clone().unwrap();
     let event = channel.try_next().unwrap().unwrap();
-    channel.acknowledge(event.cq(), 1).unwrap();
+    channel.acknowledge(event, 1).unwrap();
     assert_eq!(event.cq(), poller.cq().key());
     assert_eq!(turn(&sim, &mut poller), (Processed::Again, BUDGET));
     let arms = sim.stats(1).arms;
@@ -75,7 +75,7 @@ fn after_an_event_at_most_the_budget_is_taken() {
     assert_eq!(turn(&sim, &mut poller), (Processed::Again, BUDGET));
     assert_eq!(turn(&sim, &mut poller), (Processed::Sleep, 0));
     let event = channel.try_next().unwrap().unwrap();
-    channel.acknowledge(event.cq(), 1).unwrap();
+    channel.acknowledge(event, 1).unwrap();
     drop(channel);
     finish(pair, poller, &sim);
 }
@@ -211,7 +211,7 @@ fn nothing_is_left_between_the_last_poll_and_the_request() {
     // Whatever its channel still has of it.
     let channel = pair.sides[1].channel.clone().unwrap();
     while let Ok(Some(event)) = channel.try_next() {
-        channel.acknowledge(event.cq(), 1).unwrap();
+        channel.acknowledge(event, 1).unwrap();
     }
     drop(channel);
     finish(pair, poller, &sim);
@@ -251,11 +251,11 @@ fn a_pool_hands_out_the_least_used_queue_that_fits() {
         Error::Exhausted { limit: 4, .. }
     ));
     // What is given back can be had again.
-    pool.put(second);
+    pool.put(second).unwrap();
     let again = pool.get(control, room - 1, Some(1)).unwrap();
     assert_eq!(again.entries(), room - 1);
     for lease in [first, third, other, large, again] {
-        pool.put(lease);
+        pool.put(lease).unwrap();
     }
     pool.drain(control).map_err(|(_, error)| error).unwrap();
     control.close_channel(&channel).unwrap();
@@ -297,7 +297,7 @@ fn a_pool_moderates_each_of_its_queues() {
     assert_eq!(control.interrupt_timing(1).unwrap().interval_us, 0);
     assert_eq!(settings(&mut pool), [CqModeration::Off; 2]);
     for lease in [first, second] {
-        pool.put(lease);
+        pool.put(lease).unwrap();
     }
     pool.drain(control).map_err(|(_, error)| error).unwrap();
     control.close_channel(&channel).unwrap();

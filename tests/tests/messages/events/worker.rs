@@ -43,7 +43,7 @@ fn work<P: Platform>(
             say.send(Said::Sleeps).unwrap();
             let event = channel.next(LIMIT).unwrap();
             assert_eq!(event.cq(), poller.cq().key());
-            channel.channel().acknowledge(event.cq(), 1).unwrap();
+            channel.channel().acknowledge(event, 1).unwrap();
         }
     }
 }
@@ -137,7 +137,7 @@ fn a_worker_sleeps_and_takes_every_completion() {
     }
     // What came of a last request is nobody's.
     while let Some(event) = channel.try_next().unwrap() {
-        channel.channel().acknowledge(event.cq(), 1).unwrap();
+        channel.channel().acknowledge(event, 1).unwrap();
     }
     drop(channel);
     let side = &mut pair.sides[1];

@@ -7,6 +7,7 @@
 )]
 
 mod endings;
+mod former_lives;
 mod groups;
 mod late;
 mod many;

@@ -68,7 +68,7 @@ fn a_queue_and_its_events_give_back_the_programs_own_word() {
     let of_event = (event.cq(), event.user_context());
     assert_eq!(of_event, (side.cqs[1].key(), OF_CQ));
     assert_eq!(side.cqs[1].poll(&mut [Wc::default(); 4]), 1);
-    channel.acknowledge(event.cq(), 1).unwrap();
+    channel.acknowledge(event, 1).unwrap();
     // Whatever queue has the place of one that had a word begins without.
     let cqs = (0..).map(|_| side.control.create_cq_on(&channel, 16, 0).unwrap());
     let mut cqs: Vec<_> = cqs.take(4).collect();
