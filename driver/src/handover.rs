@@ -7,6 +7,14 @@ use e810_hal::{DmaBuf, HostBuf, Platform};
 
 /// A queue pair that is destroyed, whose queues can be freed:
 /// [`Control::destroy_qp_control`](crate::Control::destroy_qp_control).
+///
+/// There is one for each:
+///
+/// ```compile_fail
+/// fn two(token: e810::QpDestroyed) {
+///     let _ = (token.clone(), token);
+/// }
+/// ```
 #[derive(Debug)]
 #[must_use = "the queues are freed with QpSend::release and QpRecv::release"]
 pub struct QpDestroyed {
@@ -17,6 +25,14 @@ pub struct QpDestroyed {
 
 /// A queue pair that is being reset and does not exist in the device now:
 /// [`Control::begin_reset_qp`](crate::Control::begin_reset_qp).
+///
+/// There is one for each:
+///
+/// ```compile_fail
+/// fn two(token: e810::QpResetting) {
+///     let _ = (token.clone(), token);
+/// }
+/// ```
 #[derive(Debug)]
 #[must_use = "the reset goes on with Control::reopen_qp"]
 pub struct QpResetting {
@@ -55,6 +71,14 @@ impl QpResetting {
 
 /// A completion queue that is destroyed, whose ring can be freed:
 /// [`Control::destroy_cq_control`](crate::Control::destroy_cq_control).
+///
+/// There is one for each:
+///
+/// ```compile_fail
+/// fn two(token: e810::CqDestroyed) {
+///     let _ = (token.clone(), token);
+/// }
+/// ```
 #[derive(Debug)]
 #[must_use = "the ring is freed with CqRing::release"]
 pub struct CqDestroyed {
@@ -64,6 +88,14 @@ pub struct CqDestroyed {
 
 /// Memory that a completion queue goes on in after a resize:
 /// [`Control::resize_cq_control`](crate::Control::resize_cq_control).
+///
+/// There is one for each:
+///
+/// ```compile_fail
+/// fn two<P: e810::Platform>(token: e810::CqResized<P>) {
+///     let _ = (token.clone(), token);
+/// }
+/// ```
 #[derive(Debug)]
 #[must_use = "the device writes there: give it to CqRing::resized"]
 pub struct CqResized<P: Platform> {
