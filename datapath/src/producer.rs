@@ -7,7 +7,7 @@ use e810_types::{QpState, WorkQueue};
 
 use crate::error::{Bound, SizeError};
 use crate::sizing::{CHUNK_QUANTA, QUANTUM_WORDS};
-use crate::slot::{QpKey, QpLines, QpSlot, SlotMemory, Slots};
+use crate::slot::{NEVER_OPEN, QpKey, QpLines, QpSlot, SlotMemory, Slots, takes};
 use crate::track::{self, Tag, Tracker};
 
 const CHUNK: u64 = CHUNK_QUANTA as u64;
@@ -40,6 +40,9 @@ pub(crate) struct Producer<W, M: SlotMemory> {
     id: u32,
     /// Of the life that it posts for.
     key: QpKey,
+    /// The last STATE of that life in which the queue takes requests: all of it is compared, so
+    /// that another life's is another.
+    open: u64,
     queue: WorkQueue,
     /// For what is rare.
     slots: Slots<M>,
@@ -110,6 +113,7 @@ impl<W: DmaWords, M: SlotMemory> Producer<W, M> {
             reserve: shape.reserve,
             id: qp.id(),
             key: qp,
+            open: NEVER_OPEN,
             queue,
             slots: slots.clone(),
         })
@@ -144,8 +148,19 @@ impl<W: DmaWords, M: SlotMemory> Producer<W, M> {
 
     /// Whether the QP's state takes requests to `queue`, which is this one.
     #[inline(always)]
-    pub(crate) fn is_open(&self, queue: WorkQueue) -> bool {
-        QpSlot::new(&self.slot).takes(queue)
+    pub(crate) fn is_open(&mut self, queue: WorkQueue) -> bool {
+        let state = QpSlot::new(&self.slot).state_word();
+        state == self.open || self.opens(queue, state)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn opens(&mut self, queue: WorkQueue, state: u64) -> bool {
+        let opens = takes(state, self.key, queue);
+        if opens {
+            self.open = state;
+        }
+        opens
     }
 
     /// What was posted since the head was at `before` went to a queue in error, to
@@ -162,9 +177,13 @@ impl<W: DmaWords, M: SlotMemory> Producer<W, M> {
         QpSlot::new(&self.slot).qkey()
     }
 
-    /// State of the QP, for an error.
+    /// State of the QP, for an error; RESET when it is gone, and its number perhaps another's.
     pub(crate) fn state(&self) -> QpState {
-        QpSlot::new(&self.slot).state()
+        let slot = QpSlot::new(&self.slot);
+        match slot.is(self.key) {
+            true => slot.state(),
+            false => QpState::Reset,
+        }
     }
 
     /// Quanta of the ring.

@@ -72,6 +72,19 @@ const fn is_of(state: u64, key: QpKey) -> bool {
     state >> GENERATION_SHIFT << GENERATION_SHIFT == generation_bits(key)
 }
 
+/// No STATE word.
+pub(crate) const NEVER_OPEN: u64 = u64::MAX;
+
+/// Whether a STATE word is that of `key`'s life, and one in which `queue` takes requests and the
+/// device looks at them. A queue in error takes them as well; software completes them.
+pub(crate) const fn takes(state: u64, key: QpKey, queue: WorkQueue) -> bool {
+    let taken = match queue {
+        WorkQueue::Send => state & SENDS,
+        WorkQueue::Recv => state & RECEIVES,
+    };
+    taken != 0 && is_of(state, key)
+}
+
 /// Why the device stopped a QP, as its asynchronous event says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -187,15 +200,10 @@ impl<'a, A: Atom> QpSlot<'a, A> {
         state_from_bits(self.control()[STATE].load(Ordering::Acquire))
     }
 
-    /// Whether the state is one in which `queue` takes requests and the device
-    /// looks at them. A queue in error takes them as well; software completes them.
+    /// For [`takes`].
     #[inline(always)]
-    pub(crate) fn takes(&self, queue: WorkQueue) -> bool {
-        let state = self.control()[STATE].load(Ordering::Acquire);
-        match queue {
-            WorkQueue::Send => state & SENDS != 0,
-            WorkQueue::Recv => state & RECEIVES != 0,
-        }
+    pub(crate) fn state_word(&self) -> u64 {
+        self.control()[STATE].load(Ordering::Acquire)
     }
 
     /// The flush code of the request of `queue` that the device stopped at, if

@@ -305,3 +305,62 @@ fn places_in_a_pool_are_of_that_pool() {
         .map_err(|failed| failed.error)
         .unwrap();
 }
+
+/// Queues that are kept after their queue pair is gone take no request, also when another queue
+/// pair that works has the number.
+#[test]
+fn queues_of_a_queue_pair_that_is_gone_take_nothing() {
+    let sim = sim(1);
+    let (mut control, events) = up(&sim.function(0));
+    let pd = control.alloc_pd().unwrap();
+    let mut cq = control.create_cq(64, 0).unwrap();
+    let to_init = QpAttr::to_init(AccessFlags::empty());
+    let mut first = create(&mut control, &pd, &cq);
+    let number = first.number();
+    control.modify_qp(&mut first, &to_init).unwrap();
+    first
+        .post_recv(&[RecvWr {
+            wr_id: 1,
+            sges: &[],
+        }])
+        .unwrap();
+    let (part, _send, mut old) = first.into_parts();
+    let _over = control
+        .destroy_qp_control(part)
+        .map_err(|(_, error)| error)
+        .unwrap();
+    assert!(
+        old.post_recv(&[RecvWr {
+            wr_id: 2,
+            sges: &[]
+        }])
+        .is_err()
+    );
+    let mut next = loop {
+        cq.poll(&mut [Wc::default(); 4]);
+        let qp = create(&mut control, &pd, &cq);
+        if qp.number() == number {
+            break qp;
+        }
+        control.destroy_qp(qp).map_err(|(_, error)| error).unwrap();
+    };
+    for attr in [Some(to_init), Some(QpAttr::to_error()), None] {
+        assert!(
+            old.post_recv(&[RecvWr {
+                wr_id: 3,
+                sges: &[]
+            }])
+            .is_err()
+        );
+        assert!(old.list().is_err());
+        if let Some(attr) = attr {
+            control.modify_qp(&mut next, &attr).unwrap();
+        }
+    }
+    let dropped = control
+        .destroy_qp(next)
+        .map_err(|(_, error)| error)
+        .unwrap();
+    assert_eq!(dropped.receives, 0);
+    drop((control, events));
+}
