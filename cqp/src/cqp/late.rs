@@ -6,7 +6,7 @@
 //! first answer is there: the doorbell is rung again, and the first command waited for.
 
 use e810_hal::Platform;
-use heapless::Vec;
+use heapless::Deque;
 
 use super::Cqp;
 use crate::error::Result;
@@ -19,7 +19,7 @@ use crate::ticket::{Completion, Ticket};
 
 /// Commands that were given up, and how those ended that have ended since.
 #[derive(Debug, Default)]
-pub(super) struct Late(Vec<GivenUp, LATE_ANSWERS>);
+pub(super) struct Late(Deque<GivenUp, LATE_ANSWERS>);
 
 #[derive(Debug)]
 struct GivenUp {
@@ -30,15 +30,19 @@ struct GivenUp {
 
 impl Late {
     fn push(&mut self, ticket: Ticket, subject: u64) {
-        if self.0.is_full() {
-            self.0.remove(0);
-        }
-        // There is room.
-        let _ = self.0.push(GivenUp {
+        self.put(GivenUp {
             ticket,
             subject,
             ended: None,
         });
+    }
+
+    fn put(&mut self, one: GivenUp) {
+        if self.0.is_full() {
+            self.0.pop_front();
+        }
+        // There is room.
+        let _ = self.0.push_back(one);
     }
 
     /// Notes how a command ended that was given up.
@@ -51,10 +55,18 @@ impl Late {
 
     /// A command for the subject that was given up, with its end if that has come.
     fn take(&mut self, op: Opcode, subject: u64) -> Option<(Ticket, Option<Outcome>)> {
-        let is_meant = |one: &GivenUp| one.ticket.op == op && one.subject == subject;
-        let place = self.0.iter().position(is_meant)?;
-        let one = self.0.remove(place);
-        Some((one.ticket, one.ended))
+        let mut found = None;
+        // Once around, so that the others stay in their order.
+        for _ in 0..self.0.len() {
+            match self.0.pop_front() {
+                Some(one) if found.is_none() && one.ticket.op == op && one.subject == subject => {
+                    found = Some((one.ticket, one.ended));
+                }
+                Some(one) => self.put(one),
+                None => break,
+            }
+        }
+        found
     }
 }
 

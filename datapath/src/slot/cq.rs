@@ -35,8 +35,8 @@ const PASSED: usize = 0;
 const PENDING: usize = 1;
 /// Index of the channel, plus one; 0 for none. Written while the slot is free.
 const CHANNEL: usize = 2;
-/// [31:0] events handed out by the channel, [62:32] generation of the key that they are of, [63] the
-/// CQ is being destroyed.
+/// [31:0] events handed out by the channel, [62:32] generation of the key that they are of,
+/// [63] the CQ is being destroyed.
 const TAKEN: usize = 3;
 /// Events of those that were acknowledged.
 const ACKNOWLEDGED: usize = 4;
@@ -393,13 +393,13 @@ mod tests {
         let lines: [[AtomicU64; LINE]; LINES] = Default::default();
         let slot = CqSlot::new(&lines);
         slot.clear();
-        let told = |key| {
+        let announce = |key| {
             assert!(slot.ask(key));
             assert_eq!(slot.signal(key), Some(true));
         };
         let old = slot.open(5, Some(0));
-        told(old);
-        told(old);
+        announce(old);
+        announce(old);
         assert_eq!(slot.take(old), Some(true));
         assert!(slot.fail(old));
         let confirmed = slot.raise();
@@ -412,7 +412,7 @@ mod tests {
 
         let new = slot.open(5, Some(0));
         assert!(slot.has_confirmed(slot.epoch()));
-        told(new);
+        announce(new);
         assert_eq!((slot.take(old), slot.events(old)), (None, None));
         assert!(!slot.ask(old) && !slot.has_failed(old) && !slot.has_failed(new));
         assert_eq!(
@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(slot.take(new), Some(false));
         assert_eq!(slot.take(new), None);
         slot.begin_close();
-        told(new);
+        announce(new);
         assert_eq!(slot.take(new), None, "it is being destroyed");
         slot.cancel_close();
         assert_eq!(slot.take(new), Some(false));

@@ -69,7 +69,8 @@ impl<P: Platform> Control<P> {
     /// The last of them that is not gone.
     pub(super) fn end_orphans_of(&mut self, needed: impl Fn(&Orphan<P>) -> bool) -> Result<()> {
         let mut result = Ok(());
-        for mut orphan in core::mem::take(&mut self.orphans) {
+        let mut all = core::mem::take(&mut self.orphans);
+        while let Some(mut orphan) = all.pop() {
             let is_needed = needed(&orphan);
             match self.end_orphan(&mut orphan, is_needed) {
                 Ok(true) => self.free_orphan(orphan),

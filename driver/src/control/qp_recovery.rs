@@ -42,7 +42,7 @@ pub(super) struct Failing {
     cause: Cause,
     phase: Phase,
     /// An event has said that the device stopped it.
-    told: bool,
+    reported: bool,
 }
 
 /// How far that is.
@@ -183,7 +183,7 @@ impl<P: Platform> Control<P> {
                 key: attention.qp,
                 cause: attention.cause,
                 phase: Phase::Marked,
-                told: true,
+                reported: true,
             };
             if let Some((_, stuck)) = self.failures.stuck {
                 result = Err(stuck.into());
@@ -281,7 +281,7 @@ impl<P: Platform> Control<P> {
             key,
             cause: self.slots().failure(key).unwrap_or(NO_CAUSE),
             phase: Phase::Marked,
-            told: false,
+            reported: false,
         };
         if self.failures.list.push(failing).is_err() {
             self.settle(key);
@@ -408,7 +408,7 @@ impl<P: Platform> Control<P> {
         if stops && result.is_ok() {
             self.stops.stopped(key.id(), StopState::STOPPED);
         }
-        if stops && (failing.told || result.is_ok()) {
+        if stops && (failing.reported || result.is_ok()) {
             failing.phase = Phase::Stopped;
             // There is room: it was just taken from there.
             let _ = self.failures.list.push(failing);

@@ -178,7 +178,7 @@ impl<P: Platform> Control<P> {
         }
         self.wiring.give_spare(&self.platform);
         self.failures.clear();
-        for orphan in self.orphans {
+        while let Some(orphan) = self.orphans.pop() {
             for ring in orphan.rings {
                 ring.release();
             }

@@ -47,9 +47,9 @@ pub fn run(seed: u64) -> Result<(), Failure> {
             world = world.reset();
             calls.push("reset from outside".to_owned());
         }
-        let told = tell_the_device(&mut world);
+        let orders = tell_the_device(&mut world);
         let came = calls::any(&mut world);
-        calls.push(format!("{told}{came}"));
+        calls.push(format!("{orders}{came}"));
         world.is_well_again();
         world.serve(1);
     }
@@ -65,7 +65,7 @@ pub fn run(seed: u64) -> Result<(), Failure> {
 /// Perhaps the next command is refused or late, or something happens by itself.
 fn tell_the_device(world: &mut World) -> String {
     let rng = &mut world.rng;
-    let mut told = String::new();
+    let mut orders = String::new();
     if rng.below(4) == 0 {
         let opcode = rng.below(0x40) as u8;
         let minor = pick(rng, &[0x8002, 0x8006, 0x80FF]);
@@ -76,12 +76,12 @@ fn tell_the_device(world: &mut World) -> String {
                 minor,
             };
         });
-        told += &format!("[CQP {opcode:#x} refused {minor:#x}] ");
+        orders += &format!("[CQP {opcode:#x} refused {minor:#x}] ");
     } else if rng.below(30) == 0 {
         world
             .sim
             .configure_engine(0, |config| config.cqp_delay = LATE);
-        told += "[late] ";
+        orders += "[late] ";
     }
     if world.is_cold && rng.below(4) == 0 {
         let opcode = pick(rng, &ADMIN_COMMANDS);
@@ -89,9 +89,9 @@ fn tell_the_device(world: &mut World) -> String {
         world.sim.configure_firmware(0, |config| {
             config.fault(opcode, 1, AqFault::Error(code));
         });
-        told += &format!("[AQ {opcode:#x} {code:?}] ");
+        orders += &format!("[AQ {opcode:#x} {code:?}] ");
     }
-    told
+    orders
 }
 
 /// Of VSI, switch, scheduler and LAN queues.

@@ -323,7 +323,7 @@ fn queue_pairs_that_are_not_answered_have_a_bound() {
     let mut pair = Pair::simulated(&sim, Setup::default());
     let side = &mut pair.sides[0];
     sim.configure_engine(0, |config| {
-        config.cqp_delay = (60_000_000_000, 60_000_000_000)
+        config.cqp_delay = (60_000_000_000, 60_000_000_000);
     });
     let create = |side: &mut Side<Watched<SimPlatform>>| {
         let cq = side.cqs.first().unwrap();
