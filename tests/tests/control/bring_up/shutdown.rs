@@ -86,7 +86,7 @@ fn the_events_of_another_device_are_not_taken() {
     });
     let ((control, events), (other_control, other_events)) = (first, second);
     let failed = control.shutdown(other_events).unwrap_err();
-    assert!(matches!(failed.error, Error::Invalid { .. }));
+    assert!(matches!(failed.error, Error::Foreign { .. }));
     assert!(failed.to_string().contains("pass all parts"), "{failed}");
     let (control, other_events) = failed.parts.expect("nothing was undone");
 
