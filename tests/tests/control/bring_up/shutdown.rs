@@ -86,14 +86,14 @@ fn the_events_of_another_device_are_not_taken() {
     });
     let ((control, events), (other_control, other_events)) = (first, second);
     let failed = control.shutdown(other_events).unwrap_err();
-    assert!(matches!(failed.error, Error::Foreign { .. }));
-    assert!(failed.to_string().contains("pass all parts"), "{failed}");
+    assert!(matches!(failed.error, Error::Foreign { .. }), "{failed}");
     let (control, other_events) = failed.parts.expect("nothing was undone");
 
     let mut some = events;
     let last = some.pop().unwrap();
     let failed = control.shutdown(some).unwrap_err();
     assert!(matches!(failed.error, Error::Invalid { .. }));
+    assert!(failed.to_string().contains("pass all parts"), "{failed}");
     let (control, mut all) = failed.parts.expect("nothing was undone");
     all.push(last).unwrap();
     control.shutdown(all).unwrap();
