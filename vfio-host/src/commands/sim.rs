@@ -4,27 +4,28 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow};
 use e810_backends::signals::{STOP, Signals};
 use e810_backends::spec::SimSpec;
 use e810_report::Document;
 use e810_sim::link::mac_option;
-use e810_sim::{Mode, Profile, RecordedCard};
+use e810_sim::{Mode, Profile, RecordedCard, Sim};
 use e810_sim_server::cables::Cables;
 use e810_sim_server::files::{self, ReportFile};
+use e810_sim_server::report::ServerReport;
 use e810_sim_server::{Server, VECTORS};
 
 use crate::cli::capture::Recording;
 use crate::cli::usage::refuse;
 use crate::cli::{ProfileArg, SimArgs};
 use crate::functions::simulated::link;
+use crate::output::ending::Steps;
+use crate::output::lasting::Lasting;
 
 /// What has the report written, and nothing else.
 const WRITE_REPORT: libc::c_int = libc::SIGUSR1;
 /// What takes the cables out, or puts them back.
 const SWITCH_LINK: libc::c_int = libc::SIGUSR2;
-/// What was done when the report could not be written.
-const WRITING: &str = "writing the report";
 
 /// The card of a report.
 fn card(path: &Path) -> Result<RecordedCard> {
@@ -56,25 +57,119 @@ const MAX_FUNCTIONS: usize = 8;
 /// Runs the command.
 ///
 /// # Errors
-/// A socket that cannot be served, or findings.
+/// A socket that cannot be served, or findings; at the end, a file that cannot be written.
 pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     check_sockets(&args.socket)?;
-    let wire = args.to_others();
-    let first_mac = match (args.mac, &wire) {
-        (None, Some(wire)) => Some(wire.first_mac().context("--link")?),
-        (given, _) => given,
-    };
     let [one, other] = STOP;
     let signals = Signals::block(&[one, other, WRITE_REPORT, SWITCH_LINK])?;
-    // Made before anybody can be disappointed.
-    let report_file = args.report.as_ref().map(|path| {
-        ReportFile::create(path).with_context(|| format!("creating {}", path.display()))
-    });
-    let mut report_file = report_file.transpose()?;
-    if let Some(path) = &args.package {
-        let package = files::write_once(path, &e810_sim::test_package());
-        package.with_context(|| format!("writing {}", path.display()))?;
+    let mut running = Running::start(args, out)?;
+    let mut out = Lasting::new(out);
+    loop {
+        match signals.wait()? {
+            WRITE_REPORT => running.write_report(),
+            SWITCH_LINK => {
+                let state = if running.cables.switch() {
+                    "up"
+                } else {
+                    "down"
+                };
+                out.say(|out| Ok(writeln!(out, "links {state}")?));
+            }
+            _ => break,
+        }
     }
+    running.end(out.out())
+}
+
+/// Functions that are served, with what is written of them.
+struct Running {
+    server: Server,
+    cables: Cables,
+    report: Option<(PathBuf, ReportFile)>,
+    recording: Option<Recording>,
+}
+
+impl Running {
+    fn start(args: &SimArgs, out: &mut dyn Write) -> Result<Self> {
+        let wire = args.to_others();
+        let first_mac = match (args.mac, &wire) {
+            (None, Some(wire)) => Some(wire.first_mac().context("--link")?),
+            (given, _) => given,
+        };
+        // Made before anybody can be disappointed.
+        let report = args.report.as_ref().map(|path| {
+            let file = ReportFile::create(path);
+            let file = file.with_context(|| format!("creating {}", path.display()))?;
+            Ok::<_, Error>((path.clone(), file))
+        });
+        let report = report.transpose()?;
+        if let Some(path) = &args.package {
+            let package = files::write_once(path, &e810_sim::test_package());
+            package.with_context(|| format!("writing {}", path.display()))?;
+        }
+        let sim = simulator(args, first_mac)?;
+        let recording = args.capture.record(&sim)?;
+        let first_mac = sim.function(0).mac();
+        let cables = Cables::new(sim.clone());
+        let mut server = Server::start(sim, &args.socket)?;
+        let local = wire.as_ref().map(|wire| server.join(wire)).transpose()?;
+        for (function, path) in args.socket.iter().enumerate() {
+            writeln!(out, "function {function} on {}", path.display())?;
+        }
+        if let (Some(name), Some(local)) = (&args.segment, local) {
+            writeln!(
+                out,
+                "wire {name} from {local} to {}; function 0 is {}",
+                name.group(),
+                mac_option(first_mac)
+            )?;
+        }
+        out.flush()?;
+        Ok(Self {
+            server,
+            cables,
+            report,
+            recording,
+        })
+    }
+
+    /// Writes the report so far. The users have no part in what fails here.
+    fn write_report(&mut self) {
+        // First: a reader of the report may then read the frames.
+        let flushed = self.recording.as_ref().map(Recording::flush);
+        let report = self.report.as_mut();
+        let written = report.map(|file| write(file, &self.server.report()));
+        let failed = [flushed.and_then(Result::err), written.and_then(Result::err)];
+        for error in failed.into_iter().flatten() {
+            log::error!("{error:#}");
+        }
+    }
+
+    /// Stops, and writes what is left to be written: files before what somebody may read.
+    fn end(self, out: &mut dyn Write) -> Result<()> {
+        let report = self.server.report();
+        drop(self.server);
+        let mut steps = Steps::default();
+        steps.note(self.recording.map(Recording::finish).transpose());
+        if let Some(mut file) = self.report {
+            steps.note(write(&mut file, &report));
+        }
+        steps.note(match report.findings_in_all {
+            0 => Ok(()),
+            found => Err(anyhow!("the simulator recorded {found} findings")),
+        });
+        steps.note(report.write(out).and_then(|()| out.flush()));
+        steps.end()
+    }
+}
+
+fn write((path, file): &mut (PathBuf, ReportFile), report: &ServerReport) -> Result<()> {
+    let written = file.write(report);
+    written.with_context(|| format!("writing the report {}", path.display()))
+}
+
+/// The simulator that `args` name.
+fn simulator(args: &SimArgs, first_mac: Option<[u8; 6]>) -> Result<Sim> {
     let functions = u8::try_from(args.socket.len()).unwrap_or(u8::MAX);
     let of_link = SimSpec {
         classes: None,
@@ -107,52 +202,5 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         Some(vectors) => builder.vectors(vectors),
         None => builder,
     };
-    let sim = builder.build();
-    let recording = args.capture.record(&sim)?;
-    let first_mac = sim.function(0).mac();
-    let mut cables = Cables::new(sim.clone());
-    let mut server = Server::start(sim, &args.socket)?;
-    let local = wire.as_ref().map(|wire| server.join(wire)).transpose()?;
-    for (function, path) in args.socket.iter().enumerate() {
-        writeln!(out, "function {function} on {}", path.display())?;
-    }
-    if let (Some(name), Some(local)) = (&args.segment, local) {
-        writeln!(
-            out,
-            "wire {name} from {local} to {}; function 0 is {}",
-            name.group(),
-            mac_option(first_mac)
-        )?;
-    }
-    out.flush()?;
-    loop {
-        match signals.wait()? {
-            WRITE_REPORT => {
-                // First: a reader of the report may then read the frames.
-                if let Some(Err(error)) = recording.as_ref().map(Recording::flush) {
-                    log::error!("{error:#}");
-                }
-                if let Some(file) = &mut report_file {
-                    file.write(&server.report()).context(WRITING)?;
-                }
-            }
-            SWITCH_LINK => {
-                let state = if cables.switch() { "up" } else { "down" };
-                writeln!(out, "links {state}")?;
-                out.flush()?;
-            }
-            _ => break,
-        }
-    }
-    let report = server.report();
-    drop(server);
-    report.write(out)?;
-    if let Some(file) = &mut report_file {
-        file.write(&report).context(WRITING)?;
-    }
-    recording.map(Recording::finish).transpose()?;
-    if report.findings_in_all > 0 {
-        bail!("the simulator recorded {} findings", report.findings_in_all);
-    }
-    Ok(())
+    Ok(builder.build())
 }

@@ -24,6 +24,7 @@ use crate::functions::station::RESOLVE_LIMIT;
 use crate::functions::tap::{GidChange, Tap, TapChange, TapCounts, TapPlan};
 use crate::functions::{lifecycle, watch};
 use crate::output::json;
+use crate::output::lasting::Lasting;
 use crate::output::units::{link_speed, mac};
 use crate::stop::Stop;
 
@@ -83,7 +84,7 @@ pub fn run(args: &TapArgs, out: &mut dyn Write) -> Result<()> {
         args,
         transport: device.kind().name(),
         stop: &stop,
-        out: &mut *out,
+        out: Lasting::new(out),
         simulated: None,
     };
     open([&device], &args.backend, resident)
@@ -94,7 +95,7 @@ struct Resident<'a> {
     args: &'a TapArgs,
     transport: &'static str,
     stop: &'a Stop,
-    out: &'a mut dyn Write,
+    out: Lasting<'a>,
     simulated: Option<Simulated>,
 }
 
@@ -117,9 +118,11 @@ impl DeviceVisitor<1> for Resident<'_> {
         };
         let watched = watch::watch([&function]);
         let result = self.stay(function.clone(), &start, &watched);
-        watch::explain(result, &[&function])?;
-        simulated.map(Simulated::finish).transpose()?;
-        Ok(())
+        let result = watch::explain(result, &[&function]);
+        match simulated {
+            Some(simulated) => simulated.finish(result),
+            None => result,
+        }
     }
 }
 
@@ -198,20 +201,27 @@ impl Resident<'_> {
             while control.take_lan_event().is_some() {}
             tap.progress(control, &mut |change| changes.push(change))?;
             for change in changes.drain(..) {
-                self.show(&event(change))?;
+                let event = event(change);
+                // The interface stays, also when nobody reads of it.
+                self.out.say(|out| write(&event, self.args.json, out));
             }
             std::thread::sleep(STEP);
         }
         Ok(())
     }
 
+    /// Shows what there has to be at the beginning and at the end.
     fn show(&mut self, event: &TapEvent) -> Result<()> {
-        if self.args.json {
-            json::write_line(self.out, "tap", event)?;
-        } else {
-            print(event, self.out)?;
-        }
-        Ok(self.out.flush()?)
+        let out = self.out.out();
+        write(event, self.args.json, out)?;
+        Ok(out.flush()?)
+    }
+}
+
+fn write(event: &TapEvent, in_json: bool, out: &mut dyn Write) -> Result<()> {
+    match in_json {
+        true => json::write_line(out, "tap", event),
+        false => print(event, out),
     }
 }
 

@@ -98,13 +98,14 @@ impl DeviceVisitor<1> for BothWays<'_> {
             false => Ok(()),
         };
         if let Some(simulated) = self.simulated {
-            reset()?;
-            let full = bring_up(function.clone(), &simulated.start(0, args)?, Backing::Full)?;
-            let other = simulated.sim().function(1);
-            let demand = bring_up(other, &simulated.start(1, args)?, Backing::OnDemand)?;
-            simulated.finish()?;
-            // No times: they would be those of this process.
-            return Ok((full, demand, None));
+            let result = reset().and_then(|()| {
+                let full = bring_up(function.clone(), &simulated.start(0, args)?, Backing::Full)?;
+                let other = simulated.sim().function(1);
+                let demand = bring_up(other, &simulated.start(1, args)?, Backing::OnDemand)?;
+                // No times: they would be those of this process.
+                Ok((full, demand, None))
+            });
+            return simulated.finish(result);
         }
         let start = start(&function, args)?;
         let result = reset().and_then(|()| times(&function)).and_then(|times| {

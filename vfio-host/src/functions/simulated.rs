@@ -48,12 +48,19 @@ impl Simulated {
         sim_start(&self.sim.function(function), args)
     }
 
-    /// Ends the recording, and sees that the functions were used as a card wants it.
+    /// Ends the recording, and sees that the functions were used as a card wants it: what was
+    /// `done` with them.
     ///
     /// # Errors
-    /// The file could not be written; findings.
-    pub(crate) fn finish(self) -> Result<()> {
-        self.recording.map(Recording::finish).transpose()?;
+    /// Why it was not done; the file could not be written; findings.
+    pub(crate) fn finish<T>(self, done: Result<T>) -> Result<T> {
+        let recorded = self.recording.map(Recording::finish).transpose();
+        let value = done.inspect_err(|_| {
+            if let Err(error) = &recorded {
+                log::warn!("{error:#}");
+            }
+        })?;
+        recorded?;
         let findings = self.sim.findings();
         if let Some(first) = findings.first() {
             bail!(
@@ -61,7 +68,7 @@ impl Simulated {
                 findings.len()
             );
         }
-        Ok(())
+        Ok(value)
     }
 }
 

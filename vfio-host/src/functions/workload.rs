@@ -266,9 +266,8 @@ impl<J: Workload> DeviceVisitor<2> for LocalRun<'_, J> {
             transport: self.transport,
             frames: &|| simulated.frames(args.faults),
         };
-        let outcome = self.workload.run_local([ask, answer], &starts, context)?;
-        simulated.finish()?;
-        Ok(outcome)
+        let result = self.workload.run_local([ask, answer], &starts, context);
+        simulated.finish(result)
     }
 }
 
@@ -308,9 +307,11 @@ impl<J: Workload> DeviceVisitor<1> for DistributedRun<'_, J> {
         let result =
             self.workload
                 .run_distributed(function.clone(), &start, self.rendezvous, context);
-        let outcome = watch::explain(result, &[&function])?;
-        self.simulated.map(Simulated::finish).transpose()?;
-        Ok(outcome)
+        let result = watch::explain(result, &[&function]);
+        match self.simulated {
+            Some(simulated) => simulated.finish(result),
+            None => result,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! How a command that failed ends: what it says, and its exit code.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{self, IsTerminal, stderr};
 use std::process::ExitCode;
 
 use anyhow::Error;
@@ -19,6 +19,31 @@ const FAILED: u8 = 1;
 /// Exit code for options that cannot be what was meant; also the parser's own.
 const USAGE: u8 = 2;
 
+/// What the steps of an ending came to: each is carried out, whatever became of those before.
+#[derive(Debug, Default)]
+pub(crate) struct Steps {
+    first: Option<Error>,
+}
+
+impl Steps {
+    /// Notes how a step ended. The first error is the one of the command, and others are logged.
+    pub(crate) fn note<T>(&mut self, done: Result<T, impl Into<Error>>) {
+        match (done.map_err(Into::into), &self.first) {
+            (Ok(_), _) => {}
+            (Err(error), None) => self.first = Some(error),
+            (Err(error), Some(_)) => log::warn!("{error:#}"),
+        }
+    }
+
+    /// How all of them ended.
+    ///
+    /// # Errors
+    /// That of the first step that failed.
+    pub(crate) fn end(self) -> Result<(), Error> {
+        self.first.map_or(Ok(()), Err)
+    }
+}
+
 /// Says on standard error why a command failed, in a line of text or of JSON, and
 /// gives the exit code. A user who ended it knows why, so nothing is printed.
 pub fn tell(error: &Error, nobody_reads: bool, in_json: bool) -> ExitCode {
@@ -33,8 +58,21 @@ pub fn tell(error: &Error, nobody_reads: bool, in_json: bool) -> ExitCode {
     ExitCode::from(code)
 }
 
+/// Whether it is what writing to a reader that is gone says.
+fn is_of_a_closed_pipe(error: &Error) -> bool {
+    let kind = |cause: &(dyn std::error::Error + 'static)| {
+        let of_json = cause
+            .downcast_ref()
+            .and_then(serde_json::Error::io_error_kind);
+        of_json.or_else(|| cause.downcast_ref().map(io::Error::kind))
+    };
+    let is_closed = |kind| kind == io::ErrorKind::BrokenPipe;
+    error.chain().filter_map(kind).any(is_closed)
+}
+
 fn code(error: &Error, nobody_reads: bool) -> u8 {
-    if nobody_reads {
+    // What failed before that is still to be said.
+    if nobody_reads && is_of_a_closed_pipe(error) {
         return NOBODY_READS;
     }
     if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
@@ -79,8 +117,30 @@ mod tests {
             (tried(tried(Interrupted(libc::SIGTERM).into())), 143),
         ] {
             assert_eq!(code(&error, false), expected, "{error:#}");
-            assert_eq!(code(&error, true), NOBODY_READS);
+            assert_eq!(code(&error, true), expected, "{error:#}");
         }
+        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
+        for error in [
+            closed().into(),
+            serde_json::Error::io(closed()).into(),
+            tried(closed().into()),
+        ] {
+            assert_eq!(
+                (code(&error, false), code(&error, true)),
+                (FAILED, NOBODY_READS)
+            );
+        }
+    }
+
+    #[test]
+    fn all_steps_are_done_and_the_first_error_is_kept() {
+        let mut steps = Steps::default();
+        steps.note(Ok::<_, Error>(7));
+        assert!(Steps::default().end().is_ok());
+        steps.note(Err::<(), _>(anyhow!("first")));
+        steps.note(Ok::<_, Error>(()));
+        steps.note(Err::<(), _>(anyhow!("second")));
+        assert_eq!(steps.end().unwrap_err().to_string(), "first");
     }
 
     #[test]

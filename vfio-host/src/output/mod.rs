@@ -5,6 +5,7 @@ pub mod counters;
 pub mod ended;
 pub mod ending;
 pub mod json;
+pub(crate) mod lasting;
 pub mod progress;
 pub mod standard;
 pub mod terminal;

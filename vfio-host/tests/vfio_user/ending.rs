@@ -74,7 +74,13 @@ fn ping_that_is_cut_short_tells_what_came_also_by_two_signals_at_once() {
 fn nobody_who_reads_is_nothing_to_tell() {
     for words in [
         &["stat"][..],
+        &["stat", "--json"],
+        &["up"],
+        &["ping", "-c=1"],
+        &["report", "--level=1"],
+        &["pingpong", "--iters=10", "--json"],
         &["perf", "--test=bw", "--iters=10"],
+        &["monitor", "--once", "--interval=10"],
         &["list"],
     ] {
         // Gone before anything is written.

@@ -28,6 +28,7 @@ mod rc_pingpong;
 mod report;
 mod segment;
 mod served;
+mod server_stays;
 mod strangers;
 mod trace;
 mod wire;

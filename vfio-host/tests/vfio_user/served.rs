@@ -15,7 +15,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::processes::{Served, until};
 
-const CONFIG: u32 = 7;
+pub(super) const CONFIG: u32 = 7;
 const MSIX: u32 = 2;
 const EVENTS: u32 = 0x24;
 const NONE: u32 = 0x21;
