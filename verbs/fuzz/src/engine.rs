@@ -149,6 +149,8 @@ impl Engine {
                 ctx: ctx(cq.ctx),
                 channel,
                 room: cq.room / 4,
+                // Its owner acknowledges what it has taken.
+                taken: 0,
                 shared: true,
                 kept: true,
                 ..cq.clone()

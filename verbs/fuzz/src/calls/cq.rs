@@ -2,6 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::mem;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -228,19 +229,28 @@ pub(crate) fn destroy_cq(engine: &mut Engine, at: usize) -> bool {
         return false;
     }
     let run = &mut engine.run;
-    // Another thread acknowledges what was taken, and the destruction waits for it.
-    let answer = thread::scope(|scope| {
-        if cq.taken > 0 {
-            let (taken, address) = (cq.taken, cq.ptr as usize);
+    // Another thread acknowledges what was taken, and the destruction waits for it. Of a context
+    // that is closed nobody may.
+    let taken = if is_closed { 0 } else { cq.taken };
+    let has_begun = AtomicBool::new(false);
+    let (answer, has_waited) = thread::scope(|scope| {
+        if taken > 0 {
+            let address = cq.ptr as usize;
             let acknowledge = run.api.ack_cq_events;
+            let has_begun = &has_begun;
             scope.spawn(move || {
                 thread::sleep(Duration::from_micros(200));
+                has_begun.store(true, Ordering::Release);
                 // SAFETY: it is not destroyed before this.
                 unsafe { acknowledge(address as *mut Cq, taken) };
             });
         }
-        call!(run, destroy_cq(cq.ptr))
+        let answer = call!(run, destroy_cq(cq.ptr));
+        (answer, taken == 0 || has_begun.load(Ordering::Acquire))
     });
+    if !has_waited {
+        run.fail("a completion queue is destroyed before its events are acknowledged");
+    }
     run.judge(Sym::destroy_cq, answer, &[0]);
     if let Some(channel) = cq.channel {
         engine.world.channels.get_mut(channel).cqs -= 1;
