@@ -5,7 +5,7 @@ use core::mem;
 use std::ptr;
 
 use e810_verbs::abi::make::ParentDomainInitAttr;
-use libc::{EBUSY, EFAULT, EINVAL, EOPNOTSUPP};
+use libc::{EBUSY, EFAULT, EINVAL, ENOMEM, EOPNOTSUPP};
 
 use crate::api::Sym;
 use crate::engine::{Engine, null};
@@ -301,7 +301,8 @@ fn change(engine: &mut Engine) {
     };
     let allowed: &[c_int] = match wrong {
         true => &[EINVAL, EFAULT, EOPNOTSUPP],
-        false if mr.gone && what & 1 == 0 => &[0, EFAULT],
+        // The kernel says ENOMEM of what is not there, and another thread may map it just then.
+        false if mr.gone && what & 1 == 0 => &[0, EFAULT, ENOMEM],
         false => &[0],
     };
     if !run.judge(Sym::rereg_mr, number, allowed) {
