@@ -26,6 +26,8 @@ const QUEUE_SETS: u16 = 1024;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tables {
     pub(crate) nodes: BTreeMap<u16, Node>,
+    /// Queue pairs that were moved to RTS, and the queue set of each.
+    pub(crate) senders: BTreeMap<u32, u16>,
     /// Push page → queue set.
     pub(crate) push_pages: BTreeMap<u16, u16>,
     /// Local MAC index → MAC number, `None` while only allocated.

@@ -110,9 +110,6 @@ pub enum ConfigError {
     /// Receive slots are not 1, 2, 4 or 8 quanta, or longer than the ring.
     #[error("receive slots of {0} quanta; they must be 1, 2, 4 or 8 and fit the ring")]
     Slot(u8),
-    /// IRD is 0 or above 128.
-    #[error("IRD {0}; it must be 1 to 128")]
-    Ird(u16),
 }
 
 impl QpConfig {
@@ -130,9 +127,6 @@ impl QpConfig {
             || u32::from(self.rq_slot_quanta) > self.rq_quanta
         {
             return Err(ConfigError::Slot(self.rq_slot_quanta));
-        }
-        if !(1..=128).contains(&self.ird) {
-            return Err(ConfigError::Ird(self.ird));
         }
         Ok(())
     }

@@ -30,15 +30,8 @@ impl Device {
         Ok(self.reached(found, env)?.is_some())
     }
 
-    /// CREATE_ADDR_HANDLE 0x1c.
-    pub(super) fn create_address_handle(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
-        let index = ah_index(c);
-        if self.ah_exists(index, env)? {
-            return Err(Refusal::state(
-                env,
-                format!("CREATE_ADDR_HANDLE: AH {index} exists"),
-            ));
-        }
+    /// The ARP entry of a handle is one of the table, and valid when the command runs.
+    fn check_neighbour(&mut self, c: &Command, index: u64, env: &mut dyn Env) -> Outcome {
         let arp = bits16(c.q(16), 63, 48);
         self.in_range(Kind::Arp, arp.into(), env)?;
         if self.arp(arp, env)?.is_none() {
@@ -48,6 +41,19 @@ impl Device {
                 format!("AH {index}: ARP entry {arp} is not valid"),
             );
         }
+        DONE
+    }
+
+    /// CREATE_ADDR_HANDLE 0x1c.
+    pub(super) fn create_address_handle(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
+        let index = ah_index(c);
+        if self.ah_exists(index, env)? {
+            return Err(Refusal::state(
+                env,
+                format!("CREATE_ADDR_HANDLE: AH {index} exists"),
+            ));
+        }
+        self.check_neighbour(c, index, env)?;
         let created = self.ahs.create(index, handle(c), &mut self.hmc, env);
         self.reached(created, env)?;
         DONE
@@ -62,6 +68,7 @@ impl Device {
                 format!("MODIFY_ADDR_HANDLE: there is no AH {index}"),
             ));
         }
+        self.check_neighbour(c, index, env)?;
         let stored = self.ahs.put(index, handle(c), &mut self.hmc, env);
         self.reached(stored, env)?;
         DONE

@@ -105,12 +105,22 @@ impl Device {
                 ));
             }
         }
+        let threshold = bits32(c.q(16), 17, 0);
+        // A resize keeps the threshold, which may be more than a smaller ring then.
+        if threshold > size {
+            let text = format!("CQ {id}: a threshold of {threshold} in {size} entries");
+            env.finding(Class::Lint, "cq-threshold", text);
+        }
+        if id == 0 && set(c, 48) {
+            let text = "CQ 0, the CCQ, with ENCEQEMASK".to_owned();
+            env.finding(Class::Lint, "cq-ccq", text);
+        }
         let cq = Cq {
             memory,
             shadow: c.q(40),
             context: bits(c.q(8), 62, 0),
             size,
-            threshold: bits32(c.q(16), 17, 0),
+            threshold,
             ceq,
             check_overflow: set(c, 46),
             mask_events: set(c, 48),

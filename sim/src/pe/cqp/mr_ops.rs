@@ -8,6 +8,8 @@ use crate::pe::fpm::Kind;
 use crate::pe::mr::{Mr, REMOTE_READ, REMOTE_WRITE, Window, direct_pbles, page_bytes};
 use crate::pe::word::{bits, bits8, bits32};
 
+/// Largest region (`IRDMA_MAX_MR_SIZE`, data-path 5.1).
+const MAX_BYTES: u64 = 1 << 45;
 /// PDs a function has (data-path 5.1).
 const MAX_PDS: u32 = 1 << 18;
 
@@ -93,6 +95,10 @@ impl Device {
         let (level, page_size) = levels(c, index, env)?;
         self.lint_function(c, index, env);
         let (start, len, first) = (c.q(0), bits(c.q(8), 45, 0), bits(c.q(48), 27, 0));
+        if len > MAX_BYTES {
+            let text = format!("STag index {index}: {len:#x} bytes; regions end at {MAX_BYTES:#x}");
+            env.finding(Class::Lint, "stag-bytes", text);
+        }
         if level == 0 {
             if !c.q(32).is_multiple_of(4096) {
                 let text = format!(

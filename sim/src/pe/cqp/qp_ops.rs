@@ -209,6 +209,11 @@ impl Device {
         } else {
             next
         };
+        let termination = bits(c.header(), 57, 56);
+        if termination != 0 && next != State::Terminate {
+            let text = format!("MODIFY_QP {id}: TERMACT {termination} for {next:?}");
+            env.finding(Class::Lint, "qp-termact", text);
+        }
         if next == State::Error {
             self.check_error_request(id, &old, env)?;
         }
@@ -231,6 +236,9 @@ impl Device {
             self.lint_queue_set(id, &qp, env);
         }
         self.move_qp(id, &mut qp, next, env)?;
+        if next == State::Rts {
+            self.tables.senders.insert(id, qp.queue_set());
+        }
         qp.error_requested |= next == State::Error;
         qp.modified_to_error |= next == State::Error;
         self.put_qp(id, qp, env)?;
@@ -361,6 +369,7 @@ impl Device {
         let destroyed = self.qps.destroy(id.into(), &mut self.hmc, env);
         self.reached(destroyed, env)?;
         self.destroyed_qps.insert(id);
+        self.tables.senders.remove(&id);
         DONE
     }
 }

@@ -5,6 +5,7 @@ use super::hmc_ops::write_words;
 use super::set;
 use crate::pe::device::Device;
 use crate::pe::env::{Class, Env};
+use crate::pe::qp::{Qp, State};
 use crate::pe::stats::Statistics;
 use crate::pe::tables::Node;
 use crate::pe::word::{bits, bits8, bits16};
@@ -27,45 +28,8 @@ impl Device {
         }
         match bits(header, 55, 52) {
             0 => self.add_node(c, id, env),
-            1 => {
-                let node = node(c, None);
-                match self.tables.nodes.get_mut(&id) {
-                    Some(old) if old.queue_set.is_some() == set(c, 61) => {
-                        *old = Node {
-                            parent: old.parent,
-                            queue_set: old.queue_set,
-                            ..node
-                        };
-                        Ok(Reply {
-                            value: old.queue_set.unwrap_or(0).into(),
-                            minor: 0,
-                        })
-                    }
-                    Some(_) => Err(Refusal::parameter(
-                        env,
-                        format!("node {id}: NODETYPE differs from its ADD"),
-                    )),
-                    None => Err(Refusal::state(
-                        env,
-                        format!("WORK_SCHED_NODE modify: there is no node {id}"),
-                    )),
-                }
-            }
-            2 => {
-                if self.tables.has_children(id) {
-                    return Err(Refusal::state(
-                        env,
-                        format!("WORK_SCHED_NODE delete: node {id} has children"),
-                    ));
-                }
-                match self.tables.nodes.remove(&id) {
-                    Some(_) => DONE,
-                    None => Err(Refusal::state(
-                        env,
-                        format!("WORK_SCHED_NODE delete: there is no node {id}"),
-                    )),
-                }
-            }
+            1 => self.modify_node(c, id, env),
+            2 => self.delete_node(id, env),
             op => Err(Refusal::parameter(
                 env,
                 format!("work scheduler node {id}: NODEOP {op}"),
@@ -82,10 +46,10 @@ impl Device {
         }
         let parent = bits16(c.header(), 29, 16);
         let leaf = set(c, 61);
-        // The root is its own parent; a leaf has no children.
+        // The root is its own parent, and there is one tree; a leaf has no children.
         let parent_ok = match self.tables.nodes.get(&parent) {
             Some(parent) => parent.queue_set.is_none(),
-            None => parent == id && !leaf,
+            None => parent == id && !leaf && self.tables.nodes.is_empty(),
         };
         if !parent_ok {
             return Err(Refusal::state(
@@ -93,19 +57,7 @@ impl Device {
                 format!("WORK_SCHED_NODE add {id}: no inner node {parent}"),
             ));
         }
-        if !(1..=3).contains(&bits8(c.header(), 60, 59)) {
-            return Err(Refusal::parameter(
-                env,
-                format!("work scheduler node {id}: PRIOTYPE 0"),
-            ));
-        }
-        let vsi = bits16(c.q(32), 63, 48);
-        if !env.has_vsi(vsi) {
-            return Err(Refusal::state(
-                env,
-                format!("WORK_SCHED_NODE add {id}: the switch has no VSI {vsi}"),
-            ));
-        }
+        check_node(c, id, env)?;
         // There are as many handles as nodes, and the root is no leaf: one is always free.
         let queue_set = if leaf {
             self.tables.free_queue_set()
@@ -117,6 +69,55 @@ impl Device {
             value: queue_set.unwrap_or(0).into(),
             minor: 0,
         })
+    }
+
+    fn modify_node(&mut self, c: &Command, id: u16, env: &mut dyn Env) -> Outcome {
+        let Some(old) = self.tables.nodes.get(&id).copied() else {
+            return Err(Refusal::state(
+                env,
+                format!("WORK_SCHED_NODE modify: there is no node {id}"),
+            ));
+        };
+        let node = node(c, old.queue_set);
+        if old.queue_set.is_some() != set(c, 61) || node.parent != old.parent {
+            return Err(Refusal::parameter(
+                env,
+                format!("node {id}: NODETYPE or PARENTID differ from its ADD"),
+            ));
+        }
+        check_node(c, id, env)?;
+        self.tables.nodes.insert(id, node);
+        Ok(Reply {
+            value: old.queue_set.unwrap_or(0).into(),
+            minor: 0,
+        })
+    }
+
+    fn delete_node(&mut self, id: u16, env: &mut dyn Env) -> Outcome {
+        if self.tables.has_children(id) {
+            return Err(Refusal::state(
+                env,
+                format!("WORK_SCHED_NODE delete: node {id} has children"),
+            ));
+        }
+        let Some(node) = self.tables.nodes.remove(&id) else {
+            return Err(Refusal::state(
+                env,
+                format!("WORK_SCHED_NODE delete: there is no node {id}"),
+            ));
+        };
+        // Drivers keep a leaf while a queue pair uses its class; what the device does with the
+        // packets of one that goes on, no source says.
+        let senders = self.tables.senders.iter();
+        let sends = |qp: &Qp| matches!(qp.state(), State::Rts | State::Sqd);
+        let user = senders
+            .filter(|(_, set)| node.queue_set == Some(**set))
+            .find(|(qp, _)| self.qps.peek((**qp).into()).is_some_and(|qp| sends(qp)));
+        if let Some((qp, set)) = user {
+            let text = format!("WORK_SCHED_NODE delete {id}: QP {qp} sends by queue set {set}");
+            env.finding(Class::Lint, "queue-set-used", text);
+        }
+        DONE
     }
 
     /// MANAGE_STATS 0x2d.
@@ -182,6 +183,24 @@ impl Device {
         self.tables.up_map = [map, target];
         DONE
     }
+}
+
+/// What a node is: the same for ADD and MODIFY.
+fn check_node(c: &Command, id: u16, env: &mut dyn Env) -> Outcome {
+    if !(1..=3).contains(&bits8(c.header(), 60, 59)) {
+        return Err(Refusal::parameter(
+            env,
+            format!("work scheduler node {id}: PRIOTYPE 0"),
+        ));
+    }
+    let vsi = bits16(c.q(32), 63, 48);
+    if !env.has_vsi(vsi) {
+        return Err(Refusal::state(
+            env,
+            format!("work scheduler node {id}: the switch has no VSI {vsi}"),
+        ));
+    }
+    DONE
 }
 
 fn node(c: &Command, queue_set: Option<u16>) -> Node {

@@ -67,8 +67,13 @@ fn address_handles_exist_once() {
     // Eight handles and eight ARP entries; one whose ARP entry is not valid is only odd.
     refused(&mut driver, 0x1c, handle(8, 2), OTHER, "cqp-parameter");
     refused(&mut driver, 0x1c, handle(3, 9), OTHER, "cqp-parameter");
+    driver.good(0x1c, handle(4, 2));
+    refused(&mut driver, 0x1d, handle(4, 9), OTHER, "cqp-parameter");
     assert_eq!(driver.command(0x1c, handle(3, 5)), GOOD);
     assert_eq!(driver.env.kinds(), ["ah-arp"]);
+    // A change is asked what a creation is.
+    assert_eq!(driver.command(0x1d, handle(3, 5)), GOOD);
+    assert_eq!(driver.env.kinds(), ["ah-arp"; 2]);
 }
 
 #[test]

@@ -155,6 +155,10 @@ fn get_config(input: &mut Reader<'_>, path: &mut Reader<'_>) -> Result<QpConfig,
         write_ok: flags & 2 != 0,
     };
     config.validate().map_err(|_| StateError("configuration"))?;
+    // That of a host context is one of five; this one a driver may have written over.
+    if !(1..=128).contains(&config.ird) {
+        return Err(StateError("configuration"));
+    }
     Ok(config)
 }
 

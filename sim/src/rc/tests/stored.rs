@@ -193,10 +193,6 @@ fn the_configuration_is_checked() {
         .validate(),
         Err(ConfigError::Slot(8))
     );
-    assert_eq!(
-        QpConfig { ird: 0, ..good }.validate(),
-        Err(ConfigError::Ird(0))
-    );
     assert_eq!(PathMtu::try_from(1500), Err(BadMtu(1500)));
     assert_eq!(PathMtu::try_from(2048), Ok(PathMtu::B2048));
 }

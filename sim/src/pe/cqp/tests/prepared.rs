@@ -236,8 +236,9 @@ pub(super) fn prepare(
             device.manage_quad_hash(&add, env).unwrap();
         }
         0x2c => {
-            let node = |queue_set| Node {
-                parent: 0,
+            let (id, above) = (bits16(header, 13, 0), bits16(header, 29, 16));
+            let node = |parent, queue_set| Node {
+                parent,
                 queue_set,
                 enabled: true,
                 vsi: 0,
@@ -245,15 +246,12 @@ pub(super) fn prepare(
                 weight: 1,
                 priority: 1,
             };
-            let (id, parent) = (bits16(header, 13, 0), bits16(header, 29, 16));
-            if parent != id {
-                device.tables.nodes.insert(parent, node(None));
+            if above != id {
+                device.tables.nodes.insert(above, node(0, None));
             }
             if bits(header, 55, 52) != 0 {
-                device
-                    .tables
-                    .nodes
-                    .insert(id, node(set(c, 61).then_some(1)));
+                let set = set(c, 61).then_some(1);
+                device.tables.nodes.insert(id, node(above, set));
             }
         }
         0x2d | 0x2e if !set(c, 62) => drop(

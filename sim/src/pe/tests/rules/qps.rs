@@ -190,6 +190,10 @@ fn commands_on_a_queue_pair() {
     let to_rtr = RC | CQNUMVALID | ARPTABIDXVALID | 4 << 60 | 3;
     let text = "MODIFY_QP 3: SNDMSS: 1000 is no path MTU; use 256, 512, 1024, 2048 or 4096";
     refuses(&mut driver, (0x01, words(&qp, to_rtr)), PARAMETER, text);
+    qp.write_context(&mut driver);
+    let text = "MODIFY_QP 3: TERMACT 2 for Idle";
+    let stays = words(&qp, RC | IDLE | 2 << 56 | 3);
+    warns(&mut driver, (0x01, stays), "qp-termact", text);
     let gone = words(&qp, RC | IDLE | 5);
     let text = "MODIFY_QP: there is no QP 5";
     refuses(&mut driver, (0x01, gone), STATE, text);

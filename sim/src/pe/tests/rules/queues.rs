@@ -100,6 +100,24 @@ fn completion_queues() {
     );
     let text = "CQ 6: CEQID without CEQIDVALID";
     warns(&mut driver, words, "cq-ceq", text);
+    let words = (0x03, [64, 7, 65, FLAGS | 7, memory, shadow, 0, 0]);
+    let text = "CQ 7: a threshold of 65 in 64 entries";
+    warns(&mut driver, words, "cq-threshold", text);
+    // A resize keeps it.
+    let resize = 1 << 43 | FLAGS | 7;
+    driver.good(0x04, [4, 7, 65, resize, memory, shadow, 0, 0]);
+}
+
+#[test]
+fn the_queue_of_commands_is_not_masked() {
+    let mut driver = TestDriver::new(Config::default());
+    driver.create_cqp();
+    driver.hmc();
+    let (memory, shadow) = (driver.env.alloc(2048, 256), driver.env.alloc(128, 128));
+    driver.ccq = Some((memory, shadow, 0));
+    let words = (0x03, [16, 0, 16, FLAGS | 1 << 48, memory, shadow, 0, 0]);
+    let text = "CQ 0, the CCQ, with ENCEQEMASK";
+    warns(&mut driver, words, "cq-ccq", text);
 }
 
 #[test]

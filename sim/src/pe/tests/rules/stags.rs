@@ -90,6 +90,11 @@ fn what_is_odd() {
             "stag-rights",
             "STag index 5: rights 0x1 with REMACCENABLED true",
         ),
+        (
+            [0, (1 << 45) + 1, 5 << 8, REGION, 0, 0, 0, 0],
+            "stag-bytes",
+            "STag index 5: 0x200000000001 bytes; regions end at 0x200000000000",
+        ),
     ];
     for (words, kind, text) in cases {
         warns(&mut driver, (0x0a, words), kind, text);

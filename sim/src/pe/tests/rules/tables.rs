@@ -1,8 +1,9 @@
 //! Addresses, groups, features, push pages, work scheduler, statistics.
 
-use super::{refuses, warns};
+use super::{finds, found, refuses, warns};
 use crate::pe::Config;
 use crate::pe::tables::{LOCAL_MACS, PUSH_PAGES};
+use crate::pe::tests::qp::TestQp;
 use crate::pe::tests::test_driver::TestDriver;
 
 const PARAMETER: &str = "cqp-parameter";
@@ -84,8 +85,43 @@ fn nodes_of_the_work_scheduler() {
     refuses(&mut driver, node(1 << 59 | 1024), PARAMETER, text);
     let text = "work scheduler node 5: NODEOP 3";
     refuses(&mut driver, node(3 << 52 | 5), PARAMETER, text);
-    let text = "work scheduler node 5: PRIOTYPE 0";
-    refuses(&mut driver, node(1 << 16 | 5), PARAMETER, text);
+    let none = "work scheduler node 5: PRIOTYPE 0";
+    refuses(&mut driver, node(1 << 16 | 5), PARAMETER, none);
+    let text = "WORK_SCHED_NODE add 900: no inner node 900";
+    refuses(&mut driver, node(1 << 59 | 900 << 16 | 900), STATE, text);
+    // A change is asked what an addition is.
+    let leaf = 1 << 61 | 1 << 16 | 5;
+    driver.good(0x2c, node(1 << 59 | leaf).1);
+    refuses(&mut driver, node(1 << 52 | leaf), PARAMETER, none);
+    let text = "node 5: NODETYPE or PARENTID differ from its ADD";
+    let change = 1 << 59 | 1 << 52 | leaf;
+    refuses(&mut driver, node(change | 4 << 16), PARAMETER, text);
+    refuses(&mut driver, node(change & !(1 << 61)), PARAMETER, text);
+    driver.env.no_vsi = true;
+    let text = "work scheduler node 5: the switch has no VSI 7";
+    refuses(&mut driver, node(change), STATE, text);
+    driver.env.no_vsi = false;
+    driver.good(0x2c, node(change).1);
+    let text = "WORK_SCHED_NODE modify: there is no node 6";
+    refuses(&mut driver, node(1 << 59 | 1 << 52 | 6), STATE, text);
+}
+
+#[test]
+fn a_leaf_outlives_its_queue_pairs() {
+    let mut driver = TestDriver::ready(Config::default());
+    let set = driver.queue_set;
+    let qp = TestQp::create(&mut driver, 3, 7, 1);
+    let delete = |driver: &mut TestDriver| driver.command(0x2c, [0, 0, 0, 2 << 52 | 2, 0, 0, 0, 0]);
+    let add = [0, 0, 0, 1 << 61 | 1 << 59 | 1 << 16 | 2, 7 << 48, 0, 0, 0];
+    qp.connect(&mut driver);
+    assert!(!delete(&mut driver).error);
+    let text = format!("WORK_SCHED_NODE delete 2: QP 3 sends by queue set {set}");
+    finds(&mut driver, "queue-set-used", &text);
+    driver.good(0x2c, add);
+    // One in ERROR sends nothing any more, and one that is gone does not.
+    qp.modify(&mut driver, 6, 0);
+    assert!(!delete(&mut driver).error);
+    assert_eq!(found(&mut driver), []);
 }
 
 /// Handles never run out: a node fewer can be a leaf than there are handles.
