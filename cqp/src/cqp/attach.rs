@@ -94,7 +94,8 @@ impl<P: Platform> Cqp<P> {
     fn post_creation(&mut self, ccq: &Ccq<P>) -> Result<Ticket> {
         let command = CreateCq {
             cq: ccq.attributes()?,
-            shadow_threshold: CCQ_SHADOW_THRESHOLD,
+            // A ring of existing drivers is never that small; of a CQ it is half the entries.
+            shadow_threshold: CCQ_SHADOW_THRESHOLD.min(ccq.entries / 2),
             vsi: ccq.config.vsi,
             check_overflow: true,
         };
