@@ -137,6 +137,7 @@ impl Device {
             stopped: false,
             users: 0,
         };
+        self.lint_shadow(&format!("CQ {id}"), cq.shadow, env)?;
         let created = self.cqs.create(id.into(), cq, &mut self.hmc, env);
         self.reached(created, env)?;
         if id == 0 {
@@ -178,6 +179,10 @@ impl Device {
                 env,
                 format!("DESTROY_CQ {id}: {} uses by QPs are left", cq.users),
             ));
+        }
+        if (bits32(c.q(0), 20, 0), c.q(40)) != (cq.size, cq.shadow) {
+            let text = format!("DESTROY_CQ {id}: another size or shadow area than it has");
+            env.finding(Class::Lint, "cq-destroy", text);
         }
         self.ceq_forget(cq.ceq, cq.unacknowledged);
         let destroyed = self.cqs.destroy(id.into(), &mut self.hmc, env);

@@ -132,7 +132,7 @@ impl Device {
         }
         let mut qp = Qp::new(kind, host, bit(c.header(), 45), c.q(40));
         self.check_queues(id, &qp, env)?;
-        self.lint_shadow(id, &qp, env)?;
+        self.lint_shadow(&format!("QP {id}"), qp.shadow, env)?;
         // The checks are the same for both; only a connection has the state. The queue set matters
         // when the QP is to send: Linux creates its first one before there is any.
         let config = qp
@@ -148,18 +148,31 @@ impl Device {
 
     /// All known drivers give a shadow area of zeroes: kernel memory of its own, or user memory
     /// that was cleared (data-path 3).
-    fn lint_shadow(&self, id: u32, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
+    pub(super) fn lint_shadow(
+        &self,
+        owner: &str,
+        shadow: u64,
+        env: &mut dyn Env,
+    ) -> Result<(), Refusal> {
         for offset in (0..SHADOW_BYTES).step_by(8) {
             let word = env
-                .load(qp.shadow.wrapping_add(offset))
+                .load(shadow.wrapping_add(offset))
                 .map_err(Unreachable::from)?;
             if word != 0 {
-                let text = format!("QP {id}: shadow area with {word:#x} at {offset}");
-                env.finding(Class::Lint, "qp-shadow", text);
+                let text = format!("{owner}: shadow area with {word:#x} at {offset}");
+                env.finding(Class::Lint, "shadow-content", text);
                 break;
             }
         }
         Ok(())
+    }
+
+    /// MODIFY_QP and DESTROY_QP name the shadow area once more.
+    fn lint_same_shadow(&self, name: &str, c: &Command, qp: &Qp, env: &mut dyn Env) {
+        if c.q(40) != qp.shadow {
+            let text = format!("{name} {}: another shadow area", qp_id(c));
+            env.finding(Class::Lint, "qp-other-shadow", text);
+        }
     }
 
     /// Queue memory: alignment, or PBLEs that are committed.
@@ -196,6 +209,7 @@ impl Device {
                 format!("MODIFY_QP {id}: QPTYPE or VQ differ from CREATE_QP"),
             ));
         }
+        self.lint_same_shadow("MODIFY_QP", c, &old, env);
         let Some(next) = next_state(c) else {
             return Err(Refusal::parameter(
                 env,
@@ -355,6 +369,7 @@ impl Device {
                 format!("DESTROY_QP {id}: QPTYPE differs from CREATE_QP"),
             ));
         }
+        self.lint_same_shadow("DESTROY_QP", c, &qp, env);
         let verbs = matches!(qp.kind, QpType::RoceRc | QpType::RoceUd);
         let sends = !matches!(qp.state(), State::Idle | State::Rtr | State::Error);
         if verbs && sends && !qp.error_requested {

@@ -120,7 +120,7 @@ pub(super) fn prepare(
     }
     env.set_words(c.q(16), &host);
     env.map(host[1], 0x1_0000);
-    if c.opcode() == 0 {
+    if matches!(c.opcode(), 0x00 | 0x03) {
         // The shadow area.
         env.map(c.q(40) & !0xFFF, 8192);
     }

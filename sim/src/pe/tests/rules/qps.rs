@@ -130,7 +130,7 @@ fn a_context_that_is_odd() {
         ),
         (
             (qp.shadow + 16, 7),
-            "qp-shadow",
+            "shadow-content",
             "QP 3: shadow area with 0x7 at 16".to_owned(),
         ),
     ];
@@ -194,6 +194,10 @@ fn commands_on_a_queue_pair() {
     let text = "MODIFY_QP 3: TERMACT 2 for Idle";
     let stays = words(&qp, RC | IDLE | 2 << 56 | 3);
     warns(&mut driver, (0x01, stays), "qp-termact", text);
+    let mut elsewhere = words(&qp, RC | IDLE | 3);
+    elsewhere[5] += 64;
+    let text = "MODIFY_QP 3: another shadow area";
+    warns(&mut driver, (0x01, elsewhere), "qp-other-shadow", text);
     let gone = words(&qp, RC | IDLE | 5);
     let text = "MODIFY_QP: there is no QP 5";
     refuses(&mut driver, (0x01, gone), STATE, text);

@@ -104,8 +104,16 @@ fn completion_queues() {
     let text = "CQ 7: a threshold of 65 in 64 entries";
     warns(&mut driver, words, "cq-threshold", text);
     // A resize keeps it.
-    let resize = 1 << 43 | FLAGS | 7;
+    let resize = 1 << 43 | 1 << 46 | 7;
     driver.good(0x04, [4, 7, 65, resize, memory, shadow, 0, 0]);
+    // The size is that after the resize.
+    let text = "DESTROY_CQ 7: another size or shadow area than it has";
+    let destroy = (0x05, [64, 7, 0, 7, 0, shadow, 0, 0]);
+    warns(&mut driver, destroy, "cq-destroy", text);
+    driver.env.set_word(shadow + 32, 1 << 14);
+    let create = (0x03, [64, 7, 32, FLAGS | 7, memory, shadow, 0, 0]);
+    let text = "CQ 7: shadow area with 0x4000 at 32";
+    warns(&mut driver, create, "shadow-content", text);
 }
 
 #[test]
