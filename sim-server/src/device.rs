@@ -21,7 +21,7 @@ use crate::interrupts::Interrupts;
 use crate::mappings::Mappings;
 use crate::protocol::Function;
 use crate::quota::Quota;
-use crate::wire::{DmaMap, DmaUnmap, MAP_WRITE, SetIrqs, UNMAP_ALL};
+use crate::wire::{DmaMap, MAP_WRITE, SetIrqs};
 
 /// What passed between the users of a function and its server.
 #[derive(Debug, Default)]
@@ -201,12 +201,8 @@ impl Function for Device {
         }
     }
 
-    fn unmap(&mut self, unmap: &DmaUnmap) {
-        let (address, size) = if unmap.flags & UNMAP_ALL != 0 {
-            (0, u64::MAX)
-        } else {
-            self.mappings.range(unmap.address, unmap.size)
-        };
+    fn unmap(&mut self, address: u64, size: u64) {
+        let (address, size) = self.mappings.range(address, size);
         self.nic.detach_memory(address, size);
         self.mappings.release(address, size);
     }

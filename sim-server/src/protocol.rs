@@ -19,7 +19,7 @@ use crate::wire::{
     DEVICE_GET_INFO, DEVICE_GET_IRQ_INFO, DEVICE_GET_REGION_INFO, DEVICE_RESET, DEVICE_SET_IRQS,
     DMA_MAP, DMA_UNMAP, DeviceInfo, DmaMap, DmaUnmap, ERROR, HEADER, Header, IrqInfo, KIND,
     MOST_DATA, NO_REPLY, REGION_READ, REGION_WRITE, REPLY, RegionAccess, RegionInfo, SetIrqs,
-    VERSION, Version,
+    UNMAP_ALL, VERSION, Version,
 };
 
 /// Descriptors with one message that users are offered. More are taken
@@ -44,8 +44,8 @@ pub trait Function {
     /// Shows memory to the function. What it cannot take it counts: there are users
     /// that wait for ever when this is refused.
     fn map(&mut self, map: &DmaMap, file: Option<File>);
-    /// Takes memory away.
-    fn unmap(&mut self, unmap: &DmaUnmap);
+    /// Takes `size` bytes of memory away, from `address` on.
+    fn unmap(&mut self, address: u64, size: u64);
     /// Connects, disconnects or triggers interrupts.
     fn set_irqs(&mut self, set: &SetIrqs, fds: Vec<File>);
     /// Resets the function.
@@ -176,7 +176,14 @@ fn obey(
         }
         DMA_UNMAP => {
             let (unmap, _) = parse::<DmaUnmap>(body)?;
-            function.unmap(&unmap);
+            // Success would mean to the user that the device has let the memory go.
+            if unmap.flags & !UNMAP_ALL != 0 {
+                return Err(INVALID);
+            }
+            match unmap.flags {
+                0 => function.unmap(unmap.address, unmap.size),
+                _ => function.unmap(0, u64::MAX),
+            }
             reply.extend(unmap.as_bytes());
             Ok(())
         }

@@ -106,8 +106,9 @@ pub struct DmaUnmap {
     pub size: u64,
 }
 
-/// DMA_UNMAP: everything, whatever address and size say.
-pub const UNMAP_ALL: u32 = 1 << 2;
+/// DMA_UNMAP: everything, whatever address and size say. Either bit says so: the first is that of
+/// the kernel's header, which QEMU sends, the second that of rust-vmm's client.
+pub const UNMAP_ALL: u32 = 1 << 1 | 1 << 2;
 
 /// DEVICE_GET_INFO, and the reply to it.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
