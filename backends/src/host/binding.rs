@@ -97,9 +97,15 @@ impl Former {
             line(&self.driver),
             line(&self.driver_override)
         );
-        fs::create_dir_all(host.path(STATE))
-            .and_then(|()| fs::write(&file, text))
-            .with_context(|| format!("writing {}: run this as root", file.display()))
+        // Beside it first: half a record would say that the function had no driver.
+        let new = host.path(STATE).join(format!("{}.new", function.bdf));
+        let saved = fs::create_dir_all(host.path(STATE))
+            .and_then(|()| fs::write(&new, text))
+            .and_then(|()| fs::rename(&new, &file));
+        saved.map_err(|error| {
+            let _ = fs::remove_file(&new);
+            anyhow::anyhow!("writing {}: {error}{}", file.display(), hint(&error))
+        })
     }
 
     fn forget(host: &Host, bdf: Bdf) -> Result<()> {
@@ -220,16 +226,22 @@ fn read_function(host: &Host, bdf: Bdf) -> Result<Function> {
 
 fn write(kernel: &mut dyn Kernel, path: &Path, text: &str) -> Result<()> {
     kernel.write(path, text).map_err(|error| {
-        let hint = match error.kind() {
-            io::ErrorKind::PermissionDenied => ": run this as root",
-            _ => "",
-        };
         anyhow::anyhow!(
-            "writing `{}` to {}: {error}{hint}",
+            "writing `{}` to {}: {error}{}",
             text.trim(),
-            path.display()
+            path.display(),
+            hint(&error)
         )
     })
+}
+
+/// What to do about a failed write.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => ": run this as root",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ": make room there",
+        _ => "",
+    }
 }
 
 /// Sets the override, unless it is that already: undoing must not fail for want

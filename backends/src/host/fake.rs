@@ -248,7 +248,7 @@ impl Tree {
         FakeKernel {
             root: self.root.clone(),
             writes: 0,
-            fails: None,
+            fails: Vec::new(),
             fails_from: None,
             refusing: None,
         }
@@ -260,8 +260,8 @@ pub struct FakeKernel {
     root: PathBuf,
     /// Writes so far.
     pub writes: u32,
-    /// The write, counted from 0, that is refused without effect.
-    pub fails: Option<u32>,
+    /// The writes, counted from 0, that are refused without effect.
+    pub fails: Vec<u32>,
     /// The first of the writes that are all refused.
     pub fails_from: Option<u32>,
     /// A driver that takes no function.
@@ -272,7 +272,7 @@ impl Kernel for FakeKernel {
     fn write(&mut self, path: &Path, text: &str) -> io::Result<()> {
         let number = self.writes;
         self.writes += 1;
-        if self.fails == Some(number) || self.fails_from.is_some_and(|first| number >= first) {
+        if self.fails.contains(&number) || self.fails_from.is_some_and(|first| number >= first) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let path = path.strip_prefix(&self.root).unwrap();

@@ -1,7 +1,7 @@
 //! `e810 bind` and `e810 unbind`: giving functions to vfio-pci and back.
 //!
 //! What would take something from under the machine's feet is refused before
-//! anything is written; a failure later puts every function back.
+//! anything is written. A failure later puts back every function that can be, and names the others.
 
 use std::io::Write;
 
@@ -17,6 +17,7 @@ use e810_backends::spec::Bdf;
 
 use crate::cli::BindArgs;
 use crate::functions::shared_group::advice;
+use crate::output::ending::Steps;
 
 /// Runs `e810 bind`.
 ///
@@ -75,17 +76,21 @@ pub fn bind_on(
     Ok(())
 }
 
-/// Takes back what this command has already bound.
+/// Takes back what this command has already bound: all that it can, and the rest is named.
 fn undo(host: &Host, kernel: &mut dyn Kernel, done: &[Bdf], error: anyhow::Error) -> anyhow::Error {
+    let mut left = Vec::new();
     for bdf in done.iter().rev() {
         let restored = Function::read(host, *bdf)
             .context("the function is gone")
             .and_then(|function| binding::unbind(host, kernel, &function));
-        if let Err(left) = restored {
-            return error.context(format!("{bdf} is still on vfio-pci ({left:#})"));
+        if let Err(why) = restored {
+            left.push(format!("{bdf} is still on vfio-pci ({why:#})"));
         }
     }
-    error
+    match left.is_empty() {
+        true => error,
+        false => error.context(left.join("; ")),
+    }
 }
 
 /// Runs `e810 unbind` on a given machine.
@@ -103,21 +108,33 @@ pub fn unbind_on(
         binding::may_unbind(host, function.bdf)?;
         check_idle(host, function, args.force, out)?;
     }
+    let mut steps = Steps::default();
+    let mut failed = Vec::new();
     for function in &functions {
-        let text = match binding::unbind(host, kernel, function)? {
-            Restored::Nothing => "was not bound to vfio-pci, nothing to do".to_owned(),
-            Restored::Former(Some(driver)) => format!("back on {driver}"),
-            Restored::Former(None) => "without a driver, as before".to_owned(),
-            Restored::Chosen(Some(driver)) => {
-                format!("its former driver was not remembered; the kernel chose {driver}")
+        match binding::unbind(host, kernel, function) {
+            Ok(restored) => {
+                steps.note(writeln!(out, "{}: {}", function.bdf, restored_as(restored)));
             }
-            Restored::Chosen(None) => {
-                "its former driver was not remembered; the kernel has none for it".to_owned()
-            }
-        };
-        writeln!(out, "{}: {text}", function.bdf)?;
+            Err(error) => failed.push(format!("{error:#}")),
+        }
     }
-    Ok(())
+    // Each names its function.
+    ensure!(failed.is_empty(), "{}", failed.join("; "));
+    steps.end()
+}
+
+fn restored_as(restored: Restored) -> String {
+    match restored {
+        Restored::Nothing => "was not bound to vfio-pci, nothing to do".to_owned(),
+        Restored::Former(Some(driver)) => format!("back on {driver}"),
+        Restored::Former(None) => "without a driver, as before".to_owned(),
+        Restored::Chosen(Some(driver)) => {
+            format!("its former driver was not remembered; the kernel chose {driver}")
+        }
+        Restored::Chosen(None) => {
+            "its former driver was not remembered; the kernel has none for it".to_owned()
+        }
+    }
 }
 
 /// The functions, each once.

@@ -81,7 +81,7 @@ fn a_failure_at_any_write_of_bind_leaves_it_as_it_was() {
     for fails in 0..3 {
         let tree = Tree::with_card();
         let mut kernel = tree.kernel();
-        kernel.fails = Some(fails);
+        kernel.fails = vec![fails];
         let error = bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap_err();
         let text = format!("{error:#}");
         assert!(text.contains("left as it was"), "{text}");
@@ -101,7 +101,7 @@ fn a_failure_at_any_write_of_unbind_leaves_it_on_vfio() {
         let tree = Tree::with_card();
         let mut kernel = tree.kernel();
         bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap();
-        kernel.fails = Some(kernel.writes + fails);
+        kernel.fails = vec![kernel.writes + fails];
         let error = unbind(tree.host(), &mut kernel, &function(&tree)).unwrap_err();
         let text = format!("{error:#}");
         assert!(text.contains("on vfio-pci as before"), "{text}");
@@ -133,6 +133,25 @@ fn without_any_right_nothing_changes_and_that_is_said() {
     let text = format!("{error:#}");
     assert!(text.contains("on vfio-pci as before"), "{text}");
     assert_eq!(shown(&tree), on(Some("vfio-pci"), "vfio-pci", true));
+}
+
+/// A record that cannot be written: nothing is bound, no half of it stays, and only want of a right
+/// is said to be that.
+#[test]
+fn a_record_is_whole_or_not_there() {
+    let tree = Tree::with_card();
+    let record = format!("/run/e810/{}", function(&tree).bdf);
+    let new = format!("{record}.new");
+    tree.folder(&new);
+    let mut kernel = tree.kernel();
+    let mut bind = || bind(tree.host(), &mut kernel, &function(&tree), Accept::E810);
+    let text = format!("{:#}", bind().unwrap_err());
+    assert!(text.contains(&record) && !text.contains("root"), "{text}");
+    assert!(!tree.host().exists(&record));
+    assert_eq!(shown(&tree), on(Some("ice"), "(null)", false));
+    tree.remove(&new);
+    bind().unwrap();
+    assert!(tree.host().exists(&record) && !tree.host().exists(&new));
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn a_failure_at_the_second_puts_the_first_back() {
     let tree = Tree::with_card();
     let mut kernel = tree.kernel();
     // Three writes for the first function, then the second's own three.
-    kernel.fails = Some(4);
+    kernel.fails = vec![4];
     let error = bind_with(&tree, &mut kernel, &args(&[FIRST, SECOND], false)).unwrap_err();
     let text = format!("{error:#}");
     assert!(text.starts_with(SECOND), "{text}");
@@ -203,6 +203,46 @@ fn a_failure_at_the_second_puts_the_first_back() {
         assert_eq!(tree.driver_override(address), "(null)");
         assert!(!tree.host().exists(&format!("/run/e810/{address}")));
     }
+}
+
+/// What cannot be put back stays and is named; what can be goes back all the same.
+#[test]
+fn a_failure_of_undoing_leaves_only_the_one_that_it_is_of() {
+    const THIRD: &str = "0000:3b:00.2";
+    let tree = Tree::with_card();
+    tree.function(THIRD, "0x8086", "0x1592");
+    tree.bind(THIRD, "ice");
+    tree.group(THIRD, 25);
+    let all = [FIRST, SECOND, THIRD];
+    let mut kernel = tree.kernel();
+    // Three writes a function. The first of the third is refused, and one of putting back the
+    // second.
+    kernel.fails = vec![6, 7];
+    let error = bind_with(&tree, &mut kernel, &args(&all, true)).unwrap_err();
+    let text = format!("{error:#}");
+    assert!(
+        text.starts_with(&format!("{SECOND} is still on vfio-pci")),
+        "{text}"
+    );
+    assert!(text.contains(THIRD) && !text.contains(FIRST), "{text}");
+    let on = |address| tree.driver(address);
+    assert_eq!(on(FIRST).as_deref(), Some("ice"));
+    assert_eq!(on(SECOND).as_deref(), Some("vfio-pci"));
+
+    bind_with(&tree, &mut tree.kernel(), &args(&all, true)).unwrap();
+    let mut kernel = tree.kernel();
+    // The first write for each of the first two; the third is given back.
+    kernel.fails = vec![0, 1];
+    let mut out = Vec::new();
+    let wanted = args(&all, false);
+    let error = unbind_on(tree.host(), &mut kernel, &wanted, &mut out).unwrap_err();
+    let text = format!("{error:#}");
+    assert!(text.contains(FIRST) && text.contains(SECOND), "{text}");
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        format!("{THIRD}: back on ice\n")
+    );
+    assert_eq!(on(FIRST).as_deref(), Some("vfio-pci"));
 }
 
 #[test]
