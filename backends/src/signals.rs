@@ -1,20 +1,40 @@
 //! Signals that a thread waits for instead of being ended by them.
 
 use std::io;
+use std::mem;
 use std::ptr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use vmm_sys_util::signal::{Error, block_signal, create_sigset};
 
-/// The signals that end a command with an orderly shutdown.
-pub const STOP: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
+/// Whether this process was told not to hear of a signal, as `nohup` does with SIGHUP.
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: numbers and null pointers.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: nothing is changed, and what is there is written to a structure of this function.
+    let asked = unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) };
+    asked == 0 && action.sa_sigaction == libc::SIG_IGN
+}
 
 /// Signals that are blocked, and delivered only to the holder's `wait`.
 #[derive(Debug)]
 pub struct Signals(libc::sigset_t);
 
 impl Signals {
+    /// Blocks the signals that end a command with an orderly shutdown: SIGINT, SIGTERM and, unless
+    /// it is ignored, SIGHUP, which comes when a terminal or a connection is closed. And `others`.
+    ///
+    /// # Errors
+    /// As [`block`](Self::block).
+    pub fn stop_and(others: &[libc::c_int]) -> Result<Self> {
+        let mut signals = vec![libc::SIGINT, libc::SIGTERM];
+        // One that is blocked would come although it is ignored.
+        signals.extend((!is_ignored(libc::SIGHUP)).then_some(libc::SIGHUP));
+        signals.extend(others);
+        Self::block(&signals)
+    }
+
     /// Blocks `signals` from now on, also in threads that are made later: call it
     /// before any is there.
     ///

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use e810_backends::signals::{STOP, Signals};
+use e810_backends::signals::Signals;
 
 use crate::handshake::{HandshakeError, StoppedBy};
 
@@ -46,7 +46,7 @@ impl Shared {
     }
 }
 
-/// Whether a run is asked to end: SIGINT and SIGTERM no longer end the process
+/// Whether a run is asked to end: SIGINT, SIGTERM and SIGHUP no longer end the process
 /// where it stands. The second one does, unless it comes with the first.
 #[derive(Debug, Default)]
 pub struct Stop(Arc<Shared>);
@@ -57,7 +57,7 @@ impl Stop {
     /// # Errors
     /// What the system says.
     pub fn on_signals() -> Result<Self> {
-        let signals = Signals::block(&STOP)?;
+        let signals = Signals::stop_and(&[])?;
         let stop = Self::default();
         let shared = Arc::clone(&stop.0);
         let wait = move || {

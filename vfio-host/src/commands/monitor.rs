@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use e810::{Adaptive, CqModeration};
-use e810_backends::signals::{STOP, Signals};
+use e810_backends::signals::Signals;
 
 use super::perf::{DiscardRows, Measure};
 use crate::cli::usage::refuse;
@@ -63,7 +63,7 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
         ..args.pair.clone()
     };
     // The functions are ours, to be shut down in order.
-    let signals = Signals::block(&STOP)?;
+    let signals = Signals::stop_and(&[])?;
     let plan = Plan {
         op: args.op,
         test: Test::Bandwidth,

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result, anyhow};
-use e810_backends::signals::{STOP, Signals};
+use e810_backends::signals::Signals;
 use e810_backends::spec::SimSpec;
 use e810_report::Document;
 use e810_sim::link::mac_option;
@@ -60,8 +60,7 @@ const MAX_FUNCTIONS: usize = 8;
 /// A socket that cannot be served, or findings; at the end, a file that cannot be written.
 pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     check_sockets(&args.socket)?;
-    let [one, other] = STOP;
-    let signals = Signals::block(&[one, other, WRITE_REPORT, SWITCH_LINK])?;
+    let signals = Signals::stop_and(&[WRITE_REPORT, SWITCH_LINK])?;
     let mut running = Running::start(args, out)?;
     let mut out = Lasting::new(out);
     loop {

@@ -37,6 +37,39 @@ fn rows_are_there_when_they_are_measured_and_stay_after_a_signal() {
     }
 }
 
+/// A terminal that is closed ends a run in order, unless it was begun to outlive that.
+#[test]
+fn a_closed_terminal_ends_in_order_what_is_not_to_outlive_it() {
+    let start = |hangup: &str| {
+        let words = ["ping", "-i=0.02"];
+        let mut e810 = E810(
+            Command::new("env")
+                .args([hangup, env!("CARGO_BIN_EXE_e810")])
+                .args(words)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap(),
+        );
+        let mut lines = lines(&mut e810);
+        assert!(lines.by_ref().take(3).all(|line| !line.is_empty()));
+        (e810, lines)
+    };
+    let (e810, lines) = start("--default-signal=HUP");
+    e810.signal(libc::SIGHUP);
+    let seen: Vec<String> = lines.collect();
+    let has_statistics = |seen: &[String]| seen.iter().any(|line| line.contains("statistics"));
+    assert!(has_statistics(&seen), "{seen:?}");
+    assert!(e810.end().status.success(), "there were replies");
+
+    let (e810, mut lines) = start("--ignore-signal=HUP");
+    e810.signal(libc::SIGHUP);
+    let more: Vec<String> = lines.by_ref().take(20).collect();
+    assert!(!has_statistics(&more), "{more:?}");
+    e810.signal(libc::SIGTERM);
+    assert!(has_statistics(&lines.collect::<Vec<_>>()));
+}
+
 #[test]
 fn who_waits_for_a_peer_can_be_ended() {
     let server = ServerProcess::start();
