@@ -92,6 +92,14 @@ pub enum HandshakeError {
         /// What is wrong.
         why: String,
     },
+    /// What this side has said came back.
+    #[error(
+        "{peer} sends back what it is sent: check that the address is the --listen of another e810"
+    )]
+    Echo {
+        /// Who.
+        peer: SocketAddr,
+    },
     /// Another version.
     #[error(
         "{peer} speaks version {theirs} of the exchange and this is {VERSION}: use the same e810 on both sides"

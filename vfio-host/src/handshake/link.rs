@@ -57,9 +57,14 @@ impl Link {
     /// # Errors
     /// What the peer is not, or what it was not asked for, which is also sent to it.
     pub fn exchange_params(&mut self, offer: &Offer) -> Result<Peer, HandshakeError> {
-        match &mut self.0 {
+        let peer = match &mut self.0 {
             Dialogue::E810(messages) => messages.exchange(offer),
             Dialogue::IbvRcPingpong(texts) => texts.exchange(offer),
+        }?;
+        // A queue pair that is connected to itself carries messages, to the wrong side.
+        match offer.is_of(&peer) {
+            true => Err(HandshakeError::Echo { peer: self.peer() }),
+            false => Ok(peer),
         }
     }
 

@@ -167,6 +167,13 @@ impl Offer {
         })
     }
 
+    /// Whether `peer` is who says this: PSNs are drawn.
+    pub(super) fn is_of(&self, peer: &Peer) -> bool {
+        let own = self.places.iter().map(|place| (place.qpn, place.psn));
+        let theirs = peer.endpoints.iter();
+        self.gid == peer.gid.ip() && own.eq(theirs.map(|qp| (qp.qpn.get(), qp.psn)))
+    }
+
     /// Whether both were asked for the same.
     fn agree(&self, theirs: &Self, from: SocketAddr) -> Result<(), HandshakeError> {
         let names = self.terms.keys().chain(theirs.terms.keys());

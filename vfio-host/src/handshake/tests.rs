@@ -1,5 +1,6 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -21,11 +22,14 @@ fn connection(wait: Duration) -> (TcpStream, Link) {
     (there, Link::new(Lines::new(here, peer).unwrap(), wait))
 }
 
+/// The first PSN of the next offer: each is another side's.
+static PSN: AtomicU32 = AtomicU32::new(0xFF_FFFF);
+
 fn offer(size: u32) -> Offer {
     let terms = [("command", json!("pingpong")), ("size", json!(size))];
     let endpoint = RemoteQp {
         qpn: Qpn::new(7).unwrap(),
-        psn: 0xFF_FFFF,
+        psn: PSN.fetch_sub(1, Ordering::Relaxed),
         qkey: 1,
         address: u64::MAX,
         rkey: u32::MAX,
@@ -89,7 +93,18 @@ fn two_sides_learn_of_each_other_and_part() {
         let [endpoint] = peer.endpoints[..] else {
             panic!("one endpoint")
         };
-        assert_eq!(QpRecord::from(endpoint), offer.places[0]);
+        let [own] = offer.places[..] else {
+            panic!("one queue pair")
+        };
+        let there = QpRecord::from(endpoint);
+        assert_ne!(there.psn, own.psn);
+        assert_eq!(
+            there,
+            QpRecord {
+                psn: there.psn,
+                ..own
+            }
+        );
         link.ready().unwrap();
         let verified = 10 - errors;
         link.done(Done { verified, errors }).unwrap();
@@ -302,6 +317,19 @@ fn lines_and_waiting_have_limits() {
     let (_there, mut link) = connection(WAIT);
     let error = link.exchange_params(&long).unwrap_err();
     assert!(matches!(error, HandshakeError::TooLong { .. }), "{error}");
+}
+
+#[test]
+fn an_echo_is_no_peer() {
+    let (mut there, mut link) = connection(WAIT);
+    let echo = thread::spawn(move || {
+        let mut reader = there.try_clone().unwrap();
+        let _ = std::io::copy(&mut reader, &mut there);
+    });
+    let error = link.exchange_params(&offer(64)).unwrap_err();
+    assert!(matches!(error, HandshakeError::Echo { .. }), "{error}");
+    drop(link);
+    echo.join().unwrap();
 }
 
 #[test]
