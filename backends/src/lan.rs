@@ -56,12 +56,15 @@ fn serial_mac<T: Transport>(function: &Function<T>) -> Result<[u8; 6]> {
 /// The only VSI whose packets may reach the RDMA engine.
 fn vsi<T: Transport>(function: &Function<T>) -> Result<VsiId> {
     let name = function.transport().name();
-    let all = (0..=VsiId::MAX).filter_map(VsiId::from_u32);
-    let open: Vec<VsiId> = all
-        .filter(|vsi| VSIQF_PE_CTL1.at(*vsi).get(function) & 1 != 0)
-        .collect();
-    if let Some(failure) = function.failure() {
-        return Err(Error::new(failure.clone()));
+    let mut open = Vec::new();
+    for vsi in (0..=VsiId::MAX).filter_map(VsiId::from_u32) {
+        let filter = VSIQF_PE_CTL1.at(vsi).get(function);
+        if let Some(failure) = function.failure() {
+            return Err(Error::new(failure.clone()));
+        }
+        // A function that is gone would have every VSI open.
+        let filter = live("VSIQF_PE_CTL1", filter).with_context(|| name.to_owned())?;
+        open.extend((filter & 1 != 0).then_some(vsi));
     }
     match *open {
         [vsi] => Ok(vsi),

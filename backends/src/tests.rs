@@ -64,6 +64,16 @@ fn a_function_is_quieted_as_far_as_it_lets_itself() {
     );
 }
 
+/// The registers of this one read all ones, as of a function that is gone.
+#[test]
+fn a_function_that_is_gone_has_no_virtual_stations_to_choose_from() {
+    let rig = Rig::new(|_| {});
+    let error = lan(&rig.function, Some([2, 0, 0, 0, 0, 1]), None, 1500).unwrap_err();
+    let text = format!("{error:#}");
+    assert!(text.contains("the device is gone"), "{text}");
+    assert!(text.contains("VSIQF_PE_CTL1"), "{text}");
+}
+
 #[test]
 fn another_device_is_refused() {
     let rig = Rig::new(|_| {});
