@@ -19,6 +19,7 @@ pub mod kernel_log;
 pub mod limits;
 pub mod package;
 pub mod pci;
+pub mod plain;
 pub mod process;
 pub mod resource;
 pub mod routes;

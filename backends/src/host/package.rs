@@ -9,11 +9,10 @@
 //! cannot be read or unpacked is passed over. What is in the file is the driver's
 //! business, which checks all of it.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::Host;
+use super::{Host, plain};
 
 /// Folder and names below a firmware folder.
 const FOLDER: &str = "intel/ice/ddp";
@@ -102,8 +101,7 @@ pub fn read(path: &Path) -> Result<PackageFile, NoPackage> {
 }
 
 fn unpacked(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    let packed = all(file)?;
+    let packed = plain::read(path, MOST)?;
     match path.extension().and_then(|end| end.to_str()) {
         Some("zst") => {
             let decoder = ruzstd::decoding::StreamingDecoder::new(packed.as_slice());
@@ -278,7 +276,7 @@ mod tests {
         }
         let huge = tree.host().path("/huge.pkg");
         put(&tree, "/huge.pkg", b"");
-        File::options()
+        std::fs::File::options()
             .write(true)
             .open(&huge)
             .unwrap()

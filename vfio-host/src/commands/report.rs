@@ -1,12 +1,12 @@
 //! `e810 report`: everything that a function says of itself.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{Cursor, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::{Context, Error, Result};
-use e810_backends::host::{Host, folder};
+use e810_backends::host::{Host, folder, plain};
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Properties};
 use e810_card::config_space::ConfigSpace;
@@ -82,13 +82,10 @@ pub fn run_on(host: &Host, args: &ReportArgs, out: &mut dyn Write) -> Result<()>
         }
         Some(path) => {
             let skipped = to_leave_out(path, args.skip_after_crash)?;
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(path)
-                .with_context(|| format!("--out {}", path.display()))?;
+            let mut how = OpenOptions::new();
+            how.read(true).write(true).create(true).truncate(false);
+            let file = plain::open(path, &mut how);
+            let file = file.with_context(|| format!("--out {}", path.display()))?;
             let journal = Journal::new(file, skipped, header)?;
             let (mut file, result) = asked.run(&device, journal, out)?;
             show(&contents(&mut file)?, earlier.as_ref(), out)?;
@@ -98,16 +95,19 @@ pub fn run_on(host: &Host, args: &ReportArgs, out: &mut dyn Write) -> Result<()>
     }
 }
 
+/// Bytes of a report that is read, at most.
+pub(super) const LONGEST: u64 = 256 << 20;
+
 /// The report of `--compare`.
 fn read_earlier(path: &Path) -> Result<Document> {
     let of_file = || format!("--compare {}", path.display());
-    let bytes = fs::read(path).with_context(of_file)?;
+    let bytes = plain::read(path, LONGEST).with_context(of_file)?;
     Document::parse(&bytes).with_context(of_file)
 }
 
 /// The accesses to leave out, as the report at `path` says.
 fn to_leave_out(path: &Path, goes_on: bool) -> Result<BTreeSet<String>> {
-    let bytes = match fs::read(path) {
+    let bytes = match plain::read(path, LONGEST) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         Err(error) => return Err(error).with_context(|| format!("--out {}", path.display())),

@@ -1,10 +1,10 @@
 //! `e810 sim`: functions of a simulator, served on sockets until a signal stops it.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result, anyhow};
+use e810_backends::host::plain;
 use e810_backends::signals::Signals;
 use e810_backends::spec::SimSpec;
 use e810_report::Document;
@@ -18,6 +18,7 @@ use e810_sim_server::{Server, VECTORS};
 use crate::cli::capture::Recording;
 use crate::cli::usage::refuse;
 use crate::cli::{ProfileArg, SimArgs};
+use crate::commands::report;
 use crate::functions::simulated::link;
 use crate::output::ending::Steps;
 use crate::output::lasting::Lasting;
@@ -30,7 +31,7 @@ const SWITCH_LINK: libc::c_int = libc::SIGUSR2;
 /// The card of a report.
 fn card(path: &Path) -> Result<RecordedCard> {
     let of_file = || format!("--card {}", path.display());
-    let bytes = fs::read(path).with_context(of_file)?;
+    let bytes = plain::read(path, report::LONGEST).with_context(of_file)?;
     let document = Document::parse(&bytes).with_context(of_file)?;
     RecordedCard::from_document(&document).with_context(of_file)
 }

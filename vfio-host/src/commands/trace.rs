@@ -1,10 +1,10 @@
 //! `e810 trace`: a trace of `--trace` as text, and two of them compared.
 
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use e810_backends::host::plain;
 use e810_trace::{Trace, diff, show};
 
 use crate::cli::{TraceAction, TraceArgs};
@@ -31,8 +31,11 @@ pub fn run(args: &TraceArgs, out: &mut dyn Write) -> Result<()> {
     }
 }
 
+/// Bytes of a trace that is read, at most: it is held in memory.
+const LONGEST: u64 = 4 << 30;
+
 fn read(path: &Path) -> Result<Trace> {
     let of_file = || path.display().to_string();
-    let bytes = fs::read(path).with_context(of_file)?;
+    let bytes = plain::read(path, LONGEST).with_context(of_file)?;
     Trace::parse(&bytes).with_context(of_file)
 }

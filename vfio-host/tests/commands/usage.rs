@@ -66,3 +66,29 @@ fn a_simulated_function_has_the_address_of_its_name() {
     let text = super::good("stat --device sim:mac=02:00:00:00:00:01");
     assert!(text.contains("02:00:00:00:00:01"), "{text}");
 }
+
+/// A FIFO that nobody writes would be waited for, and what has no end read without one.
+#[test]
+fn files_that_are_read_are_plain_ones() {
+    let folder = super::temporary_folder();
+    let fifo = folder.as_path().join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.unwrap().success());
+    let socket = folder.as_path().join("socket");
+    for words in [
+        "report --level 1 --out FILE".to_owned(),
+        "report --level 1 --out FILE --skip-after-crash".to_owned(),
+        "report --level 1 --compare FILE".to_owned(),
+        "trace show FILE".to_owned(),
+        "trace diff FILE FILE".to_owned(),
+        "up --ddp FILE".to_owned(),
+        format!("sim --card FILE --socket {}", socket.display()),
+    ] {
+        for file in [fifo.to_str().unwrap(), "/dev/zero", "/dev/full", "/"] {
+            let error = super::run(&words.replace("FILE", file)).unwrap_err();
+            let text = format!("{error:#}");
+            let is_said = text.contains("no plain file") || text.contains("Is a directory");
+            assert!(is_said && text.contains(file), "{words}: {text}");
+        }
+    }
+}

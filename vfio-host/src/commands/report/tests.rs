@@ -1,5 +1,6 @@
 //! Of a machine made of files: what is reported of which function.
 
+use std::fs;
 use std::path::PathBuf;
 
 use clap::Parser;
