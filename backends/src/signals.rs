@@ -3,10 +3,30 @@
 use std::io;
 use std::mem;
 use std::ptr;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use vmm_sys_util::signal::{Error, block_signal, create_sigset};
+
+/// How SIGXFSZ was answered when the process began.
+static AT_FIRST: OnceLock<libc::sighandler_t> = OnceLock::new();
+
+/// From now on a file that would grow past the limit of the process (`ulimit -f`) is an error of
+/// the write, in place of the end of the process.
+pub fn take_file_limit_as_error() {
+    // SAFETY: no code of this process is called.
+    let before = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    AT_FIRST.get_or_init(|| before);
+}
+
+/// The process answers SIGXFSZ as it did at first: for a program that it becomes.
+pub fn take_file_limit_as_at_first() {
+    if let Some(before) = AT_FIRST.get() {
+        // SAFETY: what was there before, which is the default or nothing.
+        unsafe { libc::signal(libc::SIGXFSZ, *before) };
+    }
+}
 
 /// Whether this process was told not to hear of a signal, as `nohup` does with SIGHUP.
 fn is_ignored(signal: libc::c_int) -> bool {

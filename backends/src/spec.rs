@@ -1,6 +1,8 @@
 //! Names of devices, and their kinds.
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -132,6 +134,19 @@ impl fmt::Display for Bdf {
 const FORMS: &str = "sim, sim:wire=NAME, vfio-user:PATH, or a PCI address like 3b:00.0 (vfio:BDF)";
 #[cfg(not(feature = "sim"))]
 const FORMS: &str = "vfio-user:PATH, or a PCI address like 3b:00.0 (vfio:BDF)";
+
+impl DeviceSpec {
+    /// The same of a text that need not be UTF-8, as paths of sockets are.
+    ///
+    /// # Errors
+    /// As when it is parsed.
+    pub fn of_os(text: &OsStr) -> Result<Self, String> {
+        match (text.to_str(), text.as_bytes().strip_prefix(b"vfio-user:")) {
+            (None, Some(path)) => Ok(Self::VfioUser(OsStr::from_bytes(path).into())),
+            _ => text.to_string_lossy().parse(),
+        }
+    }
+}
 
 impl FromStr for DeviceSpec {
     type Err = String;

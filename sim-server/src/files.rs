@@ -173,7 +173,10 @@ fn open_plain(path: &Path) -> Result<File> {
 }
 
 /// A new file in the folder of `path`, with its name and more that nobody can guess.
-fn part_beside(path: &Path) -> Result<(PathBuf, File)> {
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn part_beside(path: &Path) -> Result<(PathBuf, File)> {
     /// A name that is taken was made by chance; a few times in a row it was not.
     const TRIES: usize = 8;
     let mut last = None;

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use e810_backends::signals;
 use e810_host::cli::Cli;
 use e810_host::cli::help;
 use e810_host::output::standard::Standard;
@@ -17,6 +18,7 @@ use env_logger::{Builder, Env};
 use log::Level;
 
 fn main() -> ExitCode {
+    signals::take_file_limit_as_error();
     log();
     terminal::use_stdout();
     let cli = match Cli::try_parse() {

@@ -9,6 +9,7 @@
 //! cannot be read or unpacked is passed over. What is in the file is the driver's
 //! business, which checks all of it.
 
+use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -101,7 +102,8 @@ pub fn read(path: &Path) -> Result<PackageFile, NoPackage> {
 }
 
 fn unpacked(path: &Path) -> io::Result<Vec<u8>> {
-    let packed = plain::read(path, MOST)?;
+    let file = plain::open(path, OpenOptions::new().read(true))?;
+    let packed = all(file)?;
     match path.extension().and_then(|end| end.to_str()) {
         Some("zst") => {
             let decoder = ruzstd::decoding::StreamingDecoder::new(packed.as_slice());

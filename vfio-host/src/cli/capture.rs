@@ -12,7 +12,7 @@ use clap::Args;
 use e810_sim::Sim;
 use e810_sim::pcap::Writer;
 
-use crate::cli::file::output;
+use super::file::{checked, output};
 use crate::cli::usage::refuse;
 
 /// Bytes that are held back before they are written: the simulated device
@@ -28,7 +28,7 @@ pub struct CaptureArgs {
     ///
     /// In the order they are sent, with the simulator's time (0 when it starts), also those that
     /// the wire loses or changes later; those of other processes when they come.
-    #[arg(long, value_name = "FILE", value_parser = output)]
+    #[arg(long, value_name = "FILE", value_parser = checked(output))]
     pub pcap: Option<PathBuf>,
 }
 

@@ -26,8 +26,16 @@ fn of_environment(value: Option<OsString>) -> anyhow::Result<DeviceSpec> {
     let Some(value) = value.filter(|value| !value.is_empty()) else {
         return Ok(DeviceSpec::Sim(SimSpec::default()));
     };
-    let spec = value.to_string_lossy().parse();
-    Ok(spec.map_err(|error: String| Usage(format!("{DEVICE}: {error}")))?)
+    let spec = DeviceSpec::of_os(&value);
+    Ok(spec.map_err(|error| Usage(format!("{DEVICE}: {error}")))?)
+}
+
+/// A function that an option names.
+///
+/// # Errors
+/// It names none.
+pub(crate) fn spec(text: OsString) -> Result<DeviceSpec, String> {
+    DeviceSpec::of_os(&text)
 }
 
 /// Bytes of the name of a socket, at most: what the kernel's addresses hold, less
@@ -38,10 +46,10 @@ const SOCKET_NAME: usize = 107;
 ///
 /// # Errors
 /// One that is longer than the name of a socket can be, or none.
-pub fn socket_path(text: &str) -> Result<PathBuf, String> {
-    match text.len() {
+pub fn socket_path(path: OsString) -> Result<PathBuf, String> {
+    match path.len() {
         0 => Err("a socket needs a path".to_owned()),
-        1..=SOCKET_NAME => Ok(text.into()),
+        1..=SOCKET_NAME => Ok(path.into()),
         bytes => Err(format!(
             "the path has {bytes} bytes, and that of a socket at most {SOCKET_NAME}: use a shorter one, or a relative one"
         )),
@@ -72,8 +80,8 @@ mod tests {
     #[test]
     fn sockets_have_short_names() {
         let path = "x".repeat(107);
-        assert_eq!(socket_path(&path), Ok(path.into()));
-        let error = socket_path(&"x".repeat(108)).unwrap_err();
+        assert_eq!(socket_path(path.clone().into()), Ok(path.into()));
+        let error = socket_path("x".repeat(108).into()).unwrap_err();
         assert!(
             error.contains("108 bytes") && error.contains("107"),
             "{error}"

@@ -1,19 +1,30 @@
 //! Files that commands write, as the command line names them.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+
+/// What `check` makes of an argument, which need not be UTF-8.
+pub(crate) fn checked<T: Clone + Send + Sync + 'static>(
+    check: fn(OsString) -> Result<T, String>,
+) -> impl TypedValueParser<Value = T> {
+    OsStringValueParser::new().try_map(check)
+}
 
 /// The path of a file to be written.
 ///
 /// # Errors
 /// None, or `-`: standard output has what the command prints.
-pub(crate) fn output(text: &str) -> Result<PathBuf, String> {
-    match text {
-        "" => Err("a file needs a path".to_owned()),
-        "-" => Err(
+pub(crate) fn output(path: OsString) -> Result<PathBuf, String> {
+    match path.as_bytes() {
+        b"" => Err("a file needs a path".to_owned()),
+        b"-" => Err(
             "standard output has what the command prints: give a file, ./- for one of that name, or a FIFO (mkfifo) to read along"
                 .to_owned(),
         ),
-        _ => Ok(text.into()),
+        _ => Ok(path.into()),
     }
 }
 
@@ -21,11 +32,12 @@ pub(crate) fn output(text: &str) -> Result<PathBuf, String> {
 ///
 /// # Errors
 /// The name is that of another kind of picture.
-pub(crate) fn picture(text: &str) -> Result<PathBuf, String> {
-    let path = output(text)?;
+pub(crate) fn picture(path: OsString) -> Result<PathBuf, String> {
+    let path = output(path)?;
     match path.extension() {
         Some(other) if !other.eq_ignore_ascii_case("svg") => Err(format!(
-            "`{text}`: what is written is SVG; give a name that ends in .svg"
+            "`{}`: what is written is SVG; give a name that ends in .svg",
+            path.display()
         )),
         _ => Ok(path),
     }
@@ -38,16 +50,16 @@ mod tests {
     #[test]
     fn standard_output_is_no_file() {
         for name in ["a", "./-", "/dev/stdout", "a.svg"] {
-            assert_eq!(output(name), Ok(name.into()));
+            assert_eq!(output(name.into()), Ok(name.into()));
         }
         for name in ["", "-"] {
-            assert!(output(name).is_err());
+            assert!(output(name.into()).is_err());
         }
         for name in ["a", "a.svg", "a.SVG", "/tmp/a.b/c"] {
-            assert_eq!(picture(name), Ok(name.into()));
+            assert_eq!(picture(name.into()), Ok(name.into()));
         }
         for name in ["-", "a.png"] {
-            assert!(picture(name).is_err());
+            assert!(picture(name.into()).is_err());
         }
     }
 }

@@ -18,10 +18,7 @@ pub const WIDEST: usize = 100;
 pub fn tell(said: &Error, line: impl IntoIterator<Item = OsString>) -> ExitCode {
     let code = u8::try_from(said.exit_code()).unwrap_or(2);
     if said.use_stderr() && wants_json(line) {
-        eprintln!(
-            "{}",
-            in_one_object(&reason(&said.render().to_string()), code)
-        );
+        terminal::say(&in_one_object(&reason(&said.render().to_string()), code));
         return ExitCode::from(code);
     }
     let columns = terminal::size().map_or(WIDEST, |size| size.columns.min(WIDEST));
@@ -32,7 +29,7 @@ pub fn tell(said: &Error, line: impl IntoIterator<Item = OsString>) -> ExitCode 
         false => wrap(&text.to_string(), columns),
     };
     match is_error {
-        true => eprint!("{text}"),
+        true => terminal::say(text.trim_end_matches('\n')),
         false => {
             use std::io::Write;
             // Who does not read help to its end has read enough.

@@ -7,6 +7,7 @@ use e810_hal::Ns;
 
 use super::PairArgs;
 use super::device::socket_path;
+use super::file::checked;
 use super::number::{number, seconds, size};
 use crate::measure::op::Op;
 use crate::measure::perf::{DEPTH, MAX_DEPTH, MAX_QPS};
@@ -25,7 +26,7 @@ fn without_refused(arg: Arg) -> Arg {
 pub struct MonitorArgs {
     /// Monitor the command that was started with `--monitor PATH`; without this, a stream of
     /// messages is started, and monitored.
-    #[arg(long, value_name = "PATH", value_parser = socket_path, conflicts_with_all = ["op", "size", "qps", "depth", "device", "peer"])]
+    #[arg(long, value_name = "PATH", value_parser = checked(socket_path), conflicts_with_all = ["op", "size", "qps", "depth", "device", "peer"])]
     pub at: Option<PathBuf>,
     /// Print one view, and exit.
     #[arg(long, conflicts_with_all = ["count", "duration"])]

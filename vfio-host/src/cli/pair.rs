@@ -8,6 +8,7 @@ use e810::CqModeration;
 use e810_backends::spec::DeviceSpec;
 
 use super::device::{self, socket_path};
+use super::file::checked;
 use super::mac::parse_mac;
 use super::number::number;
 use super::{BackendArgs, ModerationArg, StartArgs, TuningArg};
@@ -31,10 +32,10 @@ pub struct PairArgs {
     /// no latency, but 1 µs with --virtual. `sim:wire=NAME` is on one Ethernet segment with all
     /// processes of this machine that name it (`e810 sim --wire NAME`), so that --listen and
     /// --connect work without a card; `mac=MAC` is the address of the first function there.
-    #[arg(short, long, value_name = "SPEC")]
+    #[arg(short, long, value_name = "SPEC", value_parser = checked(device::spec))]
     pub device: Option<DeviceSpec>,
     /// The responder [default: with `sim`, another function of the same simulator].
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", value_parser = checked(device::spec))]
     pub peer: Option<DeviceSpec>,
     /// Run the simulator in virtual time: reproducible, prints counts and no times.
     #[arg(long = "virtual", conflicts_with_all = ["listen", "connect"])]
@@ -58,7 +59,7 @@ pub struct PairArgs {
     #[arg(long, value_enum, default_value_t = TuningArg::Linux)]
     pub tuning: TuningArg,
     /// Let `e810 monitor --at PATH` monitor this run: PATH becomes a socket.
-    #[arg(long, value_name = "PATH", value_parser = socket_path)]
+    #[arg(long, value_name = "PATH", value_parser = checked(socket_path))]
     pub monitor: Option<PathBuf>,
     /// Seed of the payload, and of the simulator's choices.
     #[arg(long, value_name = "N", default_value = "1", value_parser = number::<u64>(0, u64::MAX))]

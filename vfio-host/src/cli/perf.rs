@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use e810_hal::Ns;
 
 use super::PairArgs;
-use super::file::picture;
+use super::file::{checked, picture};
 use super::number::{number, seconds, size};
 use crate::measure::op::Op;
 use crate::measure::perf::{MAX_DEPTH, MAX_POST_LIST, MAX_QPS};
@@ -65,7 +65,7 @@ pub struct PerfArgs {
     #[arg(short = 'H', long)]
     pub histogram: bool,
     /// Draw the figures over the size into this file, as SVG.
-    #[arg(long, value_name = "FILE.svg", value_parser = picture)]
+    #[arg(long, value_name = "FILE.svg", value_parser = checked(picture))]
     pub plot: Option<PathBuf>,
     /// The functions.
     #[command(flatten)]

@@ -7,6 +7,8 @@ use e810_backends::spec::DeviceSpec;
 use e810_hal::Ns;
 
 use super::capture::CaptureArgs;
+use super::device;
+use super::file::checked;
 use super::number::{number, seconds};
 use super::own_address::OwnAddress;
 use super::{BackendArgs, StartArgs};
@@ -25,7 +27,7 @@ pub struct PingArgs {
     ///
     /// With `sim` another function of the same simulator is there to answer, but for
     /// `sim:wire=NAME`, where others on that wire are asked.
-    #[arg(short, long, value_name = "SPEC")]
+    #[arg(short, long, value_name = "SPEC", value_parser = checked(device::spec))]
     pub device: Option<DeviceSpec>,
     /// Addresses of the function, joined by commas, beside the link-local IPv6 address that its
     /// Ethernet address gives [default: with `sim` 10.8.10.1].

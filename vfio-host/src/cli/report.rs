@@ -7,7 +7,8 @@ use e810_backends::spec::DeviceSpec;
 use e810_report::resets::Kind;
 
 use super::BackendArgs;
-use super::file::output;
+use super::device;
+use super::file::{checked, output};
 use super::number::number;
 
 /// Arguments of `e810 report`.
@@ -15,7 +16,7 @@ use super::number::number;
 pub struct ReportArgs {
     /// The function: `sim`, `vfio-user:PATH`, or a PCI address like 3b:00.0 [default:
     /// E810_DEVICE, else sim].
-    #[arg(short, long, value_name = "SPEC")]
+    #[arg(short, long, value_name = "SPEC", value_parser = checked(device::spec))]
     pub device: Option<DeviceSpec>,
     /// Only look: level 0.
     ///
@@ -48,7 +49,7 @@ pub struct ReportArgs {
     pub force: bool,
     /// Write the report to FILE, a line before each access, so that a machine that dies tells
     /// which one it was.
-    #[arg(short, long, value_name = "FILE", value_parser = output)]
+    #[arg(short, long, value_name = "FILE", value_parser = checked(output))]
     pub out: Option<PathBuf>,
     /// Write FILE anew, and leave out the access that the report in it ended at.
     #[arg(long, requires = "out")]

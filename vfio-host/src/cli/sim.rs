@@ -11,7 +11,7 @@ use e810_sim_wire::{WireName, WireSpec};
 use super::capture::CaptureArgs;
 use super::device::socket_path;
 use super::faults::Faults;
-use super::file::output;
+use super::file::{checked, output};
 use super::mac::parse_mac;
 use super::number::number;
 use super::{LinkArg, WireArgs};
@@ -20,7 +20,7 @@ use super::{LinkArg, WireArgs};
 #[derive(Args, Debug, Clone)]
 pub struct SimArgs {
     /// Serve a function on this socket; once for each function, at most 8.
-    #[arg(long, value_name = "PATH", required = true, num_args = 1, value_parser = socket_path)]
+    #[arg(long, value_name = "PATH", required = true, num_args = 1, value_parser = checked(socket_path))]
     pub socket: Vec<PathBuf>,
     /// The wire: `in-process`, or `udp:LOCAL_ADDR:PORT,PEER_ADDR:PORT`.
     ///
@@ -49,13 +49,13 @@ pub struct SimArgs {
     ///
     /// The report of an earlier server is replaced; any other file there is left alone, and an
     /// error.
-    #[arg(long, value_name = "FILE", value_parser = output)]
+    #[arg(long, value_name = "FILE", value_parser = checked(output))]
     pub report: Option<PathBuf>,
     /// Write a package (DDP) that the simulated firmware takes to this file, for `--ddp` of the
     /// other commands.
     ///
     /// A file that is there and is not this package is left alone, and an error.
-    #[arg(long, value_name = "FILE", value_parser = output)]
+    #[arg(long, value_name = "FILE", value_parser = checked(output))]
     pub package: Option<PathBuf>,
     /// Be the card of this report (of `e810 report`).
     ///

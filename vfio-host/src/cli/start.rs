@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use e810_backends::{Accept, Options};
 
-use super::file::output;
+use super::file::{checked, output};
 use super::mac::parse_mac;
 use super::number::number;
 use super::usage::refuse;
@@ -67,7 +67,7 @@ pub struct BackendArgs {
     ///
     /// Each access to a register, each command with its buffers, each work request and each entry
     /// of a queue, with times. A file that is there is overwritten; a trace ends at 256 MiB.
-    #[arg(long, value_name = "FILE", value_parser = output)]
+    #[arg(long, value_name = "FILE", value_parser = checked(output))]
     pub trace: Option<PathBuf>,
     /// Which functions are opened: no option of its own.
     #[arg(skip)]

@@ -3,6 +3,8 @@
 use clap::Args;
 use e810_backends::spec::DeviceSpec;
 
+use super::device;
+use super::file::checked;
 use super::{BackendArgs, StartArgs};
 
 /// Arguments of `e810 stat`.
@@ -13,7 +15,7 @@ pub struct StatArgs {
     ///
     /// It is brought up for this, so it is one that nobody else uses; `e810 pingpong --counters`
     /// counts messages.
-    #[arg(short, long, value_name = "SPEC")]
+    #[arg(short, long, value_name = "SPEC", value_parser = checked(device::spec))]
     pub device: Option<DeviceSpec>,
     /// Also show what the device offers: its limits, by the names of `ibv_devinfo -v`.
     #[arg(short, long)]

@@ -5,6 +5,8 @@ use e810_backends::spec::DeviceSpec;
 
 use super::address::interface_name;
 use super::capture::CaptureArgs;
+use super::device;
+use super::file::checked;
 use super::own_address::OwnAddress;
 use super::{BackendArgs, StartArgs};
 
@@ -16,7 +18,7 @@ pub struct TapArgs {
     pub name: String,
     /// The function: `sim:wire=NAME`, `vfio-user:PATH`, or a PCI address like 3b:00.0 [default:
     /// E810_DEVICE].
-    #[arg(short, long, value_name = "SPEC")]
+    #[arg(short, long, value_name = "SPEC", value_parser = checked(device::spec))]
     pub device: Option<DeviceSpec>,
     /// Addresses that the interface gets, joined by commas; more can be added while it is there.
     #[arg(long, value_name = "ADDR[/LEN],..", value_delimiter = ',')]

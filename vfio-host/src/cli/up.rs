@@ -4,6 +4,8 @@ use clap::Args;
 use e810_backends::spec::DeviceSpec;
 
 use super::capture::CaptureArgs;
+use super::device;
+use super::file::checked;
 use super::{BackendArgs, StartArgs};
 
 /// Arguments of `e810 up`.
@@ -11,7 +13,7 @@ use super::{BackendArgs, StartArgs};
 pub struct UpArgs {
     /// The function: `sim`, `vfio-user:PATH`, or a PCI address like 3b:00.0 [default:
     /// E810_DEVICE, else sim].
-    #[arg(short, long, value_name = "SPEC")]
+    #[arg(short, long, value_name = "SPEC", value_parser = checked(device::spec))]
     pub device: Option<DeviceSpec>,
     /// Print one JSON object instead of text.
     #[arg(long)]

@@ -22,6 +22,7 @@ use crate::measure::perf::{Client, PerfEndpoint, Plan, Run, Server};
 use crate::measure::pingpong::{MESSAGE_LIMIT, UNREACHED};
 use crate::monitor::MonitorRegistry;
 use crate::output::ended::Ending;
+use crate::output::ending::Steps;
 use crate::stop::Stop;
 use plan::plan;
 use rows::{Plot, Rows, Sink};
@@ -57,11 +58,14 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
         rows: &rows,
     };
     let result = stop.judged(workload::run(&args.pair, &job));
-    let report = rows.end(Ending::of(&result, &stop))?;
+    let (report, printed) = rows.end(Ending::of(&result, &stop));
+    let mut steps = Steps::default();
     if let (Some(report), Some(plot)) = (&report, plot) {
-        plot.draw(report)?;
+        steps.note(plot.draw(report));
     }
-    result?;
+    steps.note(result);
+    steps.note(printed);
+    steps.end()?;
     let errors = report.map_or(0, |report| report.errors());
     ensure!(errors == 0, "{errors} payloads differed from what was sent");
     Ok(stop.check()?)

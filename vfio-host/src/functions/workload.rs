@@ -20,6 +20,7 @@ use crate::cli::{PairArgs, StartArgs};
 use crate::handshake::{Rendezvous, Role};
 use crate::measure::pingpong::Watch;
 use crate::monitor::{MonitorRegistry, Service, SnapshotPublisher};
+use crate::output::terminal::say;
 use crate::output::wire::{FrameCounts, WireReport};
 use crate::stop::Stop;
 
@@ -291,7 +292,7 @@ impl<J: Workload> DeviceVisitor<1> for DistributedRun<'_, J> {
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> Result<J::Outcome> {
         if self.rendezvous.role == Role::Server {
             // Not with the report: a program that reads that has no use for it.
-            eprintln!("listening on {}", self.rendezvous.at());
+            say(&format!("listening on {}", self.rendezvous.at()));
         }
         let start = match &self.simulated {
             Some(simulated) => simulated.start(0, &self.args.start)?,

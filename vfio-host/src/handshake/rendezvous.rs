@@ -11,6 +11,7 @@ use clap::{ArgGroup, Args};
 use super::host_port::HostPort;
 use super::{HandshakeError, Lines, Link, Program};
 use crate::cli::number::number;
+use crate::output::terminal::say;
 
 /// How often a listener polls, and a connection that was refused is tried again.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -222,7 +223,10 @@ impl Rendezvous {
                 Ok(stream) => return Ok(stream),
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused && !left.is_zero() => {
                     if !is_said {
-                        eprintln!("nobody listens on {at} yet: trying for {:?}", self.wait);
+                        say(&format!(
+                            "nobody listens on {at} yet: trying for {:?}",
+                            self.wait
+                        ));
                         is_said = true;
                     }
                 }

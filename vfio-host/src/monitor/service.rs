@@ -26,6 +26,8 @@ const CLIENTS: usize = 8;
 const QUESTION: u64 = 64;
 /// How long functions have for an answer.
 pub(super) const LIMIT: Duration = Duration::from_secs(2);
+/// How long to wait where a client cannot be accepted.
+const PAUSE: Duration = Duration::from_millis(100);
 /// How long a client may take to take one.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -65,7 +67,14 @@ impl Service {
                     }
                     match client {
                         Ok(client) => accepting.accept(client, &registry),
-                        Err(error) => log::warn!("no client can connect: {error}"),
+                        Err(error) => {
+                            let line = |more: &str| {
+                                log::warn!("no client can connect: {error}{more}");
+                            };
+                            accepting.quota.line(line);
+                            // What it takes, descriptors or memory, may be there later.
+                            thread::sleep(PAUSE);
+                        }
                     }
                 }
             })

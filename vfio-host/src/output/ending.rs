@@ -51,8 +51,8 @@ pub fn tell(error: &Error, nobody_reads: bool, in_json: bool) -> ExitCode {
     if code < 128 {
         let line = line(error, code, in_json);
         match terminal::size().filter(|_| !in_json && stderr().is_terminal()) {
-            Some(size) => eprintln!("{}", wrap(&line, size.columns)),
-            None => eprintln!("{line}"),
+            Some(size) => terminal::say(&wrap(&line, size.columns)),
+            None => terminal::say(&line),
         }
     }
     ExitCode::from(code)

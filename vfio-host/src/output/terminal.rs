@@ -4,7 +4,7 @@
 //! calls the commands as a library gets plain text of any width.
 
 use std::env;
-use std::io::{IsTerminal, stdout};
+use std::io::{IsTerminal, Write as _, stderr, stdout};
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
@@ -50,6 +50,11 @@ pub fn size() -> Option<Size> {
 #[must_use]
 pub fn size_now() -> Option<Size> {
     size().and_then(|before| ask().or(Some(before)))
+}
+
+/// Says a line on standard error. Where that cannot be written there is nobody to tell.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(stderr(), "{line}");
 }
 
 /// `NO_COLOR` (no-color.org) and terminals that have none are respected.

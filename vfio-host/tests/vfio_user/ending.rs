@@ -1,12 +1,14 @@
 //! How commands end before they are through: by a signal, with what was done until
 //! then, or because their reader is gone.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::apart::{listener, on};
-use super::processes::{E810, End, ServerProcess};
+use super::processes::{E810, End, ServerProcess, folder, package};
 
 /// The lines of a process so far, as they come.
 pub(super) fn lines(e810: &mut E810) -> impl Iterator<Item = String> + use<> {
@@ -129,6 +131,115 @@ fn nobody_who_reads_is_nothing_to_tell() {
         let End { status, err, .. } = E810(child.unwrap()).end();
         assert_eq!((status.code(), err.as_str()), (Some(141), ""), "{words:?}");
     }
+}
+
+/// Standard error that cannot be written has nobody to tell, and changes nothing else.
+#[test]
+fn a_failure_that_cannot_be_told_is_that_failure() {
+    for (words, code) in [
+        ("stat --device=vfio-user:/nonexistent", 1),
+        ("stat --device=vfio-user:/nonexistent --json", 1),
+        ("pingpong --nonsense", 2),
+        ("pingpong --nonsense --json", 2),
+        ("run --print-env --device=nonsense -- true", 2),
+        (
+            "pingpong --iters=1 --listen=127.0.0.1:0 --wait=1 --device=sim:wire=nobody",
+            1,
+        ),
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let child = Command::new(env!("CARGO_BIN_EXE_e810"))
+            .args(words.split(' '))
+            .stdout(Stdio::piped())
+            .stderr(full.unwrap())
+            .stdin(Stdio::null())
+            .spawn();
+        let end = E810(child.unwrap()).end();
+        assert_eq!(end.status.code(), Some(code), "{words}");
+    }
+}
+
+/// A limit on the size of files is an error of the file that it is reached by.
+#[test]
+fn a_file_that_may_not_grow_ends_a_run_in_order() {
+    let folder = folder();
+    let file = folder.as_path().join("pcap");
+    let line = "ulimit -f 8; exec \"$@\"";
+    let child = Command::new("sh")
+        .args(["-c", line, "sh", env!("CARGO_BIN_EXE_e810")])
+        .args(["pingpong", "--iters=1000", "--pcap"])
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let end = E810(child.unwrap()).end();
+    assert_eq!(end.status.code(), Some(1), "{end:?}");
+    assert!(end.out.contains("1000 of 1000"), "{end:?}");
+    assert!(end.err.contains("File too large"), "{end:?}");
+    // The program of `e810 run` has it as it was.
+    let line = "ulimit -f 1; dd if=/dev/zero of=\"$1\" bs=4096 count=1; echo $?";
+    let child = Command::new(env!("CARGO_BIN_EXE_e810"))
+        .args(["run", "--quiet", "--device=sim@10.8.1.1", "--"])
+        .args(["sh", "-c", line, "sh"])
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let end = E810(child.unwrap()).end();
+    let ended_by = 128 + libc::SIGXFSZ;
+    assert_eq!(end.out, format!("{ended_by}\n"), "{end:?}");
+}
+
+/// Paths are bytes: sockets have those that files may have.
+#[test]
+fn a_socket_has_any_name_that_a_file_may_have() {
+    let folder = folder();
+    let socket = folder.as_path().join(OsStr::from_bytes(b"s\xff"));
+    let words = [
+        OsStr::new("sim"),
+        OsStr::new("--socket"),
+        socket.as_os_str(),
+    ];
+    let mut server = E810::start(&words);
+    assert!(lines_lossy(&mut server).contains("function 0 on"));
+    let mut device = OsString::from("--device=vfio-user:");
+    device.push(&socket);
+    let ddp = OsString::from(format!("--ddp={}", package().display()));
+    let end = E810::start(&[OsStr::new("stat"), &device, &ddp]).end();
+    assert!(end.status.success(), "{end:?}");
+    server.signal(libc::SIGTERM);
+    assert!(server.end().status.success());
+}
+
+/// The first line of a process, which need not be UTF-8.
+fn lines_lossy(e810: &mut E810) -> String {
+    let mut out = BufReader::new(e810.0.stdout.take().unwrap());
+    let mut line = Vec::new();
+    out.read_until(b'\n', &mut line).unwrap();
+    e810.0.stdout = Some(out.into_inner());
+    String::from_utf8_lossy(&line).into_owned()
+}
+
+#[test]
+fn a_picture_is_whole_or_not_there() {
+    let folder = folder();
+    let file = folder.as_path().join("picture.svg");
+    let perf = |out: Stdio| {
+        let child = Command::new(env!("CARGO_BIN_EXE_e810"))
+            .args(["perf", "--test=bw", "--iters=10", "--plot"])
+            .arg(&file)
+            .stdout(out)
+            .stderr(Stdio::piped())
+            .spawn();
+        E810(child.unwrap()).end().status.code()
+    };
+    let names = || std::fs::read_dir(folder.as_path()).unwrap().count();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!((perf(writer.into()), names()), (Some(141), 0));
+    assert_eq!((perf(Stdio::null()), names()), (Some(0), 1));
+    let picture = std::fs::read_to_string(&file).unwrap();
+    assert!(picture.trim_end().ends_with("</svg>"));
 }
 
 #[test]

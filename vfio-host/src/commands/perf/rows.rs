@@ -1,11 +1,12 @@
 //! The rows of a measurement: each is shown when it is there.
 
 use std::cell::RefCell;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use e810_sim_server::files;
 
 use crate::cli::PerfArgs;
 use crate::functions::workload::TransportLabel;
@@ -54,28 +55,52 @@ impl Sink for DiscardRows {
     fn carried(&self, _: u64, _: TransportLabel) {}
 }
 
-/// The file of `--plot`.
+/// The file of `--plot`: what is there stays until there is a picture.
 pub(super) struct Plot<'a> {
     path: &'a Path,
     file: File,
+    /// Where the picture is written, beside a plain file that it replaces.
+    part: Option<PathBuf>,
 }
 
 impl<'a> Plot<'a> {
-    /// Opens the file; what is in it stays until there is a picture.
+    /// Opens the file.
     pub(super) fn create(path: &'a Path) -> Result<Self> {
-        let mut options = File::options();
-        let file = options.write(true).create(true).truncate(false).open(path);
-        let file = file.with_context(|| format!("--plot {}", path.display()))?;
-        Ok(Self { path, file })
+        let of_option = || format!("--plot {}", path.display());
+        // A FIFO, or a device, which is nothing to be replaced.
+        let is_other = fs::metadata(path).is_ok_and(|there| !there.is_file());
+        let (part, file) = match is_other {
+            true => {
+                let file = File::options().write(true).open(path);
+                (None, file.with_context(of_option)?)
+            }
+            false => {
+                let (part, file) = files::part_beside(path).with_context(of_option)?;
+                (Some(part), file)
+            }
+        };
+        Ok(Self { path, file, part })
     }
 
     pub(super) fn draw(mut self, report: &PerfReport) -> Result<()> {
         let Some(picture) = perf::svg(report) else {
             return Ok(());
         };
-        let drawn = self.file.set_len(0);
-        let drawn = drawn.and_then(|()| self.file.write_all(picture.as_bytes()));
-        drawn.with_context(|| format!("--plot {}", self.path.display()))
+        let mut drawn = self.file.write_all(picture.as_bytes());
+        if let Some(part) = &self.part {
+            drawn = drawn.and_then(|()| fs::rename(part, self.path));
+        }
+        drawn.with_context(|| format!("--plot {}", self.path.display()))?;
+        self.part = None;
+        Ok(())
+    }
+}
+
+impl Drop for Plot<'_> {
+    fn drop(&mut self) {
+        if let Some(part) = &self.part {
+            let _ = fs::remove_file(part);
+        }
     }
 }
 
@@ -108,23 +133,23 @@ impl<'a> Rows<'a> {
     }
 
     /// Prints what is left to be printed of a run that ended so, and gives the report, if any
-    /// row was begun.
-    pub(super) fn end(self, ending: Ending) -> Result<Option<PerfReport>> {
+    /// row was begun, and whether it could be printed.
+    pub(super) fn end(self, ending: Ending) -> (Option<PerfReport>, Result<()>) {
         let Shown { out, report, .. } = self.shown.into_inner();
         let Some((table, mut report)) = report else {
-            return Ok(None);
+            return (None, Ok(()));
         };
         report.ending = ending;
         // What there is of it, also after a failure.
         let is_shown = report.ending.ended != Ended::Failed || !report.rows.is_empty();
-        match (is_shown, self.args.json) {
-            (false, _) => {}
-            (true, true) => json::write_line(out, "perf", &report)?,
-            (true, false) => table.foot(&report, out)?,
-        }
+        let printed = match (is_shown, self.args.json) {
+            (false, _) => Ok(()),
+            (true, true) => json::write_line(out, "perf", &report),
+            (true, false) => table.foot(&report, out),
+        };
         // Before the failure is on standard error.
-        out.flush()?;
-        Ok(Some(report))
+        let printed = printed.and_then(|()| Ok(out.flush()?));
+        (Some(report), printed)
     }
 }
 

@@ -17,12 +17,14 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use e810_backends::host::device_nodes;
 use e810_backends::host::user_folder::user_folder;
+use e810_backends::signals;
 
 use self::functions::Functions;
 use self::libraries::Libraries;
 pub use self::program::CannotExecute;
 use self::program::Program;
 use crate::cli::RunArgs;
+use crate::output::terminal::say;
 
 /// The variables that the library reads: the functions, and where their locks are.
 const DEVICES: &str = "E810_VERBS";
@@ -67,7 +69,9 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<()> {
     let sysfs = sysfs.with_context(|| format!("{SYSFS}: files for programs"))?;
     if !args.quiet {
         let whose = functions.shared(args.all);
-        eprintln!("e810 run: {functions}; {whose}; {variable} has {libraries}");
+        say(&format!(
+            "e810 run: {functions}; {whose}; {variable} has {libraries}"
+        ));
     }
     if args.dev_infiniband {
         device_nodes::add(devices, &sysfs).context("--dev-infiniband")?;
@@ -78,6 +82,7 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<()> {
     }
     let mut command = Command::new(&program.path);
     command.arg0(program.name).args(program.arguments);
+    signals::take_file_limit_as_at_first();
     let error = command.envs(variables).exec();
     Err(CannotExecute::because(program.name, &error).into())
 }
