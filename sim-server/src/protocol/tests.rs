@@ -189,7 +189,7 @@ fn every_other_command_is_answered() {
             .1
             .is_empty()
     );
-    // Without a flag; all, as QEMU says it with the kernel's header; all, as rust-vmm's client does.
+    // Without a flag; all, as QEMU says it with the kernel's header; all, as rust-vmm's client.
     for (flags, taken) in [(0, (5, 6)), (2, (0, u64::MAX)), (4, (0, u64::MAX))] {
         let unmap = unmap(flags);
         let (_, reply) = ask(recorder, DMA_UNMAP, 0, unmap.as_bytes()).unwrap();

@@ -135,7 +135,7 @@ fn nobody_who_reads_is_nothing_to_tell() {
 
 /// Standard error that cannot be written has nobody to tell, and changes nothing else.
 #[test]
-fn a_failure_that_cannot_be_told_is_that_failure() {
+fn a_failure_that_nobody_can_hear_of_is_that_failure() {
     for (words, code) in [
         ("stat --device=vfio-user:/nonexistent", 1),
         ("stat --device=vfio-user:/nonexistent --json", 1),
