@@ -146,7 +146,7 @@ impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
     pub fn post_recv(&mut self, list: &[RecvWr<'_>]) -> Result<(), Refused> {
         // Most lists are of one request, which the fast path takes.
         if let [wr] = list
-            && self.producer.is_open(WorkQueue::Recv)
+            && self.producer.is_known_open()
             && self.post_fast(wr).is_some()
         {
             return Ok(());
@@ -205,7 +205,7 @@ impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
     /// As there.
     #[inline]
     pub fn post_one(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
-        if self.producer.is_open(WorkQueue::Recv) && self.post_fast(wr).is_some() {
+        if self.producer.is_known_open() && self.post_fast(wr).is_some() {
             return Ok(());
         }
         self.post_one_slow(wr)
@@ -216,7 +216,7 @@ impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
     /// receive in another form.
     #[inline(always)]
     pub fn post_one_sge(&mut self, wr_id: u64, sge: &Sge) -> Option<()> {
-        if !self.producer.is_open(WorkQueue::Recv) {
+        if !self.producer.is_known_open() {
             return None;
         }
         self.post_sge(wr_id, sge)
