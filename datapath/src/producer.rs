@@ -153,9 +153,9 @@ impl<W: DmaWords, M: SlotMemory> Producer<W, M> {
         state == self.open || self.opens(queue, state)
     }
 
-    /// The same, for who asks [`is_open`](Self::is_open) where this says no: of a state in which
-    /// nothing was posted yet it does not know. It calls nothing, so that a function that ends
-    /// with the answer needs no registers of its own.
+    /// The same, where something was posted in this state before; otherwise ask
+    /// [`is_open`](Self::is_open). This calls nothing, so that a function that ends with the answer
+    /// saves no registers.
     #[inline(always)]
     pub(crate) fn is_known_open(&self) -> bool {
         QpSlot::new(&self.slot).state_word() == self.open
