@@ -190,6 +190,11 @@ impl<P: Platform> Control<P> {
         if let Err(error) = self.quiesce_cq(cq.key) {
             return Err((cq, error));
         }
+        let mut cq = cq;
+        if let Err(error) = self.await_resize(&mut cq) {
+            self.registry.keep_cq(cq.key);
+            return Err((cq, error));
+        }
         let command = DestroyCq { cq: cq.attributes };
         if let Err(error) = run_again(&mut self.cqp, &command, cq.key.id().into()) {
             self.registry.keep_cq(cq.key);
@@ -202,6 +207,7 @@ impl<P: Platform> Control<P> {
             self.vectors.leave(ceq);
             self.with_interval(ceq, |shared| shared.leave(id, ceq));
         }
+        self.end_resize(cq.key);
         self.cqs.give(id);
         self.reap();
         Ok(CqDestroyed {
@@ -216,6 +222,11 @@ impl<P: Platform> Control<P> {
         if cq.is_ending {
             return Err(Error::Invalid {
                 what: "the device did not answer the destruction of this completion queue, and may have it no more: destroy it again",
+            });
+        }
+        if self.has_unanswered_resize(cq.key) {
+            return Err(Error::Invalid {
+                what: "the device did not answer a resize of this completion queue, and may go on in a ring that nobody polls: destroy it",
             });
         }
         Ok(())

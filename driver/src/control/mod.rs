@@ -62,6 +62,7 @@ use multicast::Groups;
 use orphans::Orphans;
 use qp_recovery::Failures;
 use qp_stop_states::Stops;
+use resize_cq::UnansweredResizes;
 use scheduler::Scheduler;
 use vectors::CompletionVectors;
 
@@ -118,6 +119,7 @@ pub struct Control<P: Platform> {
     failures: Failures,
     stops: Stops<HostBuf<P>>,
     orphans: Orphans<P>,
+    unanswered_resizes: UnansweredResizes<P>,
     /// Which event queue is on which vector.
     wiring: Wiring<P>,
     /// Empty: the consumers of events have them.
@@ -190,6 +192,7 @@ impl<P: Platform> Control<P> {
             failures: Failures::default(),
             stops: tables.stops,
             orphans: Orphans::new(),
+            unanswered_resizes: UnansweredResizes::new(),
             wiring,
             ceqs,
             aeq_entries,

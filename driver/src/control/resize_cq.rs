@@ -1,14 +1,39 @@
 //! Resizing a completion queue in use.
 
+use e810_cqp::Opcode;
 use e810_cqp::op::{CqAttributes, CreateCq, ModifyCq, QueueMemory};
 use e810_datapath::sizing::CqSize;
+use e810_datapath::slot::CqKey;
 use e810_hal::{DmaBuf, DmaLayout, Platform};
+use heapless::Vec;
 
 use super::cq::RING_ALIGN;
-use super::{Control, run};
+use super::{Control, run_again};
 use crate::cq::{Cq, CqControl};
 use crate::error::{Error, Object, Result};
 use crate::handover::CqResized;
+
+/// Resizes that were not answered, at most; while there are so many none is begun.
+const UNANSWERED: usize = 4;
+
+pub(super) type UnansweredResizes<P> = Vec<UnansweredResize<P>, UNANSWERED>;
+
+/// A resize that was not answered: its completion queue is only destroyed, and then the new ring is
+/// free.
+#[derive(Debug)]
+pub(super) struct UnansweredResize<P: Platform> {
+    key: CqKey,
+    /// What the queue is if the device has carried it out.
+    attributes: CqAttributes,
+    ring: DmaBuf<P>,
+}
+
+impl<P: Platform> UnansweredResize<P> {
+    /// Gives the ring back, after a reset.
+    pub(super) fn release(self) {
+        self.ring.release();
+    }
+}
 
 impl<P: Platform> Control<P> {
     /// Gives a completion queue room for at least `cqe` completions, while it
@@ -20,8 +45,8 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// A size outside 1..=1048574, no memory, four resizes under way with completions that were
     /// not polled, or the device's refusal; the queue is unchanged then, unless
-    /// the device did not answer: it may go on in either ring, and the function
-    /// has to be reset.
+    /// the device did not answer: it may go on in a ring that nobody polls, so the queue can only
+    /// be destroyed.
     #[doc(alias = "ibv_resize_cq")]
     pub fn resize_cq(&mut self, cq: &mut Cq<P>, cqe: u32) -> Result<()> {
         self.own(cq.owner, Object::Cq, cq.key.id())?;
@@ -52,6 +77,11 @@ impl<P: Platform> Control<P> {
         if size.entries == cq.attributes.entries {
             return Ok(None);
         }
+        if self.unanswered_resizes.is_full() {
+            return Err(Error::Invalid {
+                what: "the device has not answered about four resizes: destroy their completion queues, or reset the function",
+            });
+        }
         let layout = DmaLayout::new(size.bytes() as usize, RING_ALIGN);
         let ring = DmaBuf::new(self.platform.clone(), layout)?;
         let attributes = CqAttributes {
@@ -60,19 +90,23 @@ impl<P: Platform> Control<P> {
             ..cq.attributes
         };
         let created = CreateCq::new(cq.made, self.lan.vsi);
-        let result = run(
-            &mut self.cqp,
-            &ModifyCq {
-                cq: attributes,
-                // As at the creation (data-path 4.9).
-                shadow_threshold: created.shadow_threshold,
-                vsi: self.lan.vsi,
-                check_overflow: created.check_overflow,
-                resize: true,
-            },
-        );
-        if let Err(error) = result {
-            if !error.leaves_command_open() {
+        let command = ModifyCq {
+            cq: attributes,
+            // As at the creation (data-path 4.9).
+            shadow_threshold: created.shadow_threshold,
+            vsi: self.lan.vsi,
+            check_overflow: created.check_overflow,
+            resize: true,
+        };
+        if let Err(error) = run_again(&mut self.cqp, &command, cq.key.bits()) {
+            if error.leaves_command_open() {
+                // There is room.
+                let _ = self.unanswered_resizes.push(UnansweredResize {
+                    key: cq.key,
+                    attributes,
+                    ring,
+                });
+            } else {
                 ring.release();
             }
             return Err(error);
@@ -84,5 +118,37 @@ impl<P: Platform> Control<P> {
             memory: ring,
             entries: size.entries,
         }))
+    }
+
+    /// Whether a resize of the completion queue was not answered.
+    pub(super) fn has_unanswered_resize(&self, key: CqKey) -> bool {
+        self.unanswered_resizes.iter().any(|one| one.key == key)
+    }
+
+    /// Waits for the answer to a resize, if there is one to wait for, so that DESTROY_CQ names the
+    /// ring that the device has.
+    pub(super) fn await_resize(&mut self, cq: &mut CqControl) -> Result<()> {
+        let mut all = self.unanswered_resizes.iter();
+        let Some(resize) = all.find(|one| one.key == cq.key) else {
+            return Ok(());
+        };
+        let subject = cq.key.bits();
+        let ended = self.cqp.late_end(Opcode::ModifyCq, subject, true)?;
+        if let Some(Ok(_)) = ended {
+            cq.attributes = resize.attributes;
+        }
+        Ok(())
+    }
+
+    /// The device has the completion queue no more.
+    pub(super) fn end_resize(&mut self, key: CqKey) {
+        let mut all = core::mem::take(&mut self.unanswered_resizes);
+        while let Some(one) = all.pop() {
+            match one.key == key {
+                true => one.release(),
+                // It was taken from there.
+                false => drop(self.unanswered_resizes.push(one)),
+            }
+        }
     }
 }

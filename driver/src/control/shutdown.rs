@@ -183,6 +183,9 @@ impl<P: Platform> Control<P> {
                 ring.release();
             }
         }
+        while let Some(resize) = self.unanswered_resizes.pop() {
+            resize.release();
+        }
         self.pool.release();
         self.groups.release();
         self.hmc.into_inner().hmc.release_after_reset();

@@ -296,14 +296,51 @@ fn a_destruction_that_is_answered_late_ends_with_the_second_try() {
 }
 
 /// Memory that a command was given stays with the device, which writes there when it is late.
+/// The device may go on in a ring that nobody polls: the completion queue takes nothing any more,
+/// and its destruction names the ring that the device has.
+#[test]
+fn a_resize_that_is_not_answered_ends_the_use_of_its_queue() {
+    let setup = Setup {
+        queue_pairs: 0,
+        ..Setup::default()
+    };
+    for is_carried_out in [true, false] {
+        let sim = sim(23);
+        let mut pair = Pair::simulated(&sim, setup);
+        let side = &mut pair.sides[0];
+        let mut cq = side.control.create_cq(10, 0).unwrap();
+        delay(&sim, &side.platform, 1);
+        assert!(is_open(&side.control.resize_cq(&mut cq, 100).unwrap_err()));
+        let again = side.control.resize_cq(&mut cq, 50).unwrap_err();
+        let made = side
+            .control
+            .create_qp(&side.pd, &QpInit::rc(&cq, &cq, setup.caps));
+        for error in [again, made.unwrap_err()] {
+            assert!(error.to_string().contains("destroy it"), "{error}");
+        }
+        if is_carried_out {
+            catch_up(&sim, &side.platform);
+        } else {
+            // The next commands are quick; this one is on its way.
+            side.platform.before_nothing();
+            sim.configure_engine(0, |config| config.cqp_delay = (500, 5_000));
+        }
+        side.control.destroy_cq(cq).map_err(|(_, e)| e).unwrap();
+        catch_up(&sim, &side.platform);
+        pair.finish(&sim);
+    }
+}
+
 #[test]
 fn memory_of_a_command_that_is_not_answered_is_not_given_back() {
     type Given = fn(&mut Side<Watched<SimPlatform>>) -> Result<(), e810::Error>;
-    let commands: [Given; 2] = [
-        |side| side.control.gather_stats().map(drop),
-        |side| side.control.resize_cq(&mut side.cqs[0], 1000),
+    // With the blocks of memory that each is given.
+    let commands: [(Given, u64); 3] = [
+        (|side| side.control.gather_stats().map(drop), 1),
+        (|side| side.control.resize_cq(&mut side.cqs[0], 1000), 1),
+        (|side| side.control.create_cq(100, 0).map(drop), 2),
     ];
-    for command in commands {
+    for (command, given) in commands {
         let sim = sim(24);
         let mut pair = Pair::simulated(&sim, Setup::default());
         let side = &mut pair.sides[0];
@@ -311,7 +348,7 @@ fn memory_of_a_command_that_is_not_answered_is_not_given_back() {
         delay(&sim, &side.platform, 1);
         assert!(command(side).is_err_and(|error| is_open(&error)));
         catch_up(&sim, &side.platform);
-        assert_eq!(sim.memory(0).dma_blocks, before + 1);
+        assert_eq!(sim.memory(0).dma_blocks, before + given);
         assert_eq!(sim.findings(), []);
     }
 }
