@@ -23,7 +23,8 @@ use crate::error::{Error, Object, Result};
 use crate::limits::ARPS;
 use e810_cqp::Cqp;
 
-/// MAC in the low 48 bits of a word, users in the high 16.
+/// MAC in the low 48 bits of a word, users in the high 16. A MAC without users: the device has
+/// refused to delete the entry, which is valid still.
 const USER: u64 = 1 << 48;
 const MAC_MASK: u64 = USER - 1;
 /// Words of an entry: MAC and users, and the two halves of the IP address.
@@ -82,15 +83,14 @@ impl<P: Platform> Neighbours<P> {
         let mut free = None;
         for (index, entry) in self.entries() {
             let [word, first, second] = entry.each_ref().map(|word| word.load(Ordering::Relaxed));
-            if word < USER {
-                free = free.or(Some((index, entry)));
-            } else if [first, second] == ip
-                && word & MAC_MASK == mac.to_u64()
-                && word.checked_add(USER).is_some()
-            {
+            let is_same = word != 0 && [first, second] == ip && word & MAC_MASK == mac.to_u64();
+            if is_same && word.checked_add(USER).is_some() {
                 let [shared, ..] = entry;
                 shared.store(word.wrapping_add(USER), Ordering::Relaxed);
                 return Ok(index as u16);
+            }
+            if word < USER {
+                free = free.or(Some((index, entry)));
             }
         }
         let (index, entry) = free.ok_or(Error::Exhausted {
@@ -149,10 +149,16 @@ impl<P: Platform> Neighbours<P> {
             return Ok(());
         }
         let change = ArpChange::Delete;
-        run(cqp, &ManageArp { index, change })?;
-        word.store(0, Ordering::Relaxed);
+        let deleted = run(cqp, &ManageArp { index, change });
+        // One that is deleted late is so before it is added again: commands are carried out in
+        // their order.
+        let left = match &deleted {
+            Err(error) if !error.leaves_command_open() => entry & MAC_MASK,
+            _ => 0,
+        };
+        word.store(left, Ordering::Relaxed);
         self.changes = self.changes.wrapping_add(1);
-        Ok(())
+        deleted
     }
 }
 

@@ -11,6 +11,7 @@ use e810::{
 use e810_hal::Ns;
 use e810_hal::regs::{PF_FW_ARQH, PFPE_CQPDB};
 use e810_sim::middleware::{Inject, Layered, Rule};
+use e810_sim::pe::CqpErrors;
 use e810_sim::pe::{Breakage, Subject};
 use e810_sim::{Sim, SimPlatform};
 use e810_tests::traffic::{Kind, Pair, Setup, Side, Transfer, Watched, scenarios};
@@ -218,6 +219,12 @@ fn a_failing_admin_queue_delays_no_failure() {
     assert_eq!(sim.findings(), []);
 }
 
+/// A neighbour that no other path goes to.
+fn path(side: &Side<Watched<SimPlatform>>) -> Path {
+    let gid = side.control.query_gid(1).expect("an address").gid;
+    Path::new(1, gid.ip(), MacAddr([2, 0, 0, 0, 0, 9]))
+}
+
 /// An object whose destruction is answered late is there for a second try, and gone with it: the
 /// device is told once, and nothing is left.
 #[test]
@@ -239,11 +246,6 @@ fn a_destruction_that_is_answered_late_ends_with_the_second_try() {
                 error
             })
         })
-    }
-
-    fn path(side: &mut Simulated) -> Path {
-        let gid = side.control.query_gid(1).expect("an address").gid;
-        Path::new(1, gid.ip(), MacAddr([2, 0, 0, 0, 0, 9]))
     }
 
     let objects: [(&str, Object); 6] = [
@@ -295,7 +297,41 @@ fn a_destruction_that_is_answered_late_ends_with_the_second_try() {
     }
 }
 
-/// Memory that a command was given stays with the device, which writes there when it is late.
+/// A neighbour's entry that is deleted late is not shared by a path that is made meanwhile, and one
+/// whose deletion is refused is there for the next.
+#[test]
+fn an_entry_of_the_arp_table_that_goes_late_is_made_again() {
+    for is_late in [true, false] {
+        let sim = sim(22);
+        let mut pair = Pair::simulated(&sim, Setup::default());
+        let side = &mut pair.sides[0];
+        let path = path(side);
+        let ah = side.control.create_ah(&side.pd, &path).unwrap();
+        // DESTROY_ADDR_HANDLE, and then MANAGE_ARP.
+        match is_late {
+            true => delay(&sim, &side.platform, 2),
+            false => sim.configure_engine(0, |config| {
+                config.cqp_errors = CqpErrors::Answer {
+                    opcode: 0x0f,
+                    major: 0xFFFF,
+                    minor: 0x80FF,
+                };
+            }),
+        }
+        side.control.destroy_ah(ah).map_err(|(_, e)| e).unwrap();
+        sim.configure_engine(0, |config| config.cqp_errors = CqpErrors::None);
+        catch_up(&sim, &side.platform);
+        for _ in 0..2 {
+            let commands = side.control.commands();
+            let ah = side.control.create_ah(&side.pd, &path).unwrap();
+            side.control.destroy_ah(ah).map_err(|(_, e)| e).unwrap();
+            let made = side.control.commands() - commands;
+            assert!((3..=4).contains(&made), "{made}");
+        }
+        pair.finish(&sim);
+    }
+}
+
 /// The device may go on in a ring that nobody polls: the completion queue takes nothing any more,
 /// and its destruction names the ring that the device has.
 #[test]
@@ -331,6 +367,7 @@ fn a_resize_that_is_not_answered_ends_the_use_of_its_queue() {
     }
 }
 
+/// Memory that a command was given stays with the device, which writes there when it is late.
 #[test]
 fn memory_of_a_command_that_is_not_answered_is_not_given_back() {
     type Given = fn(&mut Side<Watched<SimPlatform>>) -> Result<(), e810::Error>;
