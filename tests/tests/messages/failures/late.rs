@@ -221,7 +221,7 @@ fn a_failing_admin_queue_delays_no_failure() {
 
 /// A neighbour that no other path goes to.
 fn path(side: &Side<Watched<SimPlatform>>) -> Path {
-    let gid = side.control.query_gid(1).expect("an address").gid;
+    let gid = side.control.query_gid(1).unwrap().gid;
     Path::new(1, gid.ip(), MacAddr([2, 0, 0, 0, 0, 9]))
 }
 
