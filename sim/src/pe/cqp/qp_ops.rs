@@ -167,6 +167,16 @@ impl Device {
         Ok(())
     }
 
+    /// The ARP entry of a connection is added before it (control-path 5.5).
+    fn lint_neighbour(&mut self, id: u32, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
+        let arp = qp.arp_index();
+        if self.arp(arp, env)?.is_none() {
+            let text = format!("QP {id}: ARP entry {arp} is not valid");
+            env.finding(Class::Lint, "qp-arp", text);
+        }
+        Ok(())
+    }
+
     /// MODIFY_QP and DESTROY_QP name the shadow area once more.
     fn lint_same_shadow(&self, name: &str, c: &Command, qp: &Qp, env: &mut dyn Env) {
         if c.q(40) != qp.shadow {
@@ -241,7 +251,8 @@ impl Device {
         }
         let host = self.read_host_context(c, id, old.kind, env)?;
         let mut qp = old.clone();
-        qp.take(&host, Pieces::new(c.header()), next);
+        let pieces = Pieces::new(c.header());
+        qp.take(&host, pieces, next);
         if (qp.send_cq(), qp.receive_cq()) != (old.send_cq(), old.receive_cq()) {
             self.use_cqs(&qp, env)?;
             self.leave_cqs(&old, env)?;
@@ -250,6 +261,9 @@ impl Device {
             self.lint_queue_set(id, &qp, env);
         }
         self.move_qp(id, &mut qp, next, env)?;
+        if next == State::Rtr && pieces.arp_index && qp.rc.is_some() {
+            self.lint_neighbour(id, &qp, env)?;
+        }
         if next == State::Rts {
             self.tables.senders.insert(id, qp.queue_set());
         }

@@ -25,6 +25,7 @@ fn a_qp_sends_only_on_a_queue_set_that_is_registered() {
     let mut driver = TestDriver::ready(Config::default());
     let qp = TestQp::create(&mut driver, 3, 7, 1);
     driver.env.no_queue_set = true;
+    qp.add_neighbour(&mut driver);
     assert_eq!(qp.modify(&mut driver, 4, MARKS), GOOD, "it may receive");
     let done = qp.modify(&mut driver, 2, MARKS | 1 << 42);
     assert!(done.error, "{done:x?}");

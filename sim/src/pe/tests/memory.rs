@@ -336,6 +336,7 @@ fn q1_runs_out() {
         let qp = TestQp::create(&mut driver, id, PD.into(), 1);
         let word = driver.env.word(qp.context + 160);
         driver.env.set_word(qp.context + 160, word | 4 << 16);
+        qp.add_neighbour(&mut driver);
         let done = qp.modify(&mut driver, 4, 1 << 47 | 1 << 59);
         assert_eq!(done.error, id == 4);
         if id == 3 {

@@ -166,8 +166,13 @@ impl TestQp {
 
     /// The first half of [`TestQp::connect`].
     pub(super) fn to_rtr(&self, driver: &mut TestDriver) {
-        driver.good(0x0f, [0, 0, mac(self.peer), 3 << 42 | 3, 0, 0, 0, 0]);
+        self.add_neighbour(driver);
         assert_eq!(self.modify(driver, 4, CQNUMVALID | ARPTABIDXVALID), GOOD);
+    }
+
+    /// The ARP entry of its peer.
+    pub(super) fn add_neighbour(&self, driver: &mut TestDriver) {
+        driver.good(0x0f, [0, 0, mac(self.peer), 3 << 42 | 3, 0, 0, 0, 0]);
     }
 
     pub(super) fn to_error(&self, driver: &mut TestDriver) {

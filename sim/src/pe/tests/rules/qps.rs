@@ -145,11 +145,21 @@ fn a_context_that_is_odd() {
 }
 
 #[test]
+fn a_queue_pair_without_a_neighbour() {
+    let (mut driver, qp) = prepared();
+    driver.good(0x00, words(&qp, CREATE));
+    let modify = RC | CQNUMVALID | ARPTABIDXVALID | 4 << 60 | 3;
+    let text = "QP 3: ARP entry 3 is not valid";
+    warns(&mut driver, (0x01, words(&qp, modify)), "qp-arp", text);
+}
+
+#[test]
 fn a_queue_pair_without_an_address() {
     let (mut driver, qp) = prepared();
     driver.good(0x00, words(&qp, CREATE & !MACVALID));
     let modify = RC | CQNUMVALID | ARPTABIDXVALID | 4 << 60 | 3;
     let text = "QP 3: no source MAC was ever marked valid (MACVALID)";
+    qp.add_neighbour(&mut driver);
     warns(&mut driver, (0x01, words(&qp, modify)), "qp-mac", text);
 }
 
