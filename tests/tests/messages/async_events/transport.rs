@@ -196,7 +196,7 @@ fn send_fails(stage: &mut Stage, status: WcStatus) -> AsyncEvent {
 }
 
 fn address_that_is_not_in_the_table() -> AsyncEvent {
-    let mut stage = Stage::connected();
+    let mut stage = Stage::connected().may_find(&["qp-arp"]);
     // ARPIDX [63:48] of the word at 48: an entry that nobody made.
     stage.reconnect_changed(A, 6, |word| word & !(0xFFFF << 48) | 7 << 48);
     let event = send_fails(&mut stage, WcStatus::WrFlushErr);
