@@ -11,7 +11,7 @@ use std::fs::File;
 use e810_sim_server::config_space::ConfigSpace;
 use e810_sim_server::interrupts::Interrupts;
 use e810_sim_server::protocol::{self, Function, LONGEST};
-use e810_sim_server::wire::{DmaMap, DmaUnmap, HEADER, Header, KIND, NO_REPLY, REPLY, SetIrqs};
+use e810_sim_server::wire::{DmaMap, HEADER, Header, KIND, NO_REPLY, REPLY, SetIrqs};
 use libfuzzer_sys::fuzz_target;
 use zerocopy::FromBytes;
 
@@ -44,7 +44,7 @@ impl Function for Target {
 
     fn map(&mut self, _: &DmaMap, _: Option<File>) {}
 
-    fn unmap(&mut self, _: &DmaUnmap) {}
+    fn unmap(&mut self, _: u64, _: u64) {}
 
     fn set_irqs(&mut self, set: &SetIrqs, fds: Vec<File>) {
         self.interrupts.set(set.flags, set.start, set.count, fds);
