@@ -14,7 +14,7 @@ use e810_hal::{Platform, Vector};
 use crate::attr::QpCaps;
 use crate::channel::CHANNELS;
 use crate::config::{Config, MAX_CEQS};
-use crate::control::{ARP_WORDS, CeqUp, Memory, PAIR_BYTES, stop_words};
+use crate::control::{ARP_WORDS, CeqUp, Memory, PAIR_BYTES, Unanswered, stop_words};
 use crate::events::{LOGGED, VectorEvents};
 use crate::ids::words_for;
 use crate::lan::LanSide;
@@ -22,7 +22,7 @@ use crate::limits::ARPS;
 use crate::moderation::Shared;
 
 /// Allocations that a bring-up makes at most, for an allocator that adds to each.
-pub const HOST_ALLOCATIONS: usize = 25;
+pub const HOST_ALLOCATIONS: usize = 27;
 
 impl Config {
     /// Bytes of host memory that a bring-up takes at most, in at most
@@ -75,8 +75,10 @@ impl Config {
                     ARPS as usize
                 },
         ];
-        let own: [usize; 8] = [
+        let own: [usize; 10] = [
             slabs,
+            Cqp::<P>::late_words(),
+            words::<Unanswered<P>>(1),
             words::<Memory<P>>(1),
             words::<CeqUp<P>>(MAX_CEQS),
             // As they are in the lists of vectors: with a mark beside them.
@@ -86,7 +88,7 @@ impl Config {
             words::<Tree>(1),
             words::<LanSide<P>>(1),
         ];
-        const { assert!(HOST_ALLOCATIONS == 17 + 8) };
+        const { assert!(HOST_ALLOCATIONS == 17 + 10) };
         shared
             .len()
             .saturating_add(sum(&shared))

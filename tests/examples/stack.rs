@@ -41,9 +41,9 @@ fn main() -> ExitCode {
 }
 
 fn up_and_down(kib: usize) -> ExitCode {
+    let sim = Sim::builder().cold().build();
+    let nic = sim.function(0);
     let thread = thread::Builder::new().stack_size(kib << 10).spawn(|| {
-        let sim = Sim::builder().cold().build();
-        let nic = sim.function(0);
         let file = e810_sim::test_package();
         let package = Package::parse(&file).map_err(|error| error.to_string())?;
         let start = ColdStart {

@@ -3,7 +3,8 @@
 use e810_hal::clock::live;
 use e810_hal::regs::PFPE_CCQPSTATUS;
 use e810_hal::{
-    DmaBuf, DmaLayout, DmaWord, DmaWords, HostBuf, Iova, Platform, log_error, log_info, poll_until,
+    DmaBuf, DmaLayout, DmaWord, DmaWords, HostBox, HostBuf, Iova, Platform, log_error, log_info,
+    poll_until,
 };
 
 use super::late::Late;
@@ -24,6 +25,13 @@ impl<P: Platform> Cqp<P> {
         (entries as usize).saturating_mul(SLOT_WORDS)
     }
 
+    /// The same of what is remembered of commands that were given up, which is an allocation of
+    /// its own.
+    #[must_use]
+    pub const fn late_words() -> usize {
+        Late::WORDS
+    }
+
     /// Creates the CQP of a function that has none.
     ///
     /// # Errors
@@ -34,6 +42,7 @@ impl<P: Platform> Cqp<P> {
     pub fn create(platform: P, config: Config) -> Result<Self> {
         let ring = SendRing::new(config.entries)?;
         let slots = HostBuf::new(platform.clone(), Self::host_words(config.entries))?;
+        let late = HostBox::new(platform.clone(), Late::default())?;
         let places = Places::new(config.entries);
         let layout = DmaLayout::new(places.bytes(), SQ_ALIGN);
         let memory = DmaBuf::new(platform.clone(), layout)?;
@@ -63,7 +72,7 @@ impl<P: Platform> Cqp<P> {
             parted: None,
             inherited: None,
             counters: Counters::default(),
-            late: Late::default(),
+            late,
         })
     }
 

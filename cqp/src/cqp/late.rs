@@ -29,6 +29,9 @@ struct GivenUp {
 }
 
 impl Late {
+    /// 64-bit words.
+    pub(super) const WORDS: usize = size_of::<Self>().div_ceil(8);
+
     fn push(&mut self, ticket: Ticket, subject: u64) {
         self.put(GivenUp {
             ticket,

@@ -9,7 +9,7 @@ mod status;
 mod submit;
 
 use e810_hal::bus::PfId;
-use e810_hal::{DmaBuf, DmaWords, HostBuf, Platform, log_info};
+use e810_hal::{DmaBuf, DmaWords, HostBox, HostBuf, Platform, log_info};
 
 use crate::ccq::CompletionRing;
 use crate::error::{Error, Result};
@@ -105,7 +105,7 @@ pub struct Cqp<P: Platform> {
     /// come through the CCQ.
     inherited: Option<(u16, u16)>,
     counters: Counters,
-    late: Late,
+    late: HostBox<P, Late>,
 }
 
 impl<P: Platform> Cqp<P> {

@@ -118,8 +118,7 @@ pub struct Control<P: Platform> {
     pool: DmaBuf<P>,
     failures: Failures,
     stops: Stops<HostBuf<P>>,
-    orphans: Orphans<P>,
-    unanswered_resizes: UnansweredResizes<P>,
+    unanswered: HostBox<P, Unanswered<P>>,
     /// Which event queue is on which vector.
     wiring: Wiring<P>,
     /// Empty: the consumers of events have them.
@@ -191,8 +190,7 @@ impl<P: Platform> Control<P> {
             pool: tables.pool,
             failures: Failures::default(),
             stops: tables.stops,
-            orphans: Orphans::new(),
-            unanswered_resizes: UnansweredResizes::new(),
+            unanswered: tables.unanswered,
             wiring,
             ceqs,
             aeq_entries,
@@ -349,7 +347,25 @@ pub(crate) struct Tables<P: Platform> {
     moderation: Shared<P>,
     neighbours: Neighbours<P>,
     stops: Stops<HostBuf<P>>,
+    unanswered: HostBox<P, Unanswered<P>>,
     pool: DmaBuf<P>,
+}
+
+/// What the device may have yet, or not: it was not answered about it. In host memory, as
+/// [`Control`] is moved about.
+#[derive(Debug)]
+pub(crate) struct Unanswered<P: Platform> {
+    orphans: Orphans<P>,
+    resizes: UnansweredResizes<P>,
+}
+
+impl<P: Platform> Default for Unanswered<P> {
+    fn default() -> Self {
+        Self {
+            orphans: Orphans::new(),
+            resizes: UnansweredResizes::new(),
+        }
+    }
 }
 
 impl<P: Platform> Tables<P> {
@@ -390,6 +406,7 @@ impl<P: Platform> Tables<P> {
             moderation: Shared::new(platform.clone(), cqs)?,
             neighbours: Neighbours::new(platform.clone(), count(HmcObject::Arp))?,
             stops: Stops::new(platform.clone(), qps)?,
+            unanswered: HostBox::new(platform.clone(), Unanswered::default())?,
             // Last: DMA memory is not freed by a drop.
             pool: DmaBuf::new(
                 platform.clone(),

@@ -40,12 +40,12 @@ impl<P: Platform> Control<P> {
             self.cq_users.inc(cq);
         }
         // There is room, as room_for_orphan has seen.
-        let _ = self.orphans.push(orphan);
+        let _ = self.unanswered.orphans.push(orphan);
     }
 
     /// Whether one more can be kept, if its CREATE_QP is not answered.
     pub(super) fn room_for_orphan(&self) -> Result<()> {
-        if self.orphans.is_full() {
+        if self.unanswered.orphans.is_full() {
             return Err(Error::Invalid {
                 what: "the device has not answered about eight queue pairs: only a reset of the function helps",
             });
@@ -54,7 +54,10 @@ impl<P: Platform> Control<P> {
     }
 
     pub(super) fn is_orphan(&self, id: u32) -> bool {
-        self.orphans.iter().any(|orphan| orphan.key.id() == id)
+        self.unanswered
+            .orphans
+            .iter()
+            .any(|orphan| orphan.key.id() == id)
     }
 
     /// Destroys those of which the device has answered; waits for no CREATE_QP.
@@ -69,7 +72,7 @@ impl<P: Platform> Control<P> {
     /// The last of them that is not gone.
     pub(super) fn end_orphans_of(&mut self, needed: impl Fn(&Orphan<P>) -> bool) -> Result<()> {
         let mut result = Ok(());
-        let mut all = core::mem::take(&mut self.orphans);
+        let mut all = core::mem::take(&mut self.unanswered.orphans);
         while let Some(mut orphan) = all.pop() {
             let is_needed = needed(&orphan);
             match self.end_orphan(&mut orphan, is_needed) {
@@ -89,7 +92,7 @@ impl<P: Platform> Control<P> {
 
     fn put_back(&mut self, orphan: Orphan<P>) {
         // It was taken from there.
-        let _ = self.orphans.push(orphan);
+        let _ = self.unanswered.orphans.push(orphan);
     }
 
     /// Whether the device has it no more.

@@ -77,7 +77,7 @@ impl<P: Platform> Control<P> {
         if size.entries == cq.attributes.entries {
             return Ok(None);
         }
-        if self.unanswered_resizes.is_full() {
+        if self.unanswered.resizes.is_full() {
             return Err(Error::Invalid {
                 what: "the device has not answered about four resizes: destroy their completion queues, or reset the function",
             });
@@ -101,7 +101,7 @@ impl<P: Platform> Control<P> {
         if let Err(error) = run_again(&mut self.cqp, &command, cq.key.bits()) {
             if error.leaves_command_open() {
                 // There is room.
-                let _ = self.unanswered_resizes.push(UnansweredResize {
+                let _ = self.unanswered.resizes.push(UnansweredResize {
                     key: cq.key,
                     attributes,
                     ring,
@@ -122,13 +122,13 @@ impl<P: Platform> Control<P> {
 
     /// Whether a resize of the completion queue was not answered.
     pub(super) fn has_unanswered_resize(&self, key: CqKey) -> bool {
-        self.unanswered_resizes.iter().any(|one| one.key == key)
+        self.unanswered.resizes.iter().any(|one| one.key == key)
     }
 
     /// Waits for the answer to a resize, if there is one to wait for, so that DESTROY_CQ names the
     /// ring that the device has.
     pub(super) fn await_resize(&mut self, cq: &mut CqControl) -> Result<()> {
-        let mut all = self.unanswered_resizes.iter();
+        let mut all = self.unanswered.resizes.iter();
         let Some(resize) = all.find(|one| one.key == cq.key) else {
             return Ok(());
         };
@@ -142,12 +142,12 @@ impl<P: Platform> Control<P> {
 
     /// The device has the completion queue no more.
     pub(super) fn end_resize(&mut self, key: CqKey) {
-        let mut all = core::mem::take(&mut self.unanswered_resizes);
+        let mut all = core::mem::take(&mut self.unanswered.resizes);
         while let Some(one) = all.pop() {
             match one.key == key {
                 true => one.release(),
                 // It was taken from there.
-                false => drop(self.unanswered_resizes.push(one)),
+                false => drop(self.unanswered.resizes.push(one)),
             }
         }
     }

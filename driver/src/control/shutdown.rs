@@ -110,7 +110,7 @@ impl<P: Platform> Control<P> {
             let parts = Some((self, events));
             return Err(ShutdownError { error, parts });
         }
-        let may_be_made = !self.orphans.is_empty();
+        let may_be_made = !self.unanswered.orphans.is_empty();
         let Self {
             platform,
             cqp,
@@ -178,12 +178,12 @@ impl<P: Platform> Control<P> {
         }
         self.wiring.give_spare(&self.platform);
         self.failures.clear();
-        while let Some(orphan) = self.orphans.pop() {
+        while let Some(orphan) = self.unanswered.orphans.pop() {
             for ring in orphan.rings {
                 ring.release();
             }
         }
-        while let Some(resize) = self.unanswered_resizes.pop() {
+        while let Some(resize) = self.unanswered.resizes.pop() {
             resize.release();
         }
         self.pool.release();
@@ -229,7 +229,7 @@ impl<P: Platform> Control<P> {
     /// tell; but each uses two places in completion queues.
     fn live_qps(&self) -> u32 {
         let users = (0..self.hmc.count(HmcObject::Cq)).map(|cq| self.cq_users.get(cq));
-        let orphans = self.orphans.len() as u32;
+        let orphans = self.unanswered.orphans.len() as u32;
         (users.fold(0, u32::saturating_add) / 2).saturating_sub(orphans)
     }
 }

@@ -83,7 +83,8 @@ struct Line<T> {
 /// The contexts of one type.
 #[derive(Debug)]
 pub(crate) struct Cache<T> {
-    lines: [Option<Line<T>>; LINES],
+    /// On the heap: a driver in the same process may have a small stack.
+    lines: Box<[Option<Line<T>>]>,
     /// Objects whose contexts are lent.
     lent: Vec<u64>,
     /// Names the life of the CQP that the contexts belong to.
@@ -99,7 +100,7 @@ impl<T: Context> Cache<T> {
     /// An empty cache; `epoch` differs from life to life of the CQP.
     pub(crate) fn new(epoch: u32) -> Self {
         Self {
-            lines: [const { None }; LINES],
+            lines: (0..LINES).map(|_| None).collect(),
             lent: Vec::new(),
             epoch,
             generation: 0,

@@ -47,11 +47,11 @@ impl Range {
 
 /// The grants kept. What is sent from a page and what is received into it have places of their own.
 #[derive(Debug)]
-pub(crate) struct Grants([[Option<Range>; KEPT]; RIGHTS]);
+pub(crate) struct Grants(Box<[[Option<Range>; KEPT]]>);
 
 impl Default for Grants {
     fn default() -> Self {
-        Self([[None; KEPT]; RIGHTS])
+        Self(vec![[None; KEPT]; RIGHTS].into())
     }
 }
 

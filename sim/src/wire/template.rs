@@ -134,13 +134,13 @@ const KEPT: usize = 32;
 /// Parses packets that arrive.
 #[derive(Debug)]
 pub struct KnownHeads {
-    kept: [Option<(Path, Head)>; KEPT],
+    kept: Box<[Option<(Path, Head)>]>,
 }
 
 impl Default for KnownHeads {
     fn default() -> Self {
         Self {
-            kept: [const { None }; KEPT],
+            kept: (0..KEPT).map(|_| None).collect(),
         }
     }
 }
