@@ -98,10 +98,10 @@ fn no_host_memory_is_reported_by_its_stage_and_undone() {
         Allocation::Host,
         is_no_host_memory,
         &expect![[r#"
-            1: cqp
-            2 to 5: hmc
-            6 to 8: ceqs
-            9 to 23: ready
+            1 to 2: cqp
+            3 to 6: hmc
+            7 to 9: ceqs
+            10 to 25: ready
         "#]],
     );
 }
