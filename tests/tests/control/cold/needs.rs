@@ -188,3 +188,19 @@ fn host_memory_is_as_much_as_was_said() {
         assert_as_found(&sim);
     }
 }
+
+/// What is moved by value adds up. A thread whose stack is too small ends the process.
+#[test]
+fn a_bring_up_and_its_end_fit_a_small_stack() {
+    // With the simulator on it; `tests/examples/stack.rs` says how much it is.
+    const STACK: usize = 128 << 10;
+    let sim = builder().build();
+    let nic = sim.function(0);
+    let run = move || {
+        let device = up_with(nic, &Config::cold(9000)).unwrap();
+        device.shutdown().unwrap();
+    };
+    let thread = std::thread::Builder::new().stack_size(STACK).spawn(run);
+    thread.unwrap().join().unwrap();
+    assert_eq!(sim.findings(), []);
+}
