@@ -194,7 +194,7 @@ fn host_memory_is_as_much_as_was_said() {
 fn a_bring_up_and_its_end_fit_a_small_stack() {
     // With the simulator on it; `tests/examples/stack.rs` says how much it is.
     const STACK: usize = 128 << 10;
-    let sim = builder().build();
+    let sim = builder(1).build();
     let nic = sim.function(0);
     let run = move || {
         let device = up_with(nic, &Config::cold(9000)).unwrap();
