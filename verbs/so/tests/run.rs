@@ -282,6 +282,17 @@ fn a_program_finds_its_device_in_sysfs() {
     }
 }
 
+/// The command ignores SIGXFSZ; its program does not.
+#[test]
+fn a_program_ends_by_its_limit_of_files() {
+    let folder = Folder::new("limit");
+    let mut command = folder.e810("run -q --device sim@10.8.1.1 -- sh -c");
+    command.arg("ulimit -f 1; dd if=/dev/zero of=$XDG_RUNTIME_DIR/file bs=4096 count=1; echo $?");
+    let said = Said::of(&mut command);
+    let ended_by = 128 + libc::SIGXFSZ;
+    assert_eq!(said.lines, [ended_by.to_string()], "{:?}", said.complaints);
+}
+
 #[test]
 fn what_cannot_run_is_one_line() {
     let folder = Folder::new("refused");

@@ -176,18 +176,6 @@ fn a_file_that_may_not_grow_ends_a_run_in_order() {
     assert_eq!(end.status.code(), Some(1), "{end:?}");
     assert!(end.out.contains("1000 of 1000"), "{end:?}");
     assert!(end.err.contains("File too large"), "{end:?}");
-    // The program of `e810 run` has it as it was.
-    let line = "ulimit -f 1; dd if=/dev/zero of=\"$1\" bs=4096 count=1; echo $?";
-    let child = Command::new(env!("CARGO_BIN_EXE_e810"))
-        .args(["run", "--quiet", "--device=sim@10.8.1.1", "--"])
-        .args(["sh", "-c", line, "sh"])
-        .arg(&file)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let end = E810(child.unwrap()).end();
-    let ended_by = 128 + libc::SIGXFSZ;
-    assert_eq!(end.out, format!("{ended_by}\n"), "{end:?}");
 }
 
 /// Paths are bytes: sockets have those that files may have.
