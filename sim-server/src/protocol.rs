@@ -18,8 +18,8 @@ use crate::config_space;
 use crate::wire::{
     DEVICE_GET_INFO, DEVICE_GET_IRQ_INFO, DEVICE_GET_REGION_INFO, DEVICE_RESET, DEVICE_SET_IRQS,
     DMA_MAP, DMA_UNMAP, DeviceInfo, DmaMap, DmaUnmap, ERROR, HEADER, Header, IrqInfo, KIND,
-    MOST_DATA, NO_REPLY, REGION_READ, REGION_WRITE, REPLY, RegionAccess, RegionInfo, SetIrqs,
-    UNMAP_ALL, VERSION, Version,
+    MAP_READ, MAP_WRITE, MOST_DATA, NO_REPLY, REGION_READ, REGION_WRITE, REPLY, RegionAccess,
+    RegionInfo, SetIrqs, UNMAP_ALL, VERSION, Version,
 };
 
 /// Descriptors with one message that users are offered. More are taken
@@ -168,7 +168,7 @@ fn obey(
         DMA_MAP => {
             let (map, _) = parse::<DmaMap>(body)?;
             let mut fds = fds;
-            if fds.len() > 1 {
+            if fds.len() > 1 || map.flags & !(MAP_READ | MAP_WRITE) != 0 {
                 return Err(INVALID);
             }
             function.map(&map, fds.pop());
@@ -180,8 +180,9 @@ fn obey(
             if unmap.flags & !UNMAP_ALL != 0 {
                 return Err(INVALID);
             }
-            match unmap.flags {
-                0 => function.unmap(unmap.address, unmap.size),
+            match (unmap.flags, unmap.size) {
+                (0, 0) => return Err(INVALID),
+                (0, size) => function.unmap(unmap.address, size),
                 _ => function.unmap(0, u64::MAX),
             }
             reply.extend(unmap.as_bytes());

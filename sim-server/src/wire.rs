@@ -79,7 +79,7 @@ pub struct Version {
 pub struct DmaMap {
     /// Bytes of this structure.
     pub argsz: u32,
-    /// [`MAP_WRITE`], and that the device may read.
+    /// [`MAP_READ`], [`MAP_WRITE`].
     pub flags: u32,
     /// Where in the file the memory begins.
     pub offset: u64,
@@ -89,6 +89,8 @@ pub struct DmaMap {
     pub size: u64,
 }
 
+/// DMA_MAP: the device may read the memory.
+pub const MAP_READ: u32 = 1;
 /// DMA_MAP: the device may write the memory.
 pub const MAP_WRITE: u32 = 1 << 1;
 

@@ -8,6 +8,7 @@ use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -76,7 +77,15 @@ fn read(path: &Path, size: usize) -> Result<Vec<u8>, c_int> {
         _ => error.raw_os_error().unwrap_or(libc::EIO),
     };
     let mut text = Vec::new();
-    let file = File::open(path).map_err(number)?;
+    // Opening a FIFO would wait for a writer.
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .map_err(number)?;
+    if !file.metadata().map_err(number)?.is_file() {
+        return Err(libc::EINVAL);
+    }
     let most = (size as u64).saturating_add(1);
     file.take(most).read_to_end(&mut text).map_err(number)?;
     if text.last() == Some(&b'\n') {
@@ -91,6 +100,7 @@ fn read(path: &Path, size: usize) -> Result<Vec<u8>, c_int> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::process::Command;
 
     use super::*;
 
@@ -126,6 +136,10 @@ mod tests {
         // No room for the zero, or no file.
         assert_eq!((read(c"type", 7).0, read(c"type", 0).0), (-1, -1));
         assert_eq!(read(c"other", 16).0, -1);
+        // What would be waited for.
+        let made = Command::new("mkfifo").arg(folder.join("fifo")).status();
+        assert!(made.unwrap().success());
+        assert_eq!(read(c"fifo", 16).0, -1);
         fs::remove_dir_all(folder).unwrap();
     }
 }

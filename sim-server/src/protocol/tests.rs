@@ -189,6 +189,18 @@ fn every_other_command_is_answered() {
             .1
             .is_empty()
     );
+    // What the kernel refuses too.
+    for flags in [4, MAP_WRITE | 1 << 31] {
+        let map = DmaMap { flags, ..map };
+        let number = error(recorder, DMA_MAP, 0, map.as_bytes());
+        assert_eq!(number, libc::EINVAL, "{flags}");
+    }
+    let nothing = DmaUnmap {
+        size: 0,
+        ..unmap(0)
+    };
+    let number = error(recorder, DMA_UNMAP, 0, nothing.as_bytes());
+    assert_eq!(number, libc::EINVAL);
     // Without a flag; all, as QEMU says it with the kernel's header; all, as rust-vmm's client.
     for (flags, taken) in [(0, (5, 6)), (2, (0, u64::MAX)), (4, (0, u64::MAX))] {
         let unmap = unmap(flags);

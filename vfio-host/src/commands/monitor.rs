@@ -16,6 +16,7 @@ use crate::cli::{ModerationArg, MonitorArgs, PairArgs};
 use crate::functions::workload;
 use crate::measure::perf::{Plan, Test};
 use crate::monitor::{Client, MonitorRegistry, Snapshot, View, print, print_within};
+use crate::output::ending::Steps;
 use crate::output::{json, terminal};
 use crate::stop::Stop;
 
@@ -112,7 +113,10 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
         let ended = running
             .join()
             .unwrap_or_else(|_| Err(anyhow!("the thread of the messages panicked")));
-        ended.and(shown)
+        let mut steps = Steps::default();
+        steps.note(ended);
+        steps.note(shown);
+        steps.end()
     })
 }
 

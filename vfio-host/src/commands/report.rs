@@ -24,6 +24,7 @@ use crate::functions::card_users::refuse_if_used;
 use crate::functions::open::open;
 use crate::functions::simulated::simulator;
 use crate::functions::watch;
+use crate::output::ending::Steps;
 
 /// Runs the command.
 ///
@@ -73,12 +74,14 @@ pub fn run_on(host: &Host, args: &ReportArgs, out: &mut dyn Write) -> Result<()>
         None => {
             let journal = Journal::new(Cursor::new(Vec::new()), BTreeSet::new(), header)?;
             let (medium, result) = asked.run(&device, journal, out)?;
-            show(medium.get_ref(), earlier.as_ref(), out)?;
-            writeln!(
+            let mut steps = Steps::default();
+            steps.note(result);
+            steps.note(show(medium.get_ref(), earlier.as_ref(), out));
+            steps.note(writeln!(
                 out,
                 "\nNo file was written: --out FILE keeps the whole report."
-            )?;
-            result
+            ));
+            steps.end()
         }
         Some(path) => {
             let skipped = to_leave_out(path, args.skip_after_crash)?;
@@ -88,9 +91,11 @@ pub fn run_on(host: &Host, args: &ReportArgs, out: &mut dyn Write) -> Result<()>
             let file = file.with_context(|| format!("--out {}", path.display()))?;
             let journal = Journal::new(file, skipped, header)?;
             let (mut file, result) = asked.run(&device, journal, out)?;
-            show(&contents(&mut file)?, earlier.as_ref(), out)?;
-            writeln!(out, "\nThe whole report: {}", path.display())?;
-            result
+            let mut steps = Steps::default();
+            steps.note(result);
+            steps.note(contents(&mut file).and_then(|bytes| show(&bytes, earlier.as_ref(), out)));
+            steps.note(writeln!(out, "\nThe whole report: {}", path.display()));
+            steps.end()
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Error, Result, anyhow};
 use e810_backends::observed::Observed;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice};
@@ -33,18 +33,25 @@ pub(crate) fn open<const N: usize, V: DeviceVisitor<N, Error = Error>>(
         file: file.clone(),
     };
     let outcome = e810_backends::open(specs, options, traced);
-    match file.lock().unwrap_or_else(PoisonError::into_inner).finish() {
-        None => {}
-        Some(Ended::Full) => log::warn!(
-            "--trace {}: it reached the size of the largest trace that can be read, and ends there",
-            path.display()
-        ),
-        Some(Ended::Failed(error)) => log::warn!(
-            "--trace {}: it is not whole, because it cannot be written: {error}",
-            path.display()
-        ),
+    let ended = file.lock().unwrap_or_else(PoisonError::into_inner).finish();
+    let path = path.display();
+    match (ended, outcome) {
+        (Some(Ended::Failed(error)), Ok(_)) => {
+            Err(anyhow!("--trace {path}: {error}; the file is not whole"))
+        }
+        (ended, outcome) => {
+            match ended {
+                None => {}
+                Some(Ended::Full) => log::warn!(
+                    "--trace {path}: it reached the size of the largest trace that can be read, and ends there"
+                ),
+                Some(Ended::Failed(error)) => {
+                    log::warn!("--trace {path}: {error}; the file is not whole");
+                }
+            }
+            outcome
+        }
     }
-    outcome
 }
 
 fn begin(path: &Path, specs: &[&DeviceSpec]) -> Result<TraceFile<File>> {

@@ -20,6 +20,14 @@ pub enum HandshakeError {
         /// Why.
         error: io::Error,
     },
+    /// A connection to the port cannot be taken.
+    #[error("taking a connection to {at}: {error}; see the limit on open files (ulimit -n)")]
+    Accept {
+        /// Where.
+        at: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
     /// The host is not known.
     #[error("{host}: {error}; name an address, or a host that this machine finds")]
     Host {

@@ -169,7 +169,7 @@ impl Rendezvous {
                 Ok(_) => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) if is_of_one(error.kind()) => continue,
-                Err(error) => return Err(HandshakeError::Listen { at, error }.into()),
+                Err(error) => return Err(HandshakeError::Accept { at, error }.into()),
             }
             let mut next = 0;
             while let Some((link, since)) = unheard.get_mut(next) {

@@ -163,19 +163,22 @@ fn a_failure_that_nobody_can_hear_of_is_that_failure() {
 #[test]
 fn a_file_that_may_not_grow_ends_a_run_in_order() {
     let folder = folder();
-    let file = folder.as_path().join("pcap");
+    let file = folder.as_path().join("file");
     let line = "ulimit -f 8; exec \"$@\"";
-    let child = Command::new("sh")
-        .args(["-c", line, "sh", env!("CARGO_BIN_EXE_e810")])
-        .args(["pingpong", "--iters=1000", "--pcap"])
-        .arg(&file)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let end = E810(child.unwrap()).end();
-    assert_eq!(end.status.code(), Some(1), "{end:?}");
-    assert!(end.out.contains("1000 of 1000"), "{end:?}");
-    assert!(end.err.contains("File too large"), "{end:?}");
+    for option in ["--pcap", "--trace"] {
+        let child = Command::new("sh")
+            .args(["-c", line, "sh", env!("CARGO_BIN_EXE_e810")])
+            .args(["pingpong", "--iters=1000", option])
+            .arg(&file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let end = E810(child.unwrap()).end();
+        assert_eq!(end.status.code(), Some(1), "{end:?}");
+        assert!(end.out.contains("1000 of 1000"), "{end:?}");
+        assert!(end.err.contains(option), "{end:?}");
+        assert!(end.err.contains("File too large"), "{end:?}");
+    }
 }
 
 /// Paths are bytes: sockets have those that files may have.
