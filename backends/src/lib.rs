@@ -83,6 +83,7 @@ mod sim_spec;
 #[cfg(feature = "sim")]
 mod simulated;
 pub mod spec;
+pub mod tap;
 #[cfg(test)]
 mod tests;
 pub mod transport;

@@ -7,8 +7,7 @@ use std::io;
 
 use e810::StageError;
 use e810_backends::BackendError;
-use e810_host::functions::station::Unresolved;
-use e810_host::functions::tap::TapError;
+use e810_node::station::Unresolved;
 use e810_verbs_names::refusals::set_errno;
 
 use crate::control::Refused;
@@ -114,13 +113,18 @@ pub(crate) fn of_any(error: &anyhow::Error) -> c_int {
     let mut numbers = error.chain().filter_map(|cause| {
         let system = cause.downcast_ref::<io::Error>();
         let backend = cause.downcast_ref::<BackendError>();
-        let tap = cause.downcast_ref::<TapError>();
+        #[cfg(feature = "tap")]
+        let tap = cause.downcast_ref::<e810_node::tap::TapError>();
+        #[cfg(feature = "tap")]
+        let tap = tap.and_then(e810_node::tap::TapError::errno);
+        #[cfg(not(feature = "tap"))]
+        let tap = None;
         let stage = cause.downcast_ref::<StageError>();
         let driver = cause.downcast_ref::<e810::Error>();
         system
             .and_then(io::Error::raw_os_error)
             .or_else(|| backend?.errno())
-            .or_else(|| tap?.errno())
+            .or(tap)
             .or_else(|| stage.map(StageError::errno))
             .or_else(|| driver.map(e810::Error::errno))
     });

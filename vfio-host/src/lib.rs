@@ -37,7 +37,9 @@ pub mod handshake;
 pub mod measure;
 pub mod monitor;
 pub mod output;
+pub mod settings;
 pub mod stop;
+pub mod usage;
 
 /// Runs a command and writes its report to `out`.
 ///

@@ -7,10 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 
 use e810_backends::signals::Signals;
-
-use crate::handshake::{HandshakeError, StoppedBy};
 
 /// How often the waiting thread checks whether the run is over.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -30,6 +29,16 @@ impl Interrupted {
     pub fn exit_code(self) -> u8 {
         128u8.saturating_add(u8::try_from(self.0).unwrap_or(u8::MAX))
     }
+}
+
+/// Why a side posts nothing more before it has posted all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoppedBy {
+    /// The time that both were asked for is over.
+    Duration,
+    /// This signal came.
+    Signal(i32),
 }
 
 #[derive(Debug, Default)]
@@ -97,28 +106,6 @@ impl Stop {
             0 => Ok(()),
             signal => Err(Interrupted(signal)),
         }
-    }
-
-    /// What a run came to that had a `result`: one that was asked to end has ended by that, and
-    /// what failed on its way out is told.
-    ///
-    /// # Errors
-    /// [`Interrupted`], or that of the result.
-    pub fn judged<T>(&self, result: Result<T>) -> Result<T> {
-        let Err(own) = self.check() else {
-            return result;
-        };
-        result.map_err(|error| {
-            let is_asked_too = error.is::<Interrupted>()
-                || matches!(
-                    error.downcast_ref(),
-                    Some(HandshakeError::Interrupted { .. } | HandshakeError::Gone { .. })
-                );
-            if !is_asked_too {
-                log::warn!("{own}, and then: {error:#}");
-            }
-            own.into()
-        })
     }
 
     /// Why messages end before all were posted: a signal, or else their time is over.

@@ -1,9 +1,9 @@
 //! What holds of this tree itself: its sources, documents, dependencies and machine code.
 
+mod arrows;
 mod asm;
 mod citations;
 mod coverage;
-mod dependencies;
 mod findings;
 mod style;
 mod verbs_map;

@@ -6,7 +6,7 @@ use e810::{
     AccessFlags, AttrMask, DeviceAttr, GidEntry, Path, PortAttr, QpAttr, QpCaps, QueriedQp,
 };
 
-use e810_host::functions::route::Neighbour;
+use e810_node::route::Neighbour;
 
 use super::command::{Answer, Command, Handover, Memory, MrChanges, NewQp, Token};
 use super::{ControlPlane, Refused};

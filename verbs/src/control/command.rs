@@ -8,7 +8,7 @@ use e810::{
     AccessFlags, AttrMask, DeviceAttr, GidEntry, Path, PortAttr, QpAttr, QpCaps, QpType, QueriedQp,
 };
 
-use e810_host::functions::route::Neighbour;
+use e810_node::route::Neighbour;
 
 use crate::rings::{CqRings, QpRings};
 

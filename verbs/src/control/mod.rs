@@ -8,7 +8,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use e810_host::functions::station::Unresolved;
+use e810_node::station::Unresolved;
 
 use crate::events::EventSink;
 use crate::rings::DataPathOps;

@@ -3,8 +3,8 @@
 
 use e810_backends::spec::{AddressedSpec, DeviceSpec};
 use e810_hal::Ns;
-use e810_host::cli::own_address::addresses_of;
-use e810_host::functions::start::MTU;
+use e810_node::address::addresses_of;
+use e810_node::start::MTU;
 
 use crate::control::in_process::{Opening, SIMULATED_MTU, WAIT};
 

@@ -7,8 +7,8 @@ use clap::Args;
 use e810::{Control, Gid, GidEntry, Mtu, Path, Platform, addr};
 
 use crate::cli::number::number;
-use crate::cli::own_address::{OwnAddress, refuse_twice, why_no_gateway};
-use crate::cli::usage::refuse;
+use crate::usage::{Usage, refuse};
+use e810_node::address::{OwnAddress, refuse_twice, why_no_gateway};
 
 /// What a function is called on the network.
 #[derive(Args, Debug, Clone, Default)]
@@ -105,7 +105,7 @@ impl AddressArgs {
                 "--ip with --vlan and --tap: make the VLAN's interface and give that the address: `ip link add link {tap} name {tap}.{vlan} type vlan id {vlan}`, on a persistent {tap} (`ip tuntap add dev {tap} mode tap`) before this command"
             );
         }
-        refuse_twice(&self.ip, "--ip")?;
+        refuse_twice(&self.ip, "--ip").map_err(Usage)?;
         for (at, gateway) in self.gateway.iter().enumerate() {
             let is_same = |other: &IpAddr| other.is_ipv4() == gateway.is_ipv4();
             let mut before = self.gateway.iter().take(at);

@@ -13,7 +13,7 @@ use e810_sim::Sim;
 use e810_sim::pcap::Writer;
 
 use super::file::{checked, output};
-use crate::cli::usage::refuse;
+use crate::usage::refuse;
 
 /// Bytes that are held back before they are written: the simulated device
 /// waits for the file only that seldom.

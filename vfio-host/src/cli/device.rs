@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use e810_backends::spec::{DeviceSpec, SimSpec};
 
-use crate::cli::usage::Usage;
+use crate::usage::Usage;
 
 /// The environment variable that names a function where no option does.
 pub(crate) const DEVICE: &str = "E810_DEVICE";

@@ -4,21 +4,23 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{ArgGroup, Args};
-use e810::CqModeration;
+use e810::{CqModeration, Mtu};
 use e810_backends::spec::DeviceSpec;
+use e810_hal::Ns;
 
 use super::device::{self, socket_path};
 use super::file::checked;
-use super::mac::parse_mac;
 use super::number::number;
-use super::{BackendArgs, ModerationArg, StartArgs, TuningArg};
+use super::{BackendArgs, RendezvousArgs, StartArgs};
 use crate::cli::address::AddressArgs;
 use crate::cli::capture::CaptureArgs;
 use crate::cli::faults::Faults;
-use crate::cli::own_address::OwnAddress;
-use crate::cli::usage::refuse;
-use crate::handshake::RendezvousArgs;
+use crate::measure::asked::Asked;
 use crate::measure::wait_mode::WaitMode;
+use crate::settings::{ModerationArg, TuningArg};
+use crate::usage::refuse;
+use e810_node::address::OwnAddress;
+use e810_sim::link::parse_mac;
 
 /// Two functions, in this process or one in another, and what is between them.
 #[derive(Args, Debug, Clone)]
@@ -128,6 +130,24 @@ impl PairArgs {
             );
         }
         Ok(device)
+    }
+
+    /// What is asked for, and so many `iterations` or a `duration`, as a report repeats it.
+    pub(crate) fn asked(&self, iterations: u64, duration: Option<Ns>) -> Asked {
+        let moderation = || match self.moderation {
+            Some(moderation) => moderation.to_string(),
+            None => "off".to_owned(),
+        };
+        Asked {
+            iterations: duration.is_none().then_some(iterations),
+            duration_s: duration.map(|time| time.0 as f64 / 1e9),
+            seed: self.seed,
+            events: self.events,
+            moderation: self.events.then(moderation),
+            tuning: self.tuning.name(),
+            mtu: self.start.mtu,
+            path_mtu: self.address.path_mtu.map(Mtu::bytes),
+        }
     }
 
     /// How completions are waited for.

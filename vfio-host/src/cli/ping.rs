@@ -10,8 +10,8 @@ use super::capture::CaptureArgs;
 use super::device;
 use super::file::checked;
 use super::number::{number, seconds};
-use super::own_address::OwnAddress;
 use super::{BackendArgs, StartArgs};
+use e810_node::address::OwnAddress;
 
 /// Bytes of payload, at most: what fits the greatest MTU (9702) behind an IPv6 and an ICMP header.
 const MOST: u64 = 9702 - 48;

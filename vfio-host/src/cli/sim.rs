@@ -12,9 +12,9 @@ use super::capture::CaptureArgs;
 use super::device::socket_path;
 use super::faults::Faults;
 use super::file::{checked, output};
-use super::mac::parse_mac;
 use super::number::number;
 use super::{LinkArg, WireArgs};
+use e810_sim::link::parse_mac;
 
 /// Arguments of `e810 sim`.
 #[derive(Args, Debug, Clone)]

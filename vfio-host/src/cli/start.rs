@@ -6,9 +6,9 @@ use clap::Args;
 use e810_backends::{Accept, Options};
 
 use super::file::{checked, output};
-use super::mac::parse_mac;
 use super::number::number;
-use super::usage::refuse;
+use crate::usage::refuse;
+use e810_sim::link::parse_mac;
 
 /// How a function is started.
 #[derive(Args, Debug, Clone, Default)]

@@ -7,8 +7,8 @@ use super::address::interface_name;
 use super::capture::CaptureArgs;
 use super::device;
 use super::file::checked;
-use super::own_address::OwnAddress;
 use super::{BackendArgs, StartArgs};
+use e810_node::address::OwnAddress;
 
 /// Arguments of `e810 tap`.
 #[derive(Args, Debug, Clone)]

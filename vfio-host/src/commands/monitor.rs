@@ -11,14 +11,15 @@ use e810::{Adaptive, CqModeration};
 use e810_backends::signals::Signals;
 
 use super::perf::{DiscardRows, Measure};
-use crate::cli::usage::refuse;
-use crate::cli::{ModerationArg, MonitorArgs, PairArgs};
+use crate::cli::{MonitorArgs, PairArgs};
 use crate::functions::workload;
 use crate::measure::perf::{Plan, Test};
 use crate::monitor::{Client, MonitorRegistry, Snapshot, View, print, print_within};
 use crate::output::ending::Steps;
 use crate::output::{json, terminal};
+use crate::settings::ModerationArg;
 use crate::stop::Stop;
+use crate::usage::refuse;
 
 /// How long functions have for an answer.
 const LIMIT: Duration = Duration::from_secs(2);

@@ -4,6 +4,7 @@ mod local;
 mod plan;
 mod rows;
 
+use crate::output::ending::after_failure;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,15 +16,15 @@ use serde_json::{Map, Value, json};
 use crate::cli::{PairArgs, PerfArgs};
 use crate::functions::lifecycle;
 use crate::functions::peer::{self, PeerWatch};
-use crate::functions::start::Start;
 use crate::functions::workload::{self, RunContext, Workload};
 use crate::handshake::{DURATION, Done, Link, Rendezvous, Role, SIZES, seconds_term};
+use crate::measure::ended::{Ending, judged};
 use crate::measure::perf::{Client, PerfEndpoint, Plan, Run, Server};
 use crate::measure::pingpong::{MESSAGE_LIMIT, UNREACHED};
 use crate::monitor::MonitorRegistry;
-use crate::output::ended::Ending;
 use crate::output::ending::Steps;
 use crate::stop::Stop;
+use e810_node::start::Start;
 use plan::plan;
 use rows::{Plot, Rows, Sink};
 
@@ -57,7 +58,7 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
         stop: &stop,
         rows: &rows,
     };
-    let result = stop.judged(workload::run(&args.pair, &job));
+    let result = judged(&stop, workload::run(&args.pair, &job));
     let (report, printed) = rows.end(Ending::of(&result, &stop));
     let mut steps = Steps::default();
     if let (Some(report), Some(plot)) = (&report, plot) {
@@ -140,7 +141,7 @@ impl<S: Sink> Measure<'_, S> {
         let mut end = PerfEndpoint::new(platform, control, events, self.plan, publisher)?;
         match workload::start_station(self.pair, start, which, &mut end.endpoint) {
             Ok(()) => Ok(end),
-            Err(error) => Err(lifecycle::after_failure(error, end.endpoint.close())),
+            Err(error) => Err(after_failure(error, end.endpoint.close())),
         }
     }
 

@@ -18,17 +18,19 @@ use e810_sim::{Mode, Sim};
 use crate::cli::PingArgs;
 use crate::cli::address::AddressArgs;
 use crate::cli::device::chosen;
-use crate::cli::own_address::{OwnAddress, refuse_twice};
-use crate::cli::usage::refuse;
 use crate::functions::checks::{exists, warn_of_memlock};
 use crate::functions::open::open;
-use crate::functions::simulated::{Simulated, refuse_for_sim, simulator};
-use crate::functions::start::{Start, start};
-use crate::functions::station::{Network, Pace, Station, StationEvent};
+use crate::functions::simulated::{Simulated, refuse_for_sim};
+use crate::functions::start::start;
 use crate::functions::{lifecycle, watch};
-use crate::output::ended::Ending;
+use crate::measure::ended::Ending;
 use crate::output::json;
 use crate::stop::Stop;
+use crate::usage::{Usage, refuse};
+use e810_node::address::{OwnAddress, refuse_twice};
+use e810_node::simulated::simulator;
+use e810_node::start::Start;
+use e810_node::station::{Network, Pace, Station, StationEvent};
 pub use report::{PingReport, RoundTrips, Unanswered};
 use report::{Times, ms};
 
@@ -88,7 +90,7 @@ fn check(args: &PingArgs, device: &DeviceSpec, is_alone: bool) -> Result<IpAddr>
         ..AddressArgs::default()
     };
     addresses.check()?;
-    refuse_twice(&args.peer_ip, "--peer-ip")?;
+    refuse_twice(&args.peer_ip, "--peer-ip").map_err(Usage)?;
     if args.start.warm {
         refuse!("--warm: the LAN queues of such a function are another driver's; leave it out");
     }

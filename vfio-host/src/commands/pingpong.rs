@@ -3,6 +3,7 @@
 pub mod report;
 mod with_peer;
 
+use crate::output::ending::after_failure;
 use std::cell::RefCell;
 use std::io::Write;
 use std::net::IpAddr;
@@ -11,13 +12,12 @@ use anyhow::{Context, Result, bail};
 use e810::{Path, Stats};
 use e810_backends::interrupts::HostPlatform;
 
-use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, PingpongArgs, ServiceArg};
 use crate::functions::lifecycle;
 use crate::functions::peer::{self};
-use crate::functions::start::Start;
 use crate::functions::workload::{self, RunContext, TransportLabel, Workload};
 use crate::handshake::{Link, Program, Rendezvous, Role};
+use crate::measure::ended::{Ending, judged};
 use crate::measure::op::PingpongOp;
 use crate::measure::pingpong::{
     KEY_BYTES, Outcome, PingpongEndpoint, PingpongEndpointPlan, Plan, Watch, datagram,
@@ -25,9 +25,10 @@ use crate::measure::pingpong::{
 };
 use crate::measure::wait_mode::WaitMode;
 use crate::monitor::MonitorRegistry;
-use crate::output::ended::Ending;
 use crate::output::progress::Progress;
 use crate::stop::Stop;
+use crate::usage::refuse;
+use e810_node::start::Start;
 use report::{print, report};
 
 /// Runs the command.
@@ -90,7 +91,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         stop: &stop,
         done: RefCell::default(),
     };
-    let result = stop.judged(workload::run(&args.pair, &job));
+    let result = judged(&stop, workload::run(&args.pair, &job));
     let ending = Ending::of(&result, &stop);
     let done = job.done.into_inner();
     // After a failure that no message came before there is nothing to report.
@@ -231,7 +232,7 @@ impl Messages<'_> {
         let mut side = PingpongEndpoint::new(platform, control, events, plan, publisher)?;
         match workload::start_station(self.pair, start, which, &mut side.endpoint) {
             Ok(()) => Ok(side),
-            Err(error) => Err(lifecycle::after_failure(error, side.endpoint.close())),
+            Err(error) => Err(after_failure(error, side.endpoint.close())),
         }
     }
 

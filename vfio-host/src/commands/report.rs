@@ -18,13 +18,13 @@ use e810_report::{Document, Header, Journal, Medium, Record, VERSION, page};
 use e810_sim::{Mode, Sim};
 
 use crate::cli::device::chosen;
-use crate::cli::usage::refuse;
 use crate::cli::{BackendArgs, ReportArgs, ResetArg};
 use crate::functions::card_users::refuse_if_used;
 use crate::functions::open::open;
-use crate::functions::simulated::simulator;
 use crate::functions::watch;
 use crate::output::ending::Steps;
+use crate::usage::refuse;
+use e810_node::simulated::simulator;
 
 /// Runs the command.
 ///

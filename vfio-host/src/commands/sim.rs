@@ -16,12 +16,12 @@ use e810_sim_server::report::ServerReport;
 use e810_sim_server::{Server, VECTORS};
 
 use crate::cli::capture::Recording;
-use crate::cli::usage::refuse;
 use crate::cli::{ProfileArg, SimArgs};
 use crate::commands::report;
 use crate::functions::simulated::link;
 use crate::output::ending::Steps;
 use crate::output::lasting::Lasting;
+use crate::usage::refuse;
 
 /// What has the report written, and nothing else.
 const WRITE_REPORT: libc::c_int = libc::SIGUSR1;

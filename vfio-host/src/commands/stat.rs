@@ -16,12 +16,14 @@ use crate::cli::StatArgs;
 use crate::cli::device::chosen;
 use crate::functions::checks::warn_of_memlock;
 use crate::functions::open::open;
-use crate::functions::simulated::{refuse_for_sim, sim_start, simulator};
-use crate::functions::start::{Start, start};
+use crate::functions::simulated::{refuse_for_sim, sim_start};
+use crate::functions::start::start;
 use crate::functions::{lifecycle, watch};
 use crate::output::counters::{Counters, by_name, print_counters};
 use crate::output::json;
-use crate::output::units::{human_bytes, link_speed, mac};
+use crate::output::units::{human_bytes, link_speed};
+use e810_node::simulated::simulator;
+use e810_node::start::Start;
 
 pub use limits::LimitsReport;
 
@@ -175,7 +177,7 @@ fn ask<P: Platform>(
         },
         link_mbps: port.mbps,
         link_fec: port.fec.map(LinkFec::name),
-        mac: mac(port.mac),
+        mac: port.mac.to_string(),
         vsi: port.vsi.get(),
         mtu: control.lan().mtu,
         path_mtu: port.active_mtu.map(Mtu::bytes),

@@ -1,5 +1,6 @@
 //! `e810 tap`: a port as a network interface of the host, beside its RDMA engine.
 
+use crate::output::ending::after_failure;
 use std::io::Write;
 use std::time::Duration;
 
@@ -14,19 +15,21 @@ use serde::Serialize;
 
 use crate::cli::TapArgs;
 use crate::cli::device::chosen;
-use crate::cli::own_address::refuse_twice;
-use crate::cli::usage::refuse;
 use crate::functions::checks::{exists, warn_of_memlock};
 use crate::functions::open::open;
-use crate::functions::simulated::{Simulated, refuse_for_sim, simulator};
-use crate::functions::start::{Start, start};
-use crate::functions::station::RESOLVE_LIMIT;
-use crate::functions::tap::{GidChange, Tap, TapChange, TapCounts, TapPlan};
+use crate::functions::simulated::{Simulated, refuse_for_sim};
+use crate::functions::start::start;
 use crate::functions::{lifecycle, watch};
 use crate::output::json;
 use crate::output::lasting::Lasting;
-use crate::output::units::{link_speed, mac};
+use crate::output::units::link_speed;
 use crate::stop::Stop;
+use crate::usage::{Usage, refuse};
+use e810_node::address::refuse_twice;
+use e810_node::simulated::simulator;
+use e810_node::start::Start;
+use e810_node::station::RESOLVE_LIMIT;
+use e810_node::tap::{GidChange, Tap, TapChange, TapCounts, TapPlan};
 
 /// Time between two looks at what has changed.
 const STEP: Duration = Duration::from_millis(20);
@@ -65,7 +68,7 @@ pub enum TapEvent {
 /// A bring-up that failed, an interface that cannot be had or was deleted, a device that is gone.
 pub fn run(args: &TapArgs, out: &mut dyn Write) -> Result<()> {
     let device = chosen(args.device.as_ref())?;
-    refuse_twice(&args.ip, "--ip")?;
+    refuse_twice(&args.ip, "--ip").map_err(Usage)?;
     if args.start.warm {
         refuse!("--warm: the LAN queues of such a function are another driver's; leave it out");
     }
@@ -158,7 +161,7 @@ impl Resident<'_> {
         let end = end.context("shutting down");
         match done {
             Ok(()) => end,
-            Err(error) => Err(lifecycle::after_failure(error, end)),
+            Err(error) => Err(after_failure(error, end)),
         }
     }
 
@@ -166,7 +169,7 @@ impl Resident<'_> {
         self.show(&TapEvent::Started {
             transport: self.transport,
             interface: self.args.name.clone(),
-            mac: mac(lan.mac),
+            mac: lan.mac.to_string(),
             mtu: lan.mtu,
         })?;
         changes

@@ -22,12 +22,14 @@ use crate::functions::card_users::refuse_if_used;
 use crate::functions::checks::warn_of_memlock;
 use crate::functions::lifecycle::wait_link;
 use crate::functions::open::open;
-use crate::functions::simulated::{Simulated, refuse_for_sim, simulator};
-use crate::functions::start::{LINK, Start, start};
+use crate::functions::simulated::{Simulated, refuse_for_sim};
+use crate::functions::start::start;
 use crate::functions::watch;
 use crate::measure::access::{Times, times};
 use crate::output::json;
-use crate::output::units::{human_bytes, human_ns, mac};
+use crate::output::units::{human_bytes, human_ns};
+use e810_node::simulated::simulator;
+use e810_node::start::{LINK, Start};
 use limits::as_source;
 use report::{LanReport, ObjectReport, StageReport, UpReport};
 
@@ -186,7 +188,7 @@ fn bring_up<P: Platform>(platform: P, start: &Start, backing: Backing) -> Result
 fn lan_report<P: Platform>(side: &LanSide<P>, lan: Lan) -> LanReport {
     let package = side.package();
     LanReport {
-        mac: mac(lan.mac),
+        mac: lan.mac.to_string(),
         vsi: lan.vsi.get(),
         port: side.identity().port.lport,
         package: package.version.to_string(),

@@ -7,15 +7,15 @@ use e810::{MacAddr, Mtu, Path, v4};
 use e810_backends::interrupts::HostPlatform;
 
 use super::lifecycle::FUNCTIONS;
-use super::neighbours::without_station;
-use super::start::Start;
-use super::station::{Network, RESOLVE_LIMIT};
-use super::tap::TapPlan;
 use crate::cli::PairArgs;
 use crate::cli::address::Own;
-use crate::cli::own_address::{OwnAddress, refuse_twice};
-use crate::cli::usage::refuse;
 use crate::measure::endpoint::Endpoint;
+use crate::usage::{Usage, refuse};
+use e810_node::address::{OwnAddress, refuse_twice};
+use e810_node::neighbours::without_station;
+use e810_node::start::Start;
+use e810_node::station::{Network, RESOLVE_LIMIT};
+use e810_node::tap::TapPlan;
 
 /// The addresses that function `which` of this process is given.
 fn own_addresses(args: &PairArgs, which: usize) -> Vec<OwnAddress> {
@@ -82,10 +82,10 @@ pub(crate) fn start_station<P: HostPlatform>(
 /// Checks what the options say of the addresses of two functions of this process.
 ///
 /// # Errors
-/// [`Usage`](crate::cli::usage::Usage): an address of both, of different families, or an index
+/// [`Usage`]: an address of both, of different families, or an index
 /// without an address. What a TAP interface has is not known yet.
 pub(super) fn check_addresses(args: &PairArgs) -> Result<()> {
-    refuse_twice(&args.peer_ip, "--peer-ip")?;
+    refuse_twice(&args.peer_ip, "--peer-ip").map_err(Usage)?;
     let [here, there] = [0, 1].map(|which| own_addresses(args, which));
     if let Some(both) = here
         .iter()

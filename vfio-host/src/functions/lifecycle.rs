@@ -1,11 +1,12 @@
 //! Bring-up, waiting for links, and shutdown of one function, or of two of this process.
 
+use crate::output::ending::after_failure;
 use anyhow::{Context, Result};
 use e810::{Control, EventSet, LinkPolicy, Platform};
 
-use super::start::{LINK, Sizes, Start};
 use super::watch;
 use super::workload::RunContext;
+use e810_node::start::{LINK, Sizes, Start};
 
 /// Two functions of this process.
 pub(super) const FUNCTIONS: [&str; 2] = ["function 0", "function 1"];
@@ -97,14 +98,6 @@ pub(super) fn close<S, O, const N: usize>(
         }
     }
     outcome
-}
-
-/// The error that counts after a failure, and the log of another one at the end of its function.
-pub(crate) fn after_failure(error: anyhow::Error, closed: Result<()>) -> anyhow::Error {
-    if let Err(end) = closed {
-        log::warn!("not shut down in order: {end:#}");
-    }
-    error
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use anyhow::{Context, Result};
 use e810::{ColdStart, Config, LinkPolicy, Package, PackageSource, Platform, bring_up_cold};
 use e810_sim::{Mode, Profile, Sim, test_package};
 
-use super::lan_init;
-use super::simulated::SIM_MTU;
-use super::start::usual_ceqs;
+use e810_node::lan_init;
+use e810_node::simulated::SIM_MTU;
+use e810_node::start::usual_ceqs;
 
 /// What a mapping is rounded up to.
 const PAGE_BYTES: u64 = 4096;

@@ -1,6 +1,7 @@
 //! The peer of a command in another process: connected with, given our queue pairs,
 //! and polled while messages go on.
 
+use crate::handshake::RemoteQp;
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use super::lifecycle::{self, close};
 use super::workload::RunContext;
 use crate::cli::PairArgs;
 use crate::handshake::{Link, Offer, Program, Rendezvous, Role, WIRE};
-use crate::measure::endpoint::{Endpoint, RemoteQp};
+use crate::measure::endpoint::Endpoint;
 use crate::stop::{Interrupted, Stop};
 
 /// How often its connection is polled.

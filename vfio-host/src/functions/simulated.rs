@@ -4,14 +4,15 @@ use anyhow::{Result, bail};
 use e810_backends::TransportInfo as _;
 use e810_backends::host::Host;
 use e810_backends::spec::SimSpec;
-use e810_sim::{Builder, Mode, Profile, Quality, Sim, SimPlatform};
+use e810_node::simulated::{self, SIM_MTU};
+use e810_node::start::{Source, Start};
+use e810_sim::{Mode, Quality, Sim, SimPlatform};
 
-use super::start::{Source, Start, usual_ceqs};
 use crate::cli::capture::{CaptureArgs, Recording};
 use crate::cli::faults::Faults;
-use crate::cli::usage::refuse;
 use crate::cli::{BackendArgs, StartArgs};
 use crate::output::wire::FrameCounts;
+use crate::usage::refuse;
 
 /// A simulator whose functions a command uses.
 #[derive(Debug)]
@@ -84,27 +85,9 @@ pub(crate) fn link(spec: &SimSpec, mode: Mode, faults: Option<Faults>) -> Qualit
     })
 }
 
-/// A simulator of this name with `functions` functions, as after power-up or, if `warm`,
-/// with their LAN side ready.
-#[must_use]
-pub fn simulator(spec: &SimSpec, functions: u8, mode: Mode, seed: u64, warm: bool) -> Builder {
-    let mut builder = spec.builder(mode);
-    if !warm {
-        builder = builder.cold();
-    }
-    builder
-        .functions(functions)
-        .seed(seed)
-        .profile(Profile::card())
-}
-
 /// How a function of a simulator in this process is started.
 pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Start> {
-    let ceqs = match function.mode() {
-        // The same on every machine, as all of it.
-        Mode::Virtual => VIRTUAL_CEQS,
-        Mode::Real => usual_ceqs(),
-    };
+    let ceqs = simulated::ceqs(function);
     if args.warm {
         let lan = function.lan(None, None, args.mtu.unwrap_or(SIM_MTU))?;
         return Ok(Start::Warm { lan, ceqs });
@@ -124,7 +107,7 @@ pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Star
 /// Refuses options that a simulator in this process has no use for.
 ///
 /// # Errors
-/// [`Usage`](crate::cli::usage::Usage), which names the first of them.
+/// [`Usage`](crate::usage::Usage), which names the first of them.
 pub(crate) fn refuse_for_sim(start: &StartArgs, backend: &BackendArgs) -> Result<()> {
     let given = [
         (
@@ -152,10 +135,3 @@ pub(crate) fn refuse_for_sim(start: &StartArgs, backend: &BackendArgs) -> Result
 
 /// Why nobody names the LAN side of a function of this process.
 pub(crate) const LAN_SIDE: &str = "its Ethernet address and VSI are known";
-
-/// Completion vectors of a function in virtual time.
-const VIRTUAL_CEQS: u16 = 4;
-
-/// Interface MTU of a simulated function: jumbo frames, so that every path MTU
-/// of RoCEv2 fits.
-pub(super) const SIM_MTU: u16 = 9000;

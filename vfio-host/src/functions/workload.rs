@@ -12,10 +12,9 @@ use e810_sim::{Mode, Sim};
 use super::checks::{exists, warn_of_memlock};
 use super::lifecycle::FUNCTIONS;
 use super::open::open;
-use super::simulated::{LAN_SIDE, SIM_MTU, Simulated, link, refuse_for_sim, simulator};
-use super::start::{MTU, Start, start};
+use super::simulated::{LAN_SIDE, Simulated, link, refuse_for_sim};
+use super::start::start;
 use super::watch;
-use crate::cli::usage::refuse;
 use crate::cli::{PairArgs, StartArgs};
 use crate::handshake::{Rendezvous, Role};
 use crate::measure::pingpong::Watch;
@@ -23,6 +22,9 @@ use crate::monitor::{MonitorRegistry, Service, SnapshotPublisher};
 use crate::output::terminal::say;
 use crate::output::wire::{FrameCounts, WireReport};
 use crate::stop::Stop;
+use crate::usage::refuse;
+use e810_node::simulated::{SIM_MTU, simulator};
+use e810_node::start::{MTU, Start};
 
 use super::addressing::check_addresses;
 pub(crate) use super::addressing::{paths, start_station};
@@ -158,7 +160,7 @@ pub(crate) fn run<J: Workload>(args: &PairArgs, workload: &J) -> Result<J::Outco
 /// The path MTU that the options of this process leave.
 ///
 /// # Errors
-/// [`Usage`](crate::cli::usage::Usage): an interface that is too small.
+/// [`Usage`](crate::usage::Usage): an interface that is too small.
 pub(crate) fn path_mtu(args: &PairArgs) -> Result<Mtu> {
     let usual = match args.device()?.is_simulated() {
         true => SIM_MTU,

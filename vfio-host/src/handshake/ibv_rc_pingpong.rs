@@ -13,7 +13,7 @@ use std::time::Duration;
 use e810::{Gid, MacAddr, Mtu};
 
 use super::{HandshakeError, Lines, Offer, Peer, QpRecord, Role, shown};
-use crate::measure::endpoint::RemoteQp;
+use crate::handshake::RemoteQp;
 
 /// Bytes of the first text, with its zero byte.
 const TEXT: usize = "0000:000000:000000:00000000000000000000000000000000".len() + 1;

@@ -1,11 +1,12 @@
 //! The connection with a peer, in the handshake of its program.
 
+use crate::stop::StoppedBy;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::ibv_rc_pingpong::Texts;
-use super::messages::{Done, Message, Messages, StoppedBy};
+use super::messages::{Done, Message, Messages};
 use super::{HandshakeError, Lines, Offer, Peer, Program, Role};
 use crate::stop::Interrupted;
 

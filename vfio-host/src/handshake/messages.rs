@@ -1,5 +1,6 @@
 //! The handshake of two e810: one JSON object a line.
 
+use crate::stop::StoppedBy;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,16 +19,6 @@ pub struct Done {
     pub verified: u64,
     /// Messages that were not.
     pub errors: u64,
-}
-
-/// Why a side posts nothing more before it has posted all.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StoppedBy {
-    /// The time that both were asked for is over.
-    Duration,
-    /// This signal came.
-    Signal(i32),
 }
 
 /// A line.

@@ -28,11 +28,11 @@ pub use error::HandshakeError;
 pub use host_port::{HostPort, PORT};
 pub use lines::{Lines, MAX_LINE};
 pub use link::Link;
-pub use messages::{Done, StoppedBy};
+pub use messages::Done;
 pub(crate) use offer::{DURATION, SIZES, WIRE, seconds_term};
-pub use offer::{Offer, Peer, QpRecord};
+pub use offer::{Offer, Peer, QpRecord, RemoteQp};
 pub use program::Program;
-pub use rendezvous::{Rendezvous, RendezvousArgs, Role};
+pub use rendezvous::{Rendezvous, Role};
 
 /// Version of the exchange; the first thing that is compared.
 pub const VERSION: u32 = 3;

@@ -10,9 +10,25 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{HandshakeError, VERSION, shown};
-use crate::cli::mac::parse_mac;
-use crate::measure::endpoint::RemoteQp;
-use crate::output::units;
+use e810_sim::link::parse_mac;
+
+/// A queue pair and the memory behind it, as its side describes them to the peer
+/// before they connect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RemoteQp {
+    /// Queue pair number.
+    pub qpn: Qpn,
+    /// First packet sequence number that it sends.
+    pub psn: u32,
+    /// Q_Key of datagrams to it.
+    pub qkey: u32,
+    /// Address of the buffer that the peer may read and write.
+    pub address: u64,
+    /// Its remote key.
+    pub rkey: u32,
+    /// Another key, which the first message to this queue pair is to invalidate.
+    pub invalidate: Option<u32>,
+}
 
 /// A queue pair, as it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -107,7 +123,7 @@ impl Offer {
         Self {
             e810: VERSION,
             terms,
-            mac: units::mac(mac),
+            mac: mac.to_string(),
             gid: gid.ip(),
             mtu: mtu.bytes(),
             places: endpoints.into_iter().map(QpRecord::from).collect(),

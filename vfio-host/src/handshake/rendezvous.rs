@@ -1,16 +1,14 @@
 //! Setting up the TCP connection: which side listens, which connects, time limits.
 
-use std::io::{ErrorKind, IsTerminal as _, stderr};
+use std::io::{self, ErrorKind, IsTerminal as _, stderr};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use clap::{ArgGroup, Args};
 
 use super::host_port::HostPort;
 use super::{HandshakeError, Lines, Link, Program};
-use crate::cli::number::number;
 use crate::output::terminal::say;
 
 /// How often a listener polls, and a connection that was refused is tried again.
@@ -21,37 +19,6 @@ const FIRST_LINE: Duration = Duration::from_secs(5);
 const UNHEARD: usize = 16;
 /// Strangers that are logged; the others are counted.
 const LOGGED: u64 = 8;
-
-/// Where the other process is.
-#[derive(Args, Debug, Clone, Default)]
-#[command(next_help_heading = "Another process", group(ArgGroup::new("has_peer_process").args(["listen", "connect"]).multiple(true)))]
-pub struct RendezvousArgs {
-    /// Wait here for another e810 that has `--connect`: ADDR:PORT, ADDR or :PORT.
-    ///
-    /// Without ADDR at all addresses of this machine, with port 0 at a free port, which is
-    /// printed. Then there is one function in this process, and the other one in that. What
-    /// they have to know of each other goes over this TCP connection, neither encrypted nor
-    /// authenticated.
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["connect", "peer"])]
-    pub listen: Option<HostPort>,
-    /// Go to another e810 that has `--listen`: HOST:PORT or HOST. This side begins.
-    #[arg(long, value_name = "HOST:PORT", conflicts_with = "peer")]
-    pub connect: Option<HostPort>,
-    /// Port where `--listen` or `--connect` names none.
-    #[arg(short = 'p', long, value_name = "PORT", default_value = "18515", requires = "has_peer_process", value_parser = number::<u16>(0, u16::MAX.into()))]
-    pub port: u16,
-    /// The program at the other end: another e810, or libibverbs' `ibv_rc_pingpong`, unmodified, on
-    /// any RDMA host.
-    ///
-    /// With `ibv_rc_pingpong` messages are SENDs of a reliable connection; --size, --iters and
-    /// --path-mtu are then 4096, 1000 and 1024, as that program has them, unless they are given
-    /// (there: -s, -n and -m). It does not say its Ethernet address, which is resolved.
-    #[arg(long, value_enum, value_name = "PROGRAM", default_value_t = Program::E810, requires = "has_peer_process")]
-    pub with: Program,
-    /// How long to wait for the other process, and for each of its answers.
-    #[arg(long, value_name = "SECONDS", default_value = "60", requires = "has_peer_process", value_parser = number::<u32>(1, 3600))]
-    pub wait: u32,
-}
 
 /// Which side this is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,55 +40,62 @@ pub struct Rendezvous {
     wait: Duration,
 }
 
-impl RendezvousArgs {
-    /// Whether the peer is in another process.
-    #[must_use]
-    pub const fn is_given(&self) -> bool {
-        self.listen.is_some() || self.connect.is_some()
-    }
-
-    /// The meeting that was asked for, if any. A listener listens from here on.
+impl Rendezvous {
+    /// Listens from here on for `with`, which has `wait` to come, and for each answer; `port` is
+    /// for an address without one.
     ///
     /// # Errors
     /// A host that is not found, or a port that cannot be listened on.
-    pub fn open(&self) -> Result<Option<Rendezvous>, HandshakeError> {
-        let wait = Duration::from_secs(self.wait.into());
-        if let Some(at) = &self.listen {
-            let mut last = None;
-            for at in at.listening(self.port)? {
-                let bound = TcpListener::bind(at).and_then(|listener| {
-                    listener.set_nonblocking(true)?;
-                    Ok((listener.local_addr()?, listener))
-                });
-                match bound {
-                    Ok((at, listener)) => {
-                        return Ok(Some(Rendezvous {
-                            role: Role::Server,
-                            at,
-                            listener: Some(listener),
-                            with: self.with,
-                            wait,
-                        }));
-                    }
-                    Err(error) => last = Some(HandshakeError::Listen { at, error }),
-                }
-            }
-            return last.map_or(Ok(None), Err);
-        }
-        let Some(at) = &self.connect else {
-            return Ok(None);
+    pub fn listen(
+        at: &HostPort,
+        port: u16,
+        with: Program,
+        wait: Duration,
+    ) -> Result<Self, HandshakeError> {
+        let mut why = HandshakeError::Host {
+            host: at.to_string(),
+            error: io::Error::other("it has no address"),
         };
-        Ok(Some(Rendezvous {
-            role: Role::Client,
-            at: at.connecting(self.port)?,
-            listener: None,
-            with: self.with,
-            wait,
-        }))
+        for at in at.listening(port)? {
+            let bound = TcpListener::bind(at).and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                Ok((listener.local_addr()?, listener))
+            });
+            match bound {
+                Ok((at, listener)) => {
+                    return Ok(Self {
+                        role: Role::Server,
+                        at,
+                        listener: Some(listener),
+                        with,
+                        wait,
+                    });
+                }
+                Err(error) => why = HandshakeError::Listen { at, error },
+            }
+        }
+        Err(why)
     }
-}
 
-impl Rendezvous {
+    /// Is to connect to `with`; otherwise as [`Rendezvous::listen`].
+    ///
+    /// # Errors
+    /// A host that is not found.
+    pub fn connect(
+        at: &HostPort,
+        port: u16,
+        with: Program,
+        wait: Duration,
+    ) -> Result<Self, HandshakeError> {
+        Ok(Self {
+            role: Role::Client,
+            at: at.connecting(port)?,
+            listener: None,
+            with,
+            wait,
+        })
+    }
+
     /// Where.
     #[must_use]
     pub const fn at(&self) -> SocketAddr {

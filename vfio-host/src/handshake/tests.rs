@@ -1,3 +1,4 @@
+use crate::stop::StoppedBy;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,9 +9,9 @@ use e810::{MacAddr, Mtu, Qpn, v4};
 use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
-use super::messages::{Message, StoppedBy};
+use super::messages::Message;
 use super::*;
-use crate::measure::endpoint::RemoteQp;
+use crate::handshake::RemoteQp;
 
 /// Far above what loopback takes.
 const WAIT: Duration = Duration::from_secs(300);
@@ -67,14 +68,12 @@ fn line(field: &str, value: Value) -> Vec<u8> {
 #[test]
 fn two_sides_learn_of_each_other_and_part() {
     let rendezvous = |listen: Option<&str>, connect: Option<SocketAddr>| {
-        let args = RendezvousArgs {
-            listen: listen.map(|at| at.parse().unwrap()),
-            connect: connect.map(HostPort::from),
-            port: PORT,
-            with: Program::E810,
-            wait: 20,
-        };
-        args.open().unwrap().unwrap()
+        let wait = Duration::from_secs(20);
+        match (listen, connect) {
+            (Some(at), _) => Rendezvous::listen(&at.parse().unwrap(), PORT, Program::E810, wait),
+            (None, at) => Rendezvous::connect(&at.unwrap().into(), PORT, Program::E810, wait),
+        }
+        .unwrap()
     };
     let listener = rendezvous(Some("127.0.0.1:0"), None);
     let connector = rendezvous(None, Some(listener.at()));
@@ -257,14 +256,8 @@ fn a_disagreement_names_what_matters_first_as_it_was_given() {
 #[test]
 fn a_listener_waits_on_when_a_stranger_connects() {
     let listen = |wait| {
-        let args = RendezvousArgs {
-            listen: Some("127.0.0.1:0".parse().unwrap()),
-            connect: None,
-            port: PORT,
-            with: Program::E810,
-            wait,
-        };
-        args.open().unwrap().unwrap()
+        let (at, wait) = ("127.0.0.1:0".parse().unwrap(), Duration::from_secs(wait));
+        Rendezvous::listen(&at, PORT, Program::E810, wait).unwrap()
     };
     let listener = listen(20);
     let at = listener.at();

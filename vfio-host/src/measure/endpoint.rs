@@ -4,6 +4,7 @@
 //! Made, connected, polled and destroyed here in one order for every measurement;
 //! what is posted, and what is expected to arrive, is each measurement's own.
 
+use crate::handshake::RemoteQp;
 use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -18,11 +19,11 @@ use e810_hal::{Ns, SharedBytes};
 
 use super::progress_loop::ProgressLoop;
 use super::wait_mode::WaitMode;
-use crate::functions::lifecycle::after_failure;
-use crate::functions::neighbours::NeighbourTracker;
-use crate::functions::station::Network;
-use crate::functions::tap::TapPlan;
 use crate::monitor::SnapshotPublisher;
+use crate::output::ending::after_failure;
+use e810_node::neighbours::NeighbourTracker;
+use e810_node::station::Network;
+use e810_node::tap::TapPlan;
 
 /// A device with its objects.
 #[derive(Debug)]
@@ -78,24 +79,6 @@ pub(crate) struct SizeOptions {
     pub(crate) cq: &'static str,
     /// Of the queue pairs.
     pub(crate) qp: &'static str,
-}
-
-/// A queue pair and the memory behind it, as its side describes them to the peer
-/// before they connect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RemoteQp {
-    /// Queue pair number.
-    pub qpn: Qpn,
-    /// First packet sequence number that it sends.
-    pub psn: u32,
-    /// Q_Key of datagrams to it.
-    pub qkey: u32,
-    /// Address of the buffer that the peer may read and write.
-    pub address: u64,
-    /// Its remote key.
-    pub rkey: u32,
-    /// Another key, which the first message to this queue pair is to invalidate.
-    pub invalidate: Option<u32>,
 }
 
 impl<P: HostPlatform> Endpoint<P> {
@@ -191,7 +174,7 @@ impl<P: HostPlatform> Endpoint<P> {
             return Ok(None);
         };
         neighbours.progress(&mut self.device.control)?;
-        Ok(neighbours.tap().and_then(|tap| tap.usual_gid(vlan)))
+        Ok(neighbours.usual_gid(vlan))
     }
 
     /// Its neighbours, if it has a station or a TAP interface.

@@ -2,6 +2,8 @@
 //! ([`pingpong`], [`perf`], [`access`]), and what they have in common.
 
 pub mod access;
+pub mod asked;
+pub mod ended;
 pub mod endpoint;
 pub mod latency;
 pub mod op;

@@ -9,10 +9,10 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, Platform, Vector};
 
 use super::wait_mode::WaitMode;
-use crate::functions::neighbours::{NeighbourTracker, log_change};
-use crate::functions::station::{Network, Pace, Station};
-use crate::functions::tap::{Tap, TapPlan};
 use crate::monitor::{Counts, FunctionSnapshot, SnapshotPublisher, collect_snapshot};
+use e810_node::neighbours::NeighbourTracker;
+use e810_node::station::{Network, Pace, Station};
+use e810_node::tap::{Tap, TapPlan};
 
 /// A thread that polls does so many times in vain before it looks for events and deferred work,
 /// which cost many times as much.
@@ -71,7 +71,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
     pub(crate) fn start_station(&mut self, network: &Network) -> Result<()> {
         let platform = self.platform.clone();
         let station = Station::start(platform, &mut self.control, network, Pace::Calm)?;
-        self.neighbours = Some(Box::new(NeighbourTracker::of_station(station)));
+        self.neighbours = Some(Box::new(NeighbourTracker::new(station)));
         Ok(())
     }
 
@@ -80,11 +80,9 @@ impl<P: HostPlatform> ProgressLoop<P> {
     /// # Errors
     /// As [`Tap::start`].
     pub(crate) fn start_tap(&mut self, plan: &TapPlan) -> Result<()> {
-        let mut changes = Vec::new();
         let platform = self.platform.clone();
-        let tap = Tap::start(platform, &mut self.control, plan, &mut changes)?;
-        changes.into_iter().for_each(log_change);
-        self.neighbours = Some(Box::new(NeighbourTracker::of_tap(tap)));
+        let neighbours = Tap::tracker(platform, &mut self.control, plan)?;
+        self.neighbours = Some(Box::new(neighbours));
         Ok(())
     }
 

@@ -10,9 +10,8 @@ use super::snapshot::{
     AsyncEventSnapshot, AsyncEventsSnapshot, CqSnapshot, DepthSnapshot, FunctionSnapshot,
     PortSnapshot, ProfileSnapshot, TimingSnapshot, VectorSnapshot,
 };
-use crate::cli::ModerationArg;
 use crate::output::counters::by_name;
-use crate::output::units::mac;
+use crate::settings::ModerationArg;
 
 /// What a loop counts of its device.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +73,7 @@ fn port<P: Platform>(control: &Control<P>) -> PortSnapshot {
     PortSnapshot {
         state: state.to_owned(),
         link_mbps,
-        mac: mac(control.lan().mac),
+        mac: control.lan().mac.to_string(),
     }
 }
 

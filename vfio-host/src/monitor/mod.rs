@@ -2,7 +2,7 @@
 //! queues are, what moderation does, what went wrong.
 //!
 //! A function belongs to one process, so that process has to report it. The
-//! [progress loop](crate::measure::progress_loop) of a device has a
+//! progress loop of a device has a
 //! [`SnapshotPublisher`]: one load shows whether a snapshot is wanted, and only then is
 //! there anything to do. A [`MonitorRegistry`] asks all publishers of a process, a
 //! [`Service`] answers for it on a socket, and a [`Client`] asks there.

@@ -1,23 +1,54 @@
 //! How a command that failed ends: what it says, and its exit code.
 
-use std::io::{self, IsTerminal, stderr};
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind, IsTerminal, stderr};
 use std::process::ExitCode;
 
 use anyhow::Error;
 use serde_json::json;
 
-use crate::cli::usage::Usage;
-use crate::commands::run::CannotExecute;
 use crate::output::json::VERSION;
 use crate::output::standard::NOBODY_READS;
 use crate::output::terminal;
 use crate::output::wrap::wrap;
 use crate::stop::Interrupted;
+use crate::usage::Usage;
 
 /// Exit code of a command that failed.
 const FAILED: u8 = 1;
 /// Exit code for options that cannot be what was meant; also the parser's own.
 const USAGE: u8 = 2;
+
+/// Exit codes of shells for a program that is not there, and for one that cannot be executed.
+pub(crate) const NOT_FOUND: u8 = 127;
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+
+/// Why a program is not executed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct CannotExecute(String, u8);
+
+impl CannotExecute {
+    /// For this reason, with the exit code of shells for it.
+    pub(crate) const fn new(why: String, code: u8) -> Self {
+        Self(why, code)
+    }
+
+    /// What the system said.
+    pub(crate) fn because(name: &OsStr, error: &io::Error) -> Self {
+        let code = match error.kind() {
+            ErrorKind::NotFound => NOT_FOUND,
+            _ => NOT_EXECUTABLE,
+        };
+        Self(format!("{}: {error}", name.display()), code)
+    }
+
+    /// The exit code, as shells have it.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        self.1
+    }
+}
 
 /// What the steps of an ending came to: each is carried out, whatever became of those before.
 #[derive(Debug, Default)]
@@ -46,6 +77,14 @@ impl Steps {
     }
 }
 
+/// The error that counts after a failure, and the log of another one at the end of its function.
+pub(crate) fn after_failure(error: Error, closed: Result<(), Error>) -> Error {
+    if let Err(end) = closed {
+        log::warn!("not shut down in order: {end:#}");
+    }
+    error
+}
+
 /// Says on standard error why a command failed, in a line of text or of JSON, and
 /// gives the exit code. A user who ended it knows why, so nothing is printed.
 pub fn tell(error: &Error, nobody_reads: bool, in_json: bool) -> ExitCode {
@@ -68,7 +107,7 @@ fn is_of_a_closed_pipe(error: &Error) -> bool {
             .and_then(serde_json::Error::io_error_kind);
         of_json.or_else(|| cause.downcast_ref().map(io::Error::kind))
     };
-    let is_closed = |kind| kind == io::ErrorKind::BrokenPipe;
+    let is_closed = |kind| kind == ErrorKind::BrokenPipe;
     error.chain().filter_map(kind).any(is_closed)
 }
 
@@ -121,7 +160,7 @@ mod tests {
             assert_eq!(code(&error, false), expected, "{error:#}");
             assert_eq!(code(&error, true), expected, "{error:#}");
         }
-        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let closed = || io::Error::from(ErrorKind::BrokenPipe);
         for error in [
             closed().into(),
             serde_json::Error::io(closed()).into(),

@@ -1,8 +1,6 @@
 //! Output for people and scripts: on a terminal, in a pipe, at the end.
 
-pub mod asked;
 pub mod counters;
-pub mod ended;
 pub mod ending;
 pub mod json;
 pub(crate) mod lasting;

@@ -1,13 +1,4 @@
-//! Numbers and addresses as text for people.
-
-use e810::MacAddr;
-
-/// An Ethernet address as it is written.
-#[must_use]
-pub fn mac(mac: MacAddr) -> String {
-    let [a, b, c, d, e, f] = mac.0;
-    format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
-}
+//! Numbers as text for people.
 
 /// `bytes` with a binary unit.
 #[must_use]

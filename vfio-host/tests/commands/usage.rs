@@ -1,6 +1,6 @@
 //! Options that do not fit together: a usage error, before a function is brought up.
 
-use e810_host::cli::usage::Usage;
+use e810_host::usage::Usage;
 
 #[test]
 fn what_cannot_be_is_a_usage_error() {

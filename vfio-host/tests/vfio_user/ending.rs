@@ -273,7 +273,7 @@ fn what_cannot_be_meant_is_a_usage_error() {
 #[test]
 fn a_log_that_was_asked_for_has_times_and_places() {
     /// Where the functions' own threads log. All other lines are the main thread's.
-    const OTHER_THREADS: &str = "e810_host::functions::station::worker";
+    const OTHER_THREADS: &str = "e810_node::station::worker";
     let words = ["pingpong", "--iters=1"];
     let begun = Instant::now();
     let End { status, err, .. } = E810::start_with(&words, &[("RUST_LOG", "debug")]).end();

@@ -165,7 +165,7 @@ fn every_file_says_what_it_is() {
         "net",
         "driver",
         "sim",
-        "sim-wire",
+        "sim/wire",
         "backends",
         "vfio-host",
         "tests/peer",

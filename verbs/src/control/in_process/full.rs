@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use e810::{Error, Object};
-use e810_host::functions::station::Unresolved;
+use e810_node::station::Unresolved;
 
 use crate::control::Refused;
 use crate::device::complain::complain;

@@ -22,9 +22,9 @@ use e810_backends::interrupts::HostPlatform;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Options};
 use e810_hal::Ns;
-use e810_host::cli::own_address::OwnAddress;
-use e810_host::functions::simulated::simulator;
-use e810_host::functions::start::{Sizes, Source, Start, usual_ceqs};
+use e810_node::address::OwnAddress;
+use e810_node::simulated::simulator;
+use e810_node::start::{Sizes, Source, Start, usual_ceqs};
 use e810_sim::{Mode, Sim, can_check_access};
 
 use super::{Answer, Command, ControlPlane, Refused};

@@ -6,9 +6,13 @@ use std::net::{IpAddr, Ipv6Addr};
 use anyhow::anyhow;
 use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
-use e810_host::functions::neighbours::NeighbourTracker;
-use e810_host::functions::route::{Neighbour, Question, Route};
-use e810_host::functions::station::{Network, Pace, PendingResolve, Station, Unresolved};
+use e810_hal::Ns;
+use e810_node::address::OwnAddress;
+use e810_node::neighbours::NeighbourTracker;
+use e810_node::route::{Neighbour, Question, Route};
+use e810_node::station::{Network, Pace, PendingResolve, Station, Unresolved};
+#[cfg(feature = "tap")]
+use e810_node::tap::{Tap, TapPlan};
 
 use super::{CAPACITY, InProcess, Opening, lock};
 use crate::control::{Answer, Refused};
@@ -35,9 +39,7 @@ impl<P: HostPlatform> Resolver<P> {
         let addresses = opening.addresses.clone();
         let (platform, limit) = (platform.clone(), opening.wait);
         let neighbours = match &opening.tap {
-            Some(name) => Some(NeighbourTracker::start_tap(
-                platform, control, name, addresses, limit,
-            )?),
+            Some(name) => Some(start_tap(platform, control, name, addresses, limit)?),
             None => {
                 let network = Network {
                     addresses,
@@ -47,7 +49,7 @@ impl<P: HostPlatform> Resolver<P> {
                     ..Network::default()
                 };
                 match Station::start(platform, control, &network, Pace::Calm) {
-                    Ok(station) => Some(NeighbourTracker::of_station(station)),
+                    Ok(station) => Some(NeighbourTracker::new(station)),
                     // What is short now need not be when the program opens it again.
                     Err(error) if is_shortage(errno::of_any(&error)) => return Err(error),
                     // Without one, only own and link-local addresses can be reached.
@@ -75,6 +77,36 @@ impl<P: HostPlatform> Resolver<P> {
         }
         Ok(has_changed)
     }
+}
+
+/// Has the host's network stack answer, through a TAP interface of this name that gets these
+/// addresses: the GID table has those of the interface.
+#[cfg(feature = "tap")]
+fn start_tap<P: HostPlatform>(
+    platform: P,
+    control: &mut Control<P>,
+    name: &str,
+    addresses: Vec<OwnAddress>,
+    resolve_limit: Ns,
+) -> anyhow::Result<NeighbourTracker<P>> {
+    let plan = TapPlan {
+        name: name.to_owned(),
+        addresses,
+        vlan: None,
+        resolve_limit,
+    };
+    Tap::tracker(platform, control, &plan)
+}
+
+#[cfg(not(feature = "tap"))]
+fn start_tap<P: HostPlatform>(
+    _: P,
+    _: &mut Control<P>,
+    name: &str,
+    _: Vec<OwnAddress>,
+    _: Ns,
+) -> anyhow::Result<NeighbourTracker<P>> {
+    anyhow::bail!("tap={name}: this library was built without TAP interfaces (feature `tap`)")
 }
 
 impl<P: HostPlatform> InProcess<P> {

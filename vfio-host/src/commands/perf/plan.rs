@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 
-use crate::cli::usage::refuse;
 use crate::cli::{PerfArgs, TestArg};
 use crate::handshake::Program;
 use crate::measure::op::Op;
 use crate::measure::perf::{DEPTH, MAX_POST_LIST, Plan, Test};
+use crate::usage::refuse;
 
 /// Bytes of a message, where nothing else is asked for.
 pub(crate) const SIZE: u32 = 64;
@@ -39,7 +39,7 @@ fn refuse_for_rc_pingpong(args: &PerfArgs) -> Result<()> {
 /// What `args` ask for, if it can be.
 ///
 /// # Errors
-/// [`Usage`](crate::cli::usage::Usage).
+/// [`Usage`](crate::usage::Usage).
 pub(super) fn plan(args: &PerfArgs) -> Result<Plan> {
     let test = match args.test {
         TestArg::Lat => Test::Latency,

@@ -11,9 +11,8 @@ use e810_sim_server::files;
 use crate::cli::PerfArgs;
 use crate::functions::workload::TransportLabel;
 use crate::handshake::Role;
+use crate::measure::ended::{Ended, Ending};
 use crate::measure::perf::{self, Layout, PerfReport, Plan, Run, Table, Test, core_to_core};
-use crate::output::asked::Asked;
-use crate::output::ended::{Ended, Ending};
 use crate::output::progress::Progress;
 use crate::output::{json, terminal};
 
@@ -160,7 +159,10 @@ impl Sink for Rows<'_> {
         let floor = (timed && self.plan.test == Test::Latency).then(core_to_core);
         let mut report = PerfReport::new(self.plan, transport.name, floor.flatten());
         report.wire.clone_from(&transport.wire);
-        report.asked = Asked::new(&self.args.pair, self.plan.iterations, self.plan.duration);
+        report.asked = self
+            .args
+            .pair
+            .asked(self.plan.iterations, self.plan.duration);
         let layout = Layout {
             csv: self.args.csv,
             gbits: self.args.report_gbits,

@@ -7,7 +7,7 @@ use anyhow::Result;
 use e810_net::{Ns, PingFailure};
 use serde::Serialize;
 
-use crate::output::ended::Ending;
+use crate::measure::ended::Ending;
 
 /// The JSON of `e810 ping`.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use crate::cli::{PingpongArgs, ServiceArg};
 use crate::functions::workload::TransportLabel;
+use crate::measure::asked::Asked;
+use crate::measure::ended::Ending;
 use crate::measure::latency::Summary;
 use crate::measure::op::PingpongOp;
 use crate::measure::pingpong::{Outcome, Plan};
-use crate::output::asked::Asked;
 use crate::output::counters::{Counters, by_name, print_counters};
-use crate::output::ended::Ending;
 use crate::output::json;
 use crate::output::units::human_ns;
 use crate::output::wire::WireReport;
@@ -77,7 +77,7 @@ pub(super) fn report(
         transport: transport.name,
         wire: transport.wire.clone(),
         ending,
-        asked: Asked::new(&args.pair, plan.iterations, plan.duration),
+        asked: args.pair.asked(plan.iterations, plan.duration),
         service: args.transport.name(),
         op: plan.op.name(),
         size: plan.size,

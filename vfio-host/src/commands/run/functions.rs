@@ -12,8 +12,8 @@ use e810_sim_wire::WireName;
 
 use crate::cli::RunArgs;
 use crate::cli::device::DEVICE;
-use crate::cli::own_address::addresses_of;
-use crate::cli::usage::{Usage, refuse};
+use crate::usage::{Usage, refuse};
+use e810_node::address::addresses_of;
 
 /// Simulated functions, where no number is said.
 const COUNT: u8 = 8;

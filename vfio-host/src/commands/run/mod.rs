@@ -6,6 +6,7 @@ mod libraries;
 mod program;
 mod sysfs;
 
+use crate::output::ending::CannotExecute;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -21,7 +22,6 @@ use e810_backends::signals;
 
 use self::functions::Functions;
 use self::libraries::Libraries;
-pub use self::program::CannotExecute;
 use self::program::Program;
 use crate::cli::RunArgs;
 use crate::output::terminal::say;

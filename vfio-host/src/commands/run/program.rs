@@ -1,8 +1,8 @@
 //! The program: where it is, and whether the loader will give it the libraries.
 
+use crate::output::ending::{CannotExecute, NOT_EXECUTABLE, NOT_FOUND};
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -10,35 +10,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use e810_backends::host::secure_exec::ignores_environment;
 
-use crate::cli::usage::refuse;
+use crate::usage::refuse;
 
-/// Exit codes of shells for a program that is not there, and for one that cannot be executed.
-const NOT_FOUND: u8 = 127;
-const NOT_EXECUTABLE: u8 = 126;
 /// Where programs are when the environment does not say.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-
-/// Why a program is not executed.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct CannotExecute(String, u8);
-
-impl CannotExecute {
-    /// What the system said.
-    pub(super) fn because(name: &OsStr, error: &io::Error) -> Self {
-        let code = match error.kind() {
-            ErrorKind::NotFound => NOT_FOUND,
-            _ => NOT_EXECUTABLE,
-        };
-        Self(format!("{}: {error}", name.display()), code)
-    }
-
-    /// The exit code, as shells have it.
-    #[must_use]
-    pub const fn exit_code(&self) -> u8 {
-        self.1
-    }
-}
 
 /// A program and its arguments.
 pub(super) struct Program<'a> {
@@ -85,8 +60,8 @@ fn find(name: &OsStr, path: &OsStr) -> Result<PathBuf, CannotExecute> {
     }
     let name = name.display();
     Err(match places.iter().any(|place| place.exists()) {
-        true => CannotExecute(format!("{name}: it is no program"), NOT_EXECUTABLE),
-        false => CannotExecute(format!("{name}: no such program"), NOT_FOUND),
+        true => CannotExecute::new(format!("{name}: it is no program"), NOT_EXECUTABLE),
+        false => CannotExecute::new(format!("{name}: no such program"), NOT_FOUND),
     })
 }
 

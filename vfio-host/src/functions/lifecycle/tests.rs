@@ -2,7 +2,7 @@ use e810_hal::{Clock, Ns};
 use e810_sim::{PhyStart, PortLink, Profile, Sim};
 
 use super::*;
-use crate::functions::start::Source;
+use e810_node::start::Source;
 
 /// Two ports of one card with a cable between them, both off after power-up:
 /// neither has a link before the other is enabled.

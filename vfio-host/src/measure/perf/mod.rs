@@ -17,11 +17,11 @@ use e810::{QpCaps, Tuning, cq_dma_bytes};
 use e810_hal::Ns;
 use serde::Serialize;
 
-use crate::cli::usage::refuse;
-use crate::functions::start::Sizes;
 use crate::measure::latency::Bucket;
 use crate::measure::op::Op;
 use crate::measure::wait_mode::WaitMode;
+use crate::usage::refuse;
+use e810_node::start::Sizes;
 
 pub use client::Client;
 pub use core_to_core::{CoreToCore, core_to_core};
@@ -128,7 +128,7 @@ impl Plan {
     /// Fails where no card has such queues.
     ///
     /// # Errors
-    /// [`Usage`](crate::cli::usage::Usage).
+    /// [`Usage`](crate::usage::Usage).
     pub fn check_queues(&self) -> Result<()> {
         let Self {
             qps, depth, inline, ..

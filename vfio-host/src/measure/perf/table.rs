@@ -6,9 +6,9 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::{Bandwidth, CoreToCore, Plan, Run, Spread, Test};
+use crate::measure::asked::Asked;
+use crate::measure::ended::Ending;
 use crate::measure::latency::Bucket;
-use crate::output::asked::Asked;
-use crate::output::ended::Ending;
 use crate::output::wire::WireReport;
 
 /// A line of the table.

@@ -1,5 +1,6 @@
 //! One side of `pingpong`: what is posted, and where messages arrive.
 
+use crate::handshake::RemoteQp;
 use std::net::IpAddr;
 
 use anyhow::{Context, Result, ensure};
@@ -12,11 +13,11 @@ use e810_hal::SharedBytes;
 
 use super::MESSAGE_LIMIT;
 use super::invalidated_key::{InvalidatedKey, KEY_BYTES};
-use crate::functions::lifecycle::after_failure;
-use crate::measure::endpoint::{Endpoint, EndpointPlan, RemoteQp, succeeded};
+use crate::measure::endpoint::{Endpoint, EndpointPlan, succeeded};
 use crate::measure::op::PingpongOp;
 use crate::measure::wait_mode::WaitMode;
 use crate::monitor::SnapshotPublisher;
+use crate::output::ending::after_failure;
 
 /// Receives kept posted on each side.
 pub(super) const RECEIVES: u64 = 4;

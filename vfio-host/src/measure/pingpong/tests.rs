@@ -4,8 +4,9 @@ use e810_sim::{Mode, SimPlatform};
 
 use super::*;
 use crate::cli::StartArgs;
-use crate::functions::simulated::{sim_start, simulator};
+use crate::functions::simulated::sim_start;
 use crate::measure::wait_mode::WaitMode;
+use e810_node::simulated::simulator;
 
 /// Two connected sides whose messages invalidate keys; the second one has said its key or not.
 fn sides(says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2] {

@@ -1,9 +1,10 @@
 //! The interface's file: a TAP made, or one attached that was there.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
-use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+use e810_backends::tap::open_tap;
 
 /// Ethernet frames of the host's network stack, one a call. No call waits.
 pub(super) trait TapFrames: Send + 'static {
@@ -23,13 +24,13 @@ pub(super) trait TapFrames: Send + 'static {
     fn fd(&self) -> RawFd;
 }
 
-impl TapFrames for SyncDevice {
+impl TapFrames for File {
     fn read(&self, into: &mut [u8]) -> io::Result<usize> {
-        self.recv(into)
+        io::Read::read(&mut &*self, into)
     }
 
     fn write(&self, frame: &[u8]) -> io::Result<usize> {
-        self.send(frame)
+        io::Write::write(&mut &*self, frame)
     }
 
     fn fd(&self) -> RawFd {
@@ -109,14 +110,8 @@ impl TapError {
 
 /// Makes the interface, or attaches to the persistent one of that name. It is as it was, up or
 /// down.
-pub(super) fn open(name: &str) -> Result<SyncDevice, TapError> {
-    let builder = DeviceBuilder::new().name(name).layer(Layer::L2);
-    let device = builder.inherit_enable_state().build_sync();
-    let device = device.and_then(|device| {
-        device.set_nonblocking(true)?;
-        Ok(device)
-    });
-    device.map_err(|error| TapError::of(name, error))
+pub(super) fn open(name: &str) -> Result<File, TapError> {
+    open_tap(name).map_err(|error| TapError::of(name, error))
 }
 
 #[cfg(test)]

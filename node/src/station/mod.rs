@@ -16,7 +16,7 @@ mod pending;
 mod targets;
 #[cfg(test)]
 mod tests;
-mod worker;
+pub(crate) mod worker;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -26,22 +26,21 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use e810::{Control, LanPort, MacAddr};
+use e810::{Control, LanPort, MacAddr, PortState};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 use e810_net::{Ping, multicast_mac};
 
 pub use error::Unresolved;
 pub use network::Network;
-pub(crate) use network::RESOLVE_LIMIT;
+pub use network::RESOLVE_LIMIT;
 pub use pending::PendingResolve;
 use targets::Targets;
-#[cfg(test)]
-pub(crate) use worker::Frames;
-pub(crate) use worker::StationEvent;
+pub use worker::StationEvent;
 use worker::{Command, Shared, Worker};
 
-use crate::functions::route::{Neighbour, Question};
+use crate::neighbours::Resolver;
+use crate::route::{Neighbour, Question};
 
 /// Commands that may wait for the thread.
 const COMMANDS: usize = 32;
@@ -68,6 +67,9 @@ pub struct Station<P: HostPlatform> {
     shared: Arc<Shared>,
     /// How long an address may take to be resolved.
     resolve_limit: Ns,
+    /// Where packets to peers go, as the thread has said last.
+    macs: BTreeMap<IpAddr, MacAddr>,
+    had_link: bool,
     thread: Option<JoinHandle<Option<LanPort<P>>>>,
 }
 
@@ -83,7 +85,7 @@ impl<P: HostPlatform> Station<P> {
         pace: Pace,
     ) -> Result<Self> {
         let lan = control.lan();
-        let port = control.open_lan(&super::lan_init(lan.mtu));
+        let port = control.open_lan(&crate::lan_init(lan.mtu));
         let port = port.context("opening the LAN queues")?;
         let now = e810_net::Ns(platform.now().0);
         let (interface, refused) = network.interface(lan.mac, lan.mtu, now);
@@ -119,6 +121,9 @@ impl<P: HostPlatform> Station<P> {
                     events,
                     shared,
                     resolve_limit: network.resolve_limit,
+                    macs: BTreeMap::new(),
+                    // What has come up is announced as it begins.
+                    had_link: true,
                     thread: Some(thread),
                 })
             }
@@ -155,14 +160,36 @@ impl<P: HostPlatform> Station<P> {
     /// # Errors
     /// [`Unresolved`], or what `idle` said.
     pub fn resolve(&self, destination: IpAddr, idle: &dyn Fn() -> Result<()>) -> Result<Neighbour> {
-        self.begin_resolve(destination).wait(idle)
+        self.begin_resolve(destination.into()).wait(idle)
     }
 
-    /// The same, whose answer can be waited for without this.
-    pub fn begin_resolve(&self, question: impl Into<Question>) -> PendingResolve {
+    /// Asks for an echo; what became of it is an event.
+    pub fn ping(&self, ping: Ping) {
+        self.command(Command::Ping(ping));
+    }
+
+    /// A thread that has ended is noticed where its answer is missing.
+    fn command(&self, command: Command) {
+        if let Some(commands) = &self.commands {
+            let _ = commands.send(command);
+        }
+    }
+
+    /// The oldest event that was not taken yet; waits for it.
+    pub fn wait_event(&self, limit: Duration) -> Option<StationEvent> {
+        self.events.recv_timeout(limit).ok()
+    }
+}
+
+impl<P: HostPlatform> Resolver<P> for Station<P> {
+    fn join(&self, group: IpAddr) {
+        self.command(Command::Join(group));
+    }
+
+    fn begin_resolve(&self, question: Question) -> PendingResolve {
         let Question {
             destination, known, ..
-        } = question.into();
+        } = question;
         let (answer, answered) = sync_channel(1);
         match known {
             Some(mac) => {
@@ -179,42 +206,31 @@ impl<P: HostPlatform> Station<P> {
         PendingResolve::new(destination, answered, self.resolve_limit)
     }
 
-    /// Stays with the next hops of destinations that paths go to now, which keep their places and
-    /// are confirmed again and again, and no longer with those of others.
-    pub(crate) fn follow(&self, added: Vec<IpAddr>, gone: Vec<IpAddr>) {
+    fn trusts_peers(&self) -> bool {
+        true
+    }
+
+    fn follow(&self, added: Vec<IpAddr>, gone: Vec<IpAddr>) {
         self.command(Command::Follow { added, gone });
     }
 
-    /// Where packets to these go, if that may be other than was taken last.
-    pub(crate) fn take_macs(&self) -> Option<BTreeMap<IpAddr, MacAddr>> {
-        self.shared.take()
+    fn mac_of(&self, destination: IpAddr) -> Option<MacAddr> {
+        self.macs.get(&destination).copied()
     }
 
-    /// The link has come up: others may have forgotten the function.
-    pub(crate) fn link_up(&self) {
-        self.command(Command::LinkUp);
-    }
-
-    /// Says to routers and switches that the function is in a multicast group.
-    pub fn join(&self, group: IpAddr) {
-        self.command(Command::Join(group));
-    }
-
-    /// Asks for an echo; what became of it is an event.
-    pub(crate) fn ping(&self, ping: Ping) {
-        self.command(Command::Ping(ping));
-    }
-
-    /// A thread that has ended is noticed where its answer is missing.
-    fn command(&self, command: Command) {
-        if let Some(commands) = &self.commands {
-            let _ = commands.send(command);
+    fn progress(&mut self, control: &mut Control<P>, _: &mut dyn FnMut()) -> Result<bool> {
+        let has_link = control.query_port(1)?.state == PortState::Active;
+        if has_link && !self.had_link {
+            // Others may have forgotten the function.
+            self.command(Command::LinkUp);
         }
+        self.had_link = has_link;
+        let macs = self.shared.take();
+        Ok(macs.map(|macs| self.macs = macs).is_some())
     }
 
-    /// The oldest event that was not taken yet; waits for it.
-    pub(crate) fn wait_event(&self, limit: Duration) -> Option<StationEvent> {
-        self.events.recv_timeout(limit).ok()
+    fn close(self: Box<Self>, control: &mut Control<P>) -> Result<()> {
+        Self::close(*self, control)
     }
 }
 

@@ -12,7 +12,7 @@ use e810_net::{Event, Full, Ns, Ping, PingError, PingFailure, Port};
 
 use super::network::StationInterface;
 use super::targets::{Answer, Targets};
-use crate::functions::route::Route;
+use crate::route::Route;
 
 /// Time between two looks at the port where nothing is outstanding.
 const IDLE: Duration = Duration::from_millis(10);
@@ -49,15 +49,23 @@ pub(super) enum Command {
 
 /// What has happened to a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum StationEvent {
+pub enum StationEvent {
     /// An echo has come back.
     Echo {
+        /// Its sequence number.
         seq: u16,
+        /// Bytes of its data.
         length: u16,
+        /// From the request to the reply.
         round_trip: Ns,
     },
     /// An echo does not come back.
-    NoEcho { seq: u16, why: Option<PingFailure> },
+    NoEcho {
+        /// Its sequence number.
+        seq: u16,
+        /// Why, as far as that is known.
+        why: Option<PingFailure>,
+    },
 }
 
 /// What the thread has found out, for the program's thread.

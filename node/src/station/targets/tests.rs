@@ -16,20 +16,20 @@ const ROOM: usize = 64;
 
 /// Answers each ARP request, but those for an address whose last byte is odd.
 #[derive(Default)]
-pub(in crate::functions::station) struct Answering {
+pub(in crate::station) struct Answering {
     replies: VecDeque<Vec<u8>>,
     /// Those that are asked for the addresses that do not answer.
-    pub(in crate::functions::station) unanswered: usize,
+    pub(in crate::station) unanswered: usize,
 }
 
 /// The Ethernet address at which an IPv4 address answers.
-pub(in crate::functions::station) fn mac_of(ip: [u8; 4]) -> MacAddr {
+pub(in crate::station) fn mac_of(ip: [u8; 4]) -> MacAddr {
     let [a, b, c, d] = ip;
     MacAddr([2, 9, a, b, c, d])
 }
 
 /// The answer to a frame, if it is an ARP request of another than the address itself.
-pub(in crate::functions::station) fn arp_answer(frame: &[u8]) -> Option<([u8; 4], Vec<u8>)> {
+pub(in crate::station) fn arp_answer(frame: &[u8]) -> Option<([u8; 4], Vec<u8>)> {
     let request = frame.get(..42)?;
     let target: [u8; 4] = request[38..42].try_into().ok()?;
     let is_question = request[12..14] == [8, 6] && request[20..22] == [0, 1];

@@ -12,10 +12,9 @@ mod peers;
 
 use super::worker::Frames;
 use super::*;
-use crate::cli::StartArgs;
-use crate::functions::neighbours::NeighbourTracker;
-use crate::functions::simulated::sim_start;
-use crate::functions::start::Sizes;
+use crate::neighbours::NeighbourTracker;
+use crate::simulated;
+use crate::start::Sizes;
 
 const OWN: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
 /// Where the neighbour is later.
@@ -34,11 +33,7 @@ fn up(sim: &Sim, function: u8) -> Up {
 
 fn up_for(sim: &Sim, function: u8, capacity: e810::hmc::Capacity) -> Up {
     let nic = sim.function(function);
-    let args = StartArgs {
-        mtu: Some(1500),
-        ..StartArgs::default()
-    };
-    let start = sim_start(&nic, &args).unwrap();
+    let start = simulated::start(&nic, 1500);
     let sizes = Sizes {
         capacity,
         ..Sizes::default()
@@ -137,7 +132,7 @@ fn paths_follow_a_neighbour_that_moves() {
     let mut port = Frames(other.0.open_lan(&LanInit::default()).unwrap());
     let control = &mut own.0;
     let station = Station::start(sim.function(0), control, &network(0), Pace::Calm).unwrap();
-    let mut neighbours = NeighbourTracker::of_station(station);
+    let mut neighbours = NeighbourTracker::new(station);
     let sgid = control.add_gid(GidEntry::untagged(ip(OWN[0]))).unwrap();
     let pd = control.alloc_pd().unwrap();
     let path = Path::new(sgid, ip(OWN[1]), there);

@@ -9,7 +9,7 @@ use anyhow::Result;
 use e810_hal::Ns;
 
 use super::Unresolved;
-use crate::functions::route::Neighbour;
+use crate::route::Neighbour;
 
 /// How often who waits for an answer does something else.
 const STEP: Duration = Duration::from_millis(20);
@@ -25,7 +25,7 @@ pub struct PendingResolve {
 }
 
 impl PendingResolve {
-    pub(in crate::functions) const fn new(
+    pub(crate) const fn new(
         destination: IpAddr,
         answer: Receiver<Result<Neighbour, Unresolved>>,
         limit: Ns,

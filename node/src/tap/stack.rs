@@ -12,9 +12,8 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use super::gids::Own;
 use super::messages::{self, Interface, Known};
 use super::netlink::Netlink;
-use crate::cli::own_address::OwnAddress;
-use crate::functions::route::{HOP_LIMIT, Route};
-use crate::output::units;
+use crate::address::OwnAddress;
+use crate::route::{HOP_LIMIT, Route};
 
 /// Questions about one interface.
 pub(super) struct Stack {
@@ -67,12 +66,7 @@ impl Stack {
     ) -> Result<Vec<OwnAddress>> {
         let index = self.index;
         let set = self.netlink.request(messages::set_port(index, mac, mtu), 0);
-        set.with_context(|| {
-            format!(
-                "setting the interface's address {} and MTU {mtu}",
-                units::mac(mac)
-            )
-        })?;
+        set.with_context(|| format!("setting the interface's address {} and MTU {mtu}", mac))?;
         self.set_carrier(false)?;
         let up = self.netlink.request(messages::set_up(index), 0);
         up.context("switching the interface on")?;

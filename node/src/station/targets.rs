@@ -13,7 +13,7 @@ use e810_net::{NextHop, Ns, Resolution};
 
 use super::Unresolved;
 use super::network::StationInterface;
-use crate::functions::route::{Neighbour, Route};
+use crate::route::{Neighbour, Route};
 
 pub(super) type Answer = SyncSender<Result<Neighbour, Unresolved>>;
 
@@ -256,4 +256,4 @@ impl Targets {
 }
 
 #[cfg(test)]
-pub(in crate::functions::station) mod tests;
+pub(in crate::station) mod tests;

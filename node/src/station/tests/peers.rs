@@ -29,10 +29,10 @@ fn peers(sim: Sim, capacity: Capacity, network: &Network) -> (Peers, Frames<SimP
     for (control, _) in [&mut own, &mut other] {
         control.wait_link(e810_hal::Ns::from_ms(5_000)).unwrap();
     }
-    let port = Frames(other.0.open_lan(&crate::functions::lan_init(1500)).unwrap());
+    let port = Frames(other.0.open_lan(&crate::lan_init(1500)).unwrap());
     let control = &mut own.0;
     let station = Station::start(sim.function(0), control, network, Pace::Calm).unwrap();
-    let neighbours = NeighbourTracker::of_station(station).following_all();
+    let neighbours = NeighbourTracker::new(station).following_all();
     let sgid = network.addresses[0].ip;
     let sgid = control.add_gid(GidEntry::untagged(sgid)).unwrap();
     let pd = control.alloc_pd().unwrap();
@@ -162,7 +162,10 @@ fn answer_for_all(mut port: Frames<SimPlatform>, send: &Receiver<Vec<u8>>) -> Fr
     let mut frame = [0; 2048];
     loop {
         match send.try_recv() {
-            Ok(frame) => port.transmit(&frame).unwrap(),
+            Ok(frame) => {
+                // One that finds no room is sent again.
+                let _ = port.transmit(&frame);
+            }
             Err(TryRecvError::Disconnected) => return port,
             Err(TryRecvError::Empty) => {}
         }
@@ -254,11 +257,14 @@ fn thousands_of_peers_are_found_and_followed() {
     }
     // The last of the 4,000 moves.
     let moved = all[PEERS - 1];
-    give.send(announcement(moved, MOVED)).unwrap();
     let peers = RefCell::new(peers);
     until(
         "the move",
-        || peers.borrow_mut().progress(),
+        || {
+            // For a second after an answer the station takes no other address for an IP.
+            give.send(announcement(moved, MOVED)).unwrap();
+            peers.borrow_mut().progress();
+        },
         || peers.borrow().goes(moved.into()) == [MOVED],
     );
     let mut peers = peers.into_inner();
@@ -309,8 +315,8 @@ fn a_link_that_is_back_is_announced_to() {
     for link in [PortLink::Down, PortLink::Up] {
         peers.sim.configure_firmware(0, |config| config.link = link);
         let state = match link {
-            PortLink::Down => e810::PortState::Down,
-            _ => e810::PortState::Active,
+            PortLink::Down => PortState::Down,
+            _ => PortState::Active,
         };
         let begin = Instant::now();
         while peers.own.0.query_port(1).unwrap().state != state {

@@ -18,7 +18,7 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
-use crate::cli::own_address::OwnAddress;
+use crate::address::OwnAddress;
 
 /// An interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -1,4 +1,4 @@
-//! A function's own address on the command line, with or without its network.
+//! A function's own addresses, with or without their networks.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,8 +6,6 @@ use std::str::FromStr;
 
 use e810_backends::spec::AddressedSpec;
 use e810_net::Prefix;
-
-use super::usage::Usage;
 
 /// An address of a function, as `192.0.2.1/24` or `192.0.2.1`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,16 +40,16 @@ impl OwnAddress {
 /// Refuses an address that `option` names twice: of two networks only one would count.
 ///
 /// # Errors
-/// [`Usage`].
-pub fn refuse_twice(own: &[OwnAddress], option: &str) -> Result<(), Usage> {
+/// Which address that is, for the user.
+pub fn refuse_twice(own: &[OwnAddress], option: &str) -> Result<(), String> {
     for (at, address) in own.iter().enumerate() {
         let mut before = own.iter().take(at);
         if let Some(other) =
             before.find(|other| other.ip.to_canonical() == address.ip.to_canonical())
         {
-            return Err(Usage(format!(
+            return Err(format!(
                 "{option} {other},{address}: that is one address; leave one of them out"
-            )));
+            ));
         }
     }
     Ok(())
@@ -81,7 +79,7 @@ pub fn addresses_of(said: &AddressedSpec) -> Result<Vec<OwnAddress>, String> {
 /// Why an address is no gateway of a function with `own` addresses, which `option` gives; `None`
 /// if it is one.
 #[must_use]
-pub(crate) fn why_no_gateway(gateway: IpAddr, own: &[OwnAddress], option: &str) -> Option<String> {
+pub fn why_no_gateway(gateway: IpAddr, own: &[OwnAddress], option: &str) -> Option<String> {
     if gateway.is_unspecified() || gateway.is_multicast() {
         return Some("it is not the address of one host".to_owned());
     }

@@ -1,10 +1,8 @@
 //! What a run was asked for, so that its report says under which conditions it holds.
 
-use e810::Mtu;
-use e810_hal::Ns;
 use serde::Serialize;
 
-use crate::cli::{PairArgs, TuningArg};
+use crate::settings::TuningArg;
 
 /// What a run was asked for.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -28,24 +26,6 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// What `pair` asks for, and so many `iterations` or a `duration`.
-    pub(crate) fn new(pair: &PairArgs, iterations: u64, duration: Option<Ns>) -> Self {
-        let moderation = || match pair.moderation {
-            Some(moderation) => moderation.to_string(),
-            None => "off".to_owned(),
-        };
-        Self {
-            iterations: duration.is_none().then_some(iterations),
-            duration_s: duration.map(|time| time.0 as f64 / 1e9),
-            seed: pair.seed,
-            events: pair.events,
-            moderation: pair.events.then(moderation),
-            tuning: pair.tuning.name(),
-            mtu: pair.start.mtu,
-            path_mtu: pair.address.path_mtu.map(Mtu::bytes),
-        }
-    }
-
     /// What changes figures and is not as it is without options, in words.
     #[must_use]
     pub fn unusual(&self) -> Option<String> {

@@ -86,6 +86,28 @@ impl Ending {
     }
 }
 
+/// What a run came to that had a `result`: one that was asked to end has ended by that, and
+/// what failed on its way out is told.
+///
+/// # Errors
+/// [`Interrupted`], or that of the result.
+pub fn judged<T>(stop: &Stop, result: Result<T>) -> Result<T> {
+    let Err(own) = stop.check() else {
+        return result;
+    };
+    result.map_err(|error| {
+        let is_asked_too = error.is::<Interrupted>()
+            || matches!(
+                error.downcast_ref(),
+                Some(HandshakeError::Interrupted { .. } | HandshakeError::Gone { .. })
+            );
+        if !is_asked_too {
+            log::warn!("{own}, and then: {error:#}");
+        }
+        own.into()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use anyhow::{Context as _, anyhow};

@@ -12,10 +12,10 @@ use e810_hal::Clock as _;
 
 use super::device::TapFrames;
 use super::*;
-use crate::cli::StartArgs;
-use crate::functions::lan_init;
-use crate::functions::simulated::sim_start;
-use crate::functions::station::{Frames, Unresolved};
+use crate::lan_init;
+use crate::simulated;
+use crate::station::Unresolved;
+use crate::station::worker::Frames;
 
 /// A socket in place of the interface's file: a datagram is a frame.
 struct Socket(UnixDatagram);
@@ -43,11 +43,7 @@ type Up = (Control<SimPlatform>, EventSet<SimPlatform>);
 
 fn up(sim: &Sim, function: u8) -> Up {
     let nic = sim.function(function);
-    let args = StartArgs {
-        mtu: Some(1500),
-        ..StartArgs::default()
-    };
-    let start = sim_start(&nic, &args).unwrap();
+    let start = simulated::start(&nic, 1500);
     let backing = e810::hmc::Backing::default();
     let device = start.bring_up(nic, backing, LinkPolicy::GoOn, &mut |_| {});
     device.unwrap().split()
@@ -216,7 +212,7 @@ fn an_interface_follows_link_and_neighbours() {
             println!("NOT RUN: no namespace with a TAP interface can be made here (unshare(1))");
             return;
         }
-        let this = "functions::tap::tests::an_interface_follows_link_and_neighbours";
+        let this = "tap::tests::an_interface_follows_link_and_neighbours";
         let run = format!("{SYS} && exec \"$0\" --exact {this} --nocapture");
         let output = namespace(&run).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
@@ -237,7 +233,7 @@ fn an_interface_follows_link_and_neighbours() {
         name: "lab0".to_owned(),
         addresses: vec!["198.51.100.1/30".parse().unwrap()],
         vlan: None,
-        resolve_limit: crate::functions::station::RESOLVE_LIMIT,
+        resolve_limit: crate::station::RESOLVE_LIMIT,
     };
     let mut changes = Vec::new();
     let tap = Tap::start(sim.function(0), &mut own.0, &plan, &mut changes).unwrap();
@@ -275,7 +271,7 @@ fn follows(
         let (mut interface, mut port) = (interface.borrow_mut(), port_of_peer.borrow_mut());
         interface.poll(now(), &mut **port);
     };
-    let found = tap.begin_resolve(there).wait(&|| {
+    let found = tap.begin_resolve(there.into()).wait(&|| {
         answers();
         Ok(())
     });
@@ -291,7 +287,7 @@ fn follows(
         tap.progress(control, &mut |_| {}).unwrap();
         tap.mac_of(there) == Some(second)
     });
-    let no_route = tap.begin_resolve(IpAddr::from([203, 0, 113, 1]));
+    let no_route = tap.begin_resolve(IpAddr::from([203, 0, 113, 1]).into());
     let no_route = no_route.wait(&|| Ok(())).unwrap_err();
     let no_route = no_route.downcast::<Unresolved>().unwrap();
     assert!(

@@ -16,9 +16,8 @@ use super::gids::Own;
 use super::groups;
 use super::netlink::Changes;
 use super::stack::Stack;
-use crate::functions::route::{Neighbour, Question};
-use crate::functions::station::Unresolved;
-use crate::output::units;
+use crate::route::{Neighbour, Question};
+use crate::station::Unresolved;
 
 /// Time between two looks for changes.
 const IDLE: Duration = Duration::from_millis(100);
@@ -273,9 +272,9 @@ impl NetlinkMonitor {
             log::warn!(
                 "{}: its Ethernet address is no longer the port's, which receives for {} only: set that again with `ip link set dev {} address {}`",
                 self.name,
-                units::mac(self.mac),
+                self.mac,
                 self.name,
-                units::mac(self.mac)
+                self.mac
             );
         }
         match groups::of_interface(self.stack.index()) {

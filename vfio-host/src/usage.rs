@@ -9,7 +9,7 @@ pub struct Usage(pub String);
 /// Returns with a [`Usage`] error of a formatted text.
 macro_rules! refuse {
     ($($text:tt)*) => {
-        return Err($crate::cli::usage::Usage(format!($($text)*)).into())
+        return Err($crate::usage::Usage(format!($($text)*)).into())
     };
 }
 

@@ -35,10 +35,10 @@ use e810::{Control, LanPort, LanPortKey, LanSide, MacAddr, PortState};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
-use crate::cli::own_address::OwnAddress;
-use crate::functions::route::Question;
-use crate::functions::station::PendingResolve;
-use crate::output::units;
+use crate::address::OwnAddress;
+use crate::neighbours::{NeighbourTracker, Resolver};
+use crate::route::Question;
+use crate::station::PendingResolve;
 pub use device::TapError;
 pub use forwarder::TapCounts;
 use forwarder::{Forwarder, ForwardingCounts};
@@ -55,29 +55,41 @@ const REFRESH: Ns = Ns::from_ms(10);
 
 /// What a TAP interface is to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct TapPlan {
+pub struct TapPlan {
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// Addresses that it gets.
-    pub(crate) addresses: Vec<OwnAddress>,
+    pub addresses: Vec<OwnAddress>,
     /// The VLAN of paths where no other is named.
-    pub(crate) vlan: Option<u16>,
+    pub vlan: Option<u16>,
     /// How long an address may take to be resolved.
-    pub(crate) resolve_limit: Ns,
+    pub resolve_limit: Ns,
 }
 
 /// What has changed, for the command that shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TapChange {
+pub enum TapChange {
     /// The port's link, and so the interface's carrier.
-    Link { is_up: bool, mbps: u32 },
+    Link {
+        /// Whether there is one.
+        is_up: bool,
+        /// Its speed; 0: not known.
+        mbps: u32,
+    },
     /// An entry of the GID table.
     Gid(GidChange),
 }
 
+impl TapChange {
+    /// For the log of what changes while messages go on.
+    pub fn log(self) {
+        log::info!("{self:?}");
+    }
+}
+
 /// A TAP interface that has a function's LAN queues; its threads end when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Tap<P: HostPlatform> {
+pub struct Tap<P: HostPlatform> {
     platform: P,
     name: String,
     vlan: Option<u16>,
@@ -111,7 +123,7 @@ impl<P: HostPlatform> Tap<P> {
     /// # Errors
     /// No such interface can be had, with what to do; LAN queues that cannot be opened. Nothing is
     /// left behind.
-    pub(crate) fn start(
+    pub fn start(
         platform: P,
         control: &mut Control<P>,
         plan: &TapPlan,
@@ -127,7 +139,7 @@ impl<P: HostPlatform> Tap<P> {
         let monitor = NetlinkMonitor::new(plan, lan.mac, stack, changed, Arc::clone(&shared));
         // The interface's MTU may be raised later.
         let most = control.lan_side().map_or(lan.mtu, LanSide::max_mtu);
-        let port = control.open_lan(&super::lan_init(most));
+        let port = control.open_lan(&crate::lan_init(most));
         let port = port.context("opening the LAN queues")?;
         let mut tap = Self {
             platform,
@@ -165,6 +177,21 @@ impl<P: HostPlatform> Tap<P> {
         Ok(tap)
     }
 
+    /// The same, with paths that follow its neighbours. What changes is logged.
+    ///
+    /// # Errors
+    /// As [`Tap::start`].
+    pub fn tracker(
+        platform: P,
+        control: &mut Control<P>,
+        plan: &TapPlan,
+    ) -> Result<NeighbourTracker<P>> {
+        let mut changes = Vec::new();
+        let tap = Self::start(platform, control, plan, &mut changes)?;
+        changes.into_iter().for_each(TapChange::log);
+        Ok(NeighbourTracker::new(tap))
+    }
+
     fn run<T: device::TapFrames>(
         &mut self,
         forwarder: Forwarder<P, T>,
@@ -182,24 +209,14 @@ impl<P: HostPlatform> Tap<P> {
         Ok(())
     }
 
-    /// The VLAN of paths where no other is named.
-    pub(crate) const fn vlan(&self) -> Option<u16> {
-        self.vlan
-    }
-
     /// The interface.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Frames so far.
-    pub(crate) fn counts(&self) -> TapCounts {
+    pub fn counts(&self) -> TapCounts {
         self.counts.read()
-    }
-
-    /// The entry of the GID table that is used where none is asked for.
-    pub(crate) fn usual_gid(&self, vlan: Option<u16>) -> Option<u8> {
-        self.gids.usual(vlan)
     }
 
     /// Does what the other threads have found out: GIDs, groups, the carrier. Whether paths may
@@ -208,7 +225,7 @@ impl<P: HostPlatform> Tap<P> {
     ///
     /// # Errors
     /// A device that only a reset helps; the interface was deleted.
-    pub(crate) fn progress(
+    pub fn progress(
         &mut self,
         control: &mut Control<P>,
         on_change: &mut dyn FnMut(TapChange),
@@ -274,7 +291,7 @@ impl<P: HostPlatform> Tap<P> {
         for group in self.groups.difference(wanted) {
             match control.leave_lan_group(self.port, MacAddr(*group)) {
                 Err(error) if error.needs_reset() => return Err(error.into()),
-                left => log::debug!("group {} left: {left:?}", units::mac(MacAddr(*group))),
+                left => log::debug!("group {} left: {left:?}", MacAddr(*group)),
             }
         }
         self.groups.retain(|group| wanted.contains(group));
@@ -287,34 +304,12 @@ impl<P: HostPlatform> Tap<P> {
                 }
                 Err(error) if error.needs_reset() => return Err(error.into()),
                 Err(error) if self.refused_groups.insert(*group) => {
-                    log::warn!(
-                        "frames to {} do not arrive: {error}",
-                        units::mac(MacAddr(*group))
-                    );
+                    log::warn!("frames to {} do not arrive: {error}", MacAddr(*group));
                 }
                 Err(_) => {}
             }
         }
         Ok(())
-    }
-
-    /// Where packets to a destination that is followed go now.
-    pub(crate) fn mac_of(&self, destination: IpAddr) -> Option<MacAddr> {
-        self.view.paths.get(&destination).copied()
-    }
-
-    /// Where packets go, as the host's stack finds out.
-    pub(crate) fn begin_resolve(&self, question: impl Into<Question>) -> PendingResolve {
-        let question = question.into();
-        let (answer, answered) = sync_channel(1);
-        self.command(Command::Resolve { question, answer });
-        PendingResolve::new(question.destination, answered, self.resolve_limit)
-    }
-
-    /// Has the next hops of destinations that paths go to now confirmed again and again, and no
-    /// longer those of others.
-    pub(crate) fn follow(&self, added: Vec<IpAddr>, gone: Vec<IpAddr>) {
-        self.command(Command::Follow { added, gone });
     }
 
     /// A thread that has ended is noticed where its answer is missing.
@@ -329,7 +324,7 @@ impl<P: HostPlatform> Tap<P> {
     ///
     /// # Errors
     /// The device's refusal.
-    pub(crate) fn close(mut self, control: &mut Control<P>) -> Result<TapCounts> {
+    pub fn close(mut self, control: &mut Control<P>) -> Result<TapCounts> {
         let Some(port) = self.stop() else {
             return Err(anyhow!("the thread of the LAN queues has ended before"));
         };
@@ -362,6 +357,58 @@ impl<P: HostPlatform> Tap<P> {
         }
         self.stop.store(true, Ordering::Relaxed);
         self.forwarder.take()?.join().ok()
+    }
+}
+
+impl<P: HostPlatform> Resolver<P> for Tap<P> {
+    fn join(&self, group: IpAddr) {
+        log::warn!(
+            "{group}: the host's stack does not report this group for {0}; where switches look at such reports, join it there too (`ip address add {group}/32 dev {0} autojoin`)",
+            self.name
+        );
+    }
+
+    fn begin_resolve(&self, question: Question) -> PendingResolve {
+        let (answer, answered) = sync_channel(1);
+        self.command(Command::Resolve { question, answer });
+        PendingResolve::new(question.destination, answered, self.resolve_limit)
+    }
+
+    fn vlan(&self) -> Option<u16> {
+        self.vlan
+    }
+
+    fn usual_gid(&self, vlan: Option<u16>) -> Option<u8> {
+        self.gids.usual(vlan)
+    }
+
+    fn trusts_peers(&self) -> bool {
+        false
+    }
+
+    fn follow(&self, added: Vec<IpAddr>, gone: Vec<IpAddr>) {
+        self.command(Command::Follow { added, gone });
+    }
+
+    fn mac_of(&self, destination: IpAddr) -> Option<MacAddr> {
+        self.view.paths.get(&destination).copied()
+    }
+
+    fn progress(
+        &mut self,
+        control: &mut Control<P>,
+        on_gid_change: &mut dyn FnMut(),
+    ) -> Result<bool> {
+        Self::progress(self, control, &mut |change| {
+            if let TapChange::Gid(_) = change {
+                on_gid_change();
+            }
+            change.log();
+        })
+    }
+
+    fn close(self: Box<Self>, control: &mut Control<P>) -> Result<()> {
+        Self::close(*self, control).map(drop)
     }
 }
 

@@ -6,7 +6,7 @@ use e810::MacAddr;
 use e810_net::wire::Vlan;
 use e810_net::{AddressError, Claim, Config, Interface, Ns, Place, Prefix};
 
-use crate::cli::own_address::OwnAddress;
+use crate::address::OwnAddress;
 
 /// Neighbours that are known at a time where no other number is asked for: as many as the card's
 /// ARP table has by default.
@@ -14,7 +14,7 @@ const NEIGHBOURS: usize = e810::hmc::Capacity::DEFAULT.arps as usize;
 /// How long an address may take to be resolved where nothing else is said. A neighbour is asked
 /// three times in three seconds, and three times more from the sixth second on: a switch port that
 /// has just come up may forward nothing at first.
-pub(crate) const RESOLVE_LIMIT: e810_hal::Ns = e810_hal::Ns::from_ms(10_000);
+pub const RESOLVE_LIMIT: e810_hal::Ns = e810_hal::Ns::from_ms(10_000);
 /// Bytes of the longest frame: the greatest MTU (`--mtu`), an Ethernet header and two VLAN tags.
 pub(super) const FRAME: usize = e810::LanInit::new(9702).max_frame();
 

@@ -1,28 +1,65 @@
 //! Paths of queue pairs, and the neighbours that they go to.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::fmt;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use e810::{Control, MacAddr, PortState};
+use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
-use e810_hal::Ns;
 
-use super::route::Question;
-use super::station::{PendingResolve, Station, Unresolved};
-use super::tap::{Tap, TapChange, TapPlan};
-use crate::cli::own_address::OwnAddress;
-use crate::output::units;
+use crate::route::Question;
+use crate::station::{PendingResolve, Unresolved};
 
 /// When it is tried again to move paths, after the device has refused to.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Who has the function's LAN queues, answers there and resolves.
-#[derive(Debug)]
-enum Resolver<P: HostPlatform> {
-    Station(Station<P>),
-    Tap(Box<Tap<P>>),
+/// Who has the function's LAN queues, answers there and finds its neighbours.
+pub trait Resolver<P: HostPlatform>: Send {
+    /// Says to routers and switches that the function is in a multicast group.
+    fn join(&self, group: IpAddr);
+
+    /// Where packets go, to be waited for without this.
+    fn begin_resolve(&self, question: Question) -> PendingResolve;
+
+    /// VLAN of packets whose sender has named none.
+    fn vlan(&self) -> Option<u16> {
+        None
+    }
+
+    /// The entry of the GID table that is used where none is asked for.
+    fn usual_gid(&self, _vlan: Option<u16>) -> Option<u8> {
+        None
+    }
+
+    /// Whether a peer on the link is where it says it is. A host's stack is asked all the same:
+    /// packets go where its own go.
+    fn trusts_peers(&self) -> bool;
+
+    /// Stays with the next hops of destinations that paths go to now, and no longer with those of
+    /// others.
+    fn follow(&self, added: Vec<IpAddr>, gone: Vec<IpAddr>);
+
+    /// Where packets to a destination go, as far as that is known.
+    fn mac_of(&self, destination: IpAddr) -> Option<MacAddr>;
+
+    /// Does what its threads have found out, and calls `on_gid_change` for each entry of the GID
+    /// table that has changed. Whether a neighbour may be elsewhere now.
+    ///
+    /// # Errors
+    /// A device that only a reset helps, or an interface that is gone.
+    fn progress(
+        &mut self,
+        control: &mut Control<P>,
+        on_gid_change: &mut dyn FnMut(),
+    ) -> Result<bool>;
+
+    /// Ends the threads and closes the LAN queues.
+    ///
+    /// # Errors
+    /// The device's refusal.
+    fn close(self: Box<Self>, control: &mut Control<P>) -> Result<()>;
 }
 
 /// Who resolves for a function, and the paths that follow its neighbours.
@@ -30,47 +67,40 @@ enum Resolver<P: HostPlatform> {
 /// Which destinations have paths, and where these go, is what the card's ARP table has, and where
 /// they should go is what the resolver knows. The two are compared when either has changed: so the
 /// order of events is of no account.
-#[derive(Debug)]
 pub struct NeighbourTracker<P: HostPlatform> {
-    resolver: Resolver<P>,
+    resolver: Box<dyn Resolver<P>>,
     /// Destinations whose paths are followed; `None`: all.
     named: Option<BTreeSet<IpAddr>>,
     /// Those of them that paths go to: the resolver stays with them.
     followed: BTreeSet<IpAddr>,
-    /// Where packets to them go, as a station has said last.
-    macs: BTreeMap<IpAddr, MacAddr>,
     /// [`Control::neighbour_changes`] when the card's table was looked at last.
     seen: u64,
     /// A destination was named since then.
     has_new: bool,
     /// When to try what the device has refused.
     again_at: Option<Instant>,
-    had_link: bool,
+}
+
+impl<P: HostPlatform> fmt::Debug for NeighbourTracker<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NeighbourTracker")
+            .field("named", &self.named)
+            .field("followed", &self.followed)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<P: HostPlatform> NeighbourTracker<P> {
-    const fn new(resolver: Resolver<P>) -> Self {
+    /// Of a function that this one resolves for.
+    pub fn new(resolver: impl Resolver<P> + 'static) -> Self {
         Self {
-            resolver,
+            resolver: Box::new(resolver),
             named: Some(BTreeSet::new()),
             followed: BTreeSet::new(),
-            macs: BTreeMap::new(),
             seen: 0,
             has_new: false,
             again_at: None,
-            // What has come up is announced as it begins.
-            had_link: true,
         }
-    }
-
-    /// Of a function that answers by itself.
-    pub const fn of_station(station: Station<P>) -> Self {
-        Self::new(Resolver::Station(station))
-    }
-
-    /// Of one that the host's stack answers for.
-    pub(crate) fn of_tap(tap: Tap<P>) -> Self {
-        Self::new(Resolver::Tap(Box::new(tap)))
     }
 
     /// All paths are followed, wherever their MAC addresses came from.
@@ -80,48 +110,15 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         self
     }
 
-    /// Of one that the host's stack is to answer for, through a TAP interface of this name, which
-    /// gets these addresses: the GID table has those of the interface.
-    ///
-    /// # Errors
-    /// There is no such interface to be had, or its LAN queues cannot be opened.
-    pub fn start_tap(
-        platform: P,
-        control: &mut Control<P>,
-        name: &str,
-        addresses: Vec<OwnAddress>,
-        resolve_limit: Ns,
-    ) -> Result<Self> {
-        let plan = TapPlan {
-            name: name.to_owned(),
-            addresses,
-            vlan: None,
-            resolve_limit,
-        };
-        let mut changes = Vec::new();
-        let tap = Tap::start(platform, control, &plan, &mut changes)?;
-        changes.into_iter().for_each(log_change);
-        Ok(Self::of_tap(tap))
-    }
-
-    /// The TAP interface, if there is one.
-    pub(crate) const fn tap(&self) -> Option<&Tap<P>> {
-        match &self.resolver {
-            Resolver::Station(_) => None,
-            Resolver::Tap(tap) => Some(tap),
-        }
-    }
-
     /// Says to routers and switches that the function is in a multicast group.
     pub fn join(&self, group: IpAddr) {
-        match &self.resolver {
-            Resolver::Station(station) => station.join(group),
-            Resolver::Tap(tap) => log::warn!(
-                "{group}: the host's stack does not report this group for {}; where switches look at such reports, join it there too (`ip address add {group}/32 dev {} autojoin`)",
-                tap.name(),
-                tap.name()
-            ),
-        }
+        self.resolver.join(group);
+    }
+
+    /// The entry of the GID table that is used where none is asked for.
+    #[must_use]
+    pub fn usual_gid(&self, vlan: Option<u16>) -> Option<u8> {
+        self.resolver.usual_gid(vlan)
     }
 
     /// Where packets to a destination go, found out now; paths to there are followed.
@@ -134,7 +131,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         idle: &dyn Fn() -> Result<()>,
     ) -> Result<MacAddr> {
         let question = Question {
-            vlan: self.tap().and_then(Tap::vlan),
+            vlan: self.resolver.vlan(),
             ..destination.into()
         };
         let neighbour = self.begin_resolve(question).wait(idle)?;
@@ -144,10 +141,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
 
     /// The same of any question, whose answer can be waited for without this.
     pub fn begin_resolve(&self, question: impl Into<Question>) -> PendingResolve {
-        match &self.resolver {
-            Resolver::Station(station) => station.begin_resolve(question),
-            Resolver::Tap(tap) => tap.begin_resolve(question),
-        }
+        self.resolver.begin_resolve(question.into())
     }
 
     /// Where packets to a destination go that is on the link, at `mac`, as its own side says; paths
@@ -161,9 +155,9 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         mac: MacAddr,
         idle: &dyn Fn() -> Result<()>,
     ) -> Result<MacAddr> {
-        let Resolver::Station(_) = &self.resolver else {
+        if !self.resolver.trusts_peers() {
             return self.resolve(destination, idle);
-        };
+        }
         self.follow(destination);
         Ok(mac)
     }
@@ -196,23 +190,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         control: &mut Control<P>,
         on_gid_change: &mut dyn FnMut(),
     ) -> Result<()> {
-        let has_moved = match &mut self.resolver {
-            Resolver::Station(station) => {
-                let has_link = control.query_port(1)?.state == PortState::Active;
-                if has_link && !self.had_link {
-                    station.link_up();
-                }
-                self.had_link = has_link;
-                let macs = station.take_macs();
-                macs.map(|macs| self.macs = macs).is_some()
-            }
-            Resolver::Tap(tap) => tap.progress(control, &mut |change| {
-                if let TapChange::Gid(_) = change {
-                    on_gid_change();
-                }
-                log_change(change);
-            })?,
-        };
+        let has_moved = self.resolver.progress(control, on_gid_change)?;
         let is_due = self.again_at.is_some_and(|at| Instant::now() >= at);
         if has_moved || is_due || self.has_new || self.seen != control.neighbour_changes() {
             self.compare(control)?;
@@ -240,25 +218,16 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         let gone: Vec<_> = self.followed.difference(&used).copied().collect();
         self.followed = used;
         if !added.is_empty() || !gone.is_empty() {
-            match &self.resolver {
-                Resolver::Station(station) => station.follow(added, gone),
-                Resolver::Tap(tap) => tap.follow(added, gone),
-            }
+            self.resolver.follow(added, gone);
         }
         let was_refused = self.again_at.take().is_some();
         for (destination, from) in paths {
-            let known = match &self.resolver {
-                Resolver::Station(_) => self.macs.get(&destination).copied(),
-                Resolver::Tap(tap) => tap.mac_of(destination),
-            };
+            let known = self.resolver.mac_of(destination);
             let Some(to) = known.filter(|to| *to != from) else {
                 continue;
             };
             match control.move_neighbour(destination, from, to) {
-                Ok(paths) => log::info!(
-                    "{paths} paths to {destination} go to {} now",
-                    units::mac(to)
-                ),
+                Ok(paths) => log::info!("{paths} paths to {destination} go to {} now", to),
                 Err(error) if error.needs_reset() => return Err(error.into()),
                 Err(error) => {
                     self.again_at = Some(Instant::now() + AGAIN);
@@ -272,22 +241,18 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         Ok(())
     }
 
-    /// As [`Station::close`], and what the TAP interface says.
+    /// Ends it.
+    ///
+    /// # Errors
+    /// As [`Resolver::close`].
     pub fn close(self, control: &mut Control<P>) -> Result<()> {
-        match self.resolver {
-            Resolver::Station(station) => station.close(control),
-            Resolver::Tap(tap) => tap.close(control).map(drop),
-        }
+        self.resolver.close(control)
     }
 }
 
-/// What changes while messages go on, for the log.
-pub(crate) fn log_change(change: TapChange) {
-    log::info!("{change:?}");
-}
-
 /// Why nobody resolves for a function.
-pub(crate) fn without_station(destination: IpAddr) -> Unresolved {
+#[must_use]
+pub fn without_station(destination: IpAddr) -> Unresolved {
     Unresolved::NoStation {
         destination,
         why: "its LAN queues are not ours, or could not be opened",

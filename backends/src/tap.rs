@@ -1,0 +1,64 @@
+//! TAP interfaces: Ethernet frames to and from the host's network stack.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use vmm_sys_util::ioctl::ioctl_with_mut_ref;
+
+/// `struct ifreq` of netdevice(7), as TUNSETIFF reads and writes it.
+#[repr(C)]
+struct InterfaceRequest {
+    name: [u8; libc::IFNAMSIZ],
+    flags: u16,
+    /// The rest of the union.
+    _unused: [u8; 22],
+}
+
+/// Makes the interface, or attaches to the persistent one of that name, which stays as it is, up or
+/// down. Each read gives a frame and each write takes one; neither waits.
+///
+/// # Errors
+/// `ENOENT`: the kernel has no such interfaces; `EPERM`: not without CAP_NET_ADMIN; `EBUSY`:
+/// another process has it open; `EINVAL`: a name of no interface, or of one that is no TAP.
+pub fn open_tap(name: &str) -> io::Result<File> {
+    let mut request = InterfaceRequest {
+        name: [0; libc::IFNAMSIZ],
+        // No four bytes of flags and protocol before each frame.
+        flags: (libc::IFF_TAP | libc::IFF_NO_PI) as u16,
+        _unused: [0; 22],
+    };
+    // The last byte of the name stays zero. An empty one would be chosen by the kernel.
+    let room = request.name.get_mut(..name.len().min(libc::IFNAMSIZ));
+    match room {
+        Some(room) if !room.is_empty() && room.len() < libc::IFNAMSIZ => {
+            room.copy_from_slice(name.as_bytes());
+        }
+        _ => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
+    }
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open("/dev/net/tun")?;
+    // SAFETY: TUNSETIFF reads and writes a `struct ifreq`, of whose size and layout `request` is,
+    // and keeps no pointer to it.
+    match unsafe { ioctl_with_mut_ref(&file, libc::TUNSETIFF, &mut request) } {
+        0 => Ok(file),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_that_of_the_kernel() {
+        assert_eq!(size_of::<InterfaceRequest>(), size_of::<libc::ifreq>());
+        for name in ["", "sixteen-letters-"] {
+            let error = open_tap(name).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{name}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! A function of an E810 on its link: what programs share that use one.
+//!
+//! * [`start`]: from an open device to one whose engine works; [`simulated`]: the same for
+//!   functions of a simulator in this process.
+//! * [`address`]: a function's own addresses, and the networks they are in.
+//! * [`station`]: answers for these addresses (ARP, neighbour discovery, echo) and finds others.
+//! * `tap` (feature `tap`): the host's network stack in the station's place.
+//! * [`route`]: what either is asked, and what it answers.
+//! * [`neighbours`]: moves the paths of queue pairs when the neighbours they go to move.
+
+#![deny(unsafe_code)]
+// The embedding program decides where text goes.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+
+use e810::LanInit;
+
+pub mod address;
+pub mod neighbours;
+pub mod route;
+pub mod simulated;
+pub mod start;
+pub mod station;
+#[cfg(feature = "tap")]
+pub mod tap;
+
+/// The LAN queues of a program's own port. Hundreds of neighbours that were asked at once answer
+/// before its thread looks again: one whose frame finds no room is asked again a second later.
+#[must_use]
+pub const fn lan_init(mtu: u16) -> LanInit {
+    LanInit {
+        rx_entries: 512,
+        ..LanInit::new(mtu)
+    }
+}

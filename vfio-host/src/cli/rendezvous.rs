@@ -1,0 +1,61 @@
+//! Where another process is, as options.
+
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+
+use super::number::number;
+use crate::handshake::{HandshakeError, HostPort, Program, Rendezvous};
+
+/// Where the other process is.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Another process", group(ArgGroup::new("has_peer_process").args(["listen", "connect"]).multiple(true)))]
+pub struct RendezvousArgs {
+    /// Wait here for another e810 that has `--connect`: ADDR:PORT, ADDR or :PORT.
+    ///
+    /// Without ADDR at all addresses of this machine, with port 0 at a free port, which is
+    /// printed. Then there is one function in this process, and the other one in that. What
+    /// they have to know of each other goes over this TCP connection, neither encrypted nor
+    /// authenticated.
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["connect", "peer"])]
+    pub listen: Option<HostPort>,
+    /// Go to another e810 that has `--listen`: HOST:PORT or HOST. This side begins.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "peer")]
+    pub connect: Option<HostPort>,
+    /// Port where `--listen` or `--connect` names none.
+    #[arg(short = 'p', long, value_name = "PORT", default_value = "18515", requires = "has_peer_process", value_parser = number::<u16>(0, u16::MAX.into()))]
+    pub port: u16,
+    /// The program at the other end: another e810, or libibverbs' `ibv_rc_pingpong`, unmodified, on
+    /// any RDMA host.
+    ///
+    /// With `ibv_rc_pingpong` messages are SENDs of a reliable connection; --size, --iters and
+    /// --path-mtu are then 4096, 1000 and 1024, as that program has them, unless they are given
+    /// (there: -s, -n and -m). It does not say its Ethernet address, which is resolved.
+    #[arg(long, value_enum, value_name = "PROGRAM", default_value_t = Program::E810, requires = "has_peer_process")]
+    pub with: Program,
+    /// How long to wait for the other process, and for each of its answers.
+    #[arg(long, value_name = "SECONDS", default_value = "60", requires = "has_peer_process", value_parser = number::<u32>(1, 3600))]
+    pub wait: u32,
+}
+
+impl RendezvousArgs {
+    /// Whether the peer is in another process.
+    #[must_use]
+    pub const fn is_given(&self) -> bool {
+        self.listen.is_some() || self.connect.is_some()
+    }
+
+    /// The meeting that was asked for, if any. A listener listens from here on.
+    ///
+    /// # Errors
+    /// A host that is not found, or a port that cannot be listened on.
+    pub fn open(&self) -> Result<Option<Rendezvous>, HandshakeError> {
+        let wait = Duration::from_secs(self.wait.into());
+        let (port, with) = (self.port, self.with);
+        match (&self.listen, &self.connect) {
+            (Some(at), _) => Rendezvous::listen(at, port, with, wait).map(Some),
+            (None, Some(at)) => Rendezvous::connect(at, port, with, wait).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+}
