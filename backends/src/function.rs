@@ -203,7 +203,7 @@ impl<T: Transport> Function<T> {
             BackendError::system(self.transport().name(), "waiting for interrupts", &cause)
         })?;
         let vectors = lock(&inner.vectors);
-        fired.extend(ready.into_iter().filter(|vector| vectors.collect(*vector)));
+        fired.extend(ready.into_iter().filter(|vector| vectors.is_taken(*vector)));
         Ok(())
     }
 

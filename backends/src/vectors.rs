@@ -176,12 +176,12 @@ impl InterruptVectors {
         }
     }
 
-    /// Empties the event of `vector`; false when it had not fired.
-    pub(super) fn collect(&self, vector: Vector) -> bool {
+    /// Whether somebody has the vector.
+    pub(super) fn is_taken(&self, vector: Vector) -> bool {
         let event = self.events.get(vector.get() as usize);
         event
             .and_then(Option::as_ref)
-            .is_some_and(|event| event.taken && event.fd.read().is_ok())
+            .is_some_and(|event| event.taken)
     }
 }
 
@@ -211,7 +211,10 @@ impl Waiter {
     }
 
     fn watch(&self, event: &Event, vector: Vector) -> io::Result<()> {
-        let readable = EpollEvent::new(EventSet::IN, vector.get().into());
+        // By edges, of which each signal of an eventfd is one: nobody has to read it, and each goes
+        // to one thread.
+        let signals = EventSet::IN | EventSet::EDGE_TRIGGERED;
+        let readable = EpollEvent::new(signals, vector.get().into());
         let fd = event.fd.as_raw_fd();
         self.0.ctl(ControlOperation::Add, fd, readable)
     }
