@@ -55,8 +55,6 @@ pub const MAX_MR_BYTES: u64 = 0x2000_0000_0000;
 pub const MAX_MCAST_GROUPS: u32 = 4096;
 /// QPs in a multicast group (control-path 4.14).
 pub const MAX_GROUP_MEMBERS: usize = 8;
-/// Push page indexes are below this (control-path 4.16).
-pub const MAX_PUSH_PAGES: u32 = 256;
 /// Statistics instances (control-path 4.13).
 pub const MAX_STATS_INSTANCES: u32 = 128;
 

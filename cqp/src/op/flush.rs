@@ -1,4 +1,4 @@
-//! FLUSH_WQES and GEN_AE, which share a format (control-path 4.12).
+//! FLUSH_WQES (control-path 4.12).
 
 use e810_types::FlushCode;
 use tock_registers::register_bitfields;
@@ -132,26 +132,6 @@ impl Command for FlushWqes {
     }
 }
 
-/// GEN_AE: FLUSH_WQES that flushes nothing and generates an AE.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct GenerateAe {
-    /// QP id.
-    pub qp: u32,
-    /// The event.
-    pub event: AsyncEvent,
-}
-
-impl Command for GenerateAe {
-    fn encode(&self) -> Result<Wqe> {
-        let mut wqe = Wqe::default();
-        let [_, q8, ..] = &mut wqe;
-        *q8 = self.event.word()?;
-        let fields = fit("QP id", Q24::QPID, self.qp)? + Q24::GENERATE_AE::SET;
-        wqe[HEADER] = header(Opcode::FlushWqes, fields.value);
-        Ok(wqe)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,11 +164,11 @@ mod tests {
             ..both
         };
         assert!(matches!(none.encode(), Err(Error::Invalid { .. })));
-        let event = AsyncEvent {
+        let event = Some(AsyncEvent {
             code: 0x201,
             source: 16,
-        };
-        assert!(GenerateAe { qp: 1, event }.encode().is_err());
+        });
+        assert!(FlushWqes { event, ..both }.encode().is_err());
         assert!(
             FlushWqes {
                 qp: 1 << 24,

@@ -5,9 +5,9 @@
 //! ring and is put there when the WQE is posted. Arguments that do not fit
 //! their field are refused, not truncated.
 //!
-//! Every GEN_2 command whose format is in control-path 4 is here. Opcodes
-//! without a format in the sources (QUERY_STAG, REG_SMR, NOP,
-//! MANAGE_VF_PBLE_BP) are named by [`Opcode`] and cannot be built.
+//! Opcodes without a format in the sources (QUERY_STAG, REG_SMR, NOP, MANAGE_VF_PBLE_BP), and those
+//! that this driver has no use for (MODIFY_ADDR_HANDLE, MANAGE_PUSH_PAGES, UP_MAP, and FLUSH_WQES
+//! that only generates an event), are named by [`Opcode`] and cannot be built.
 //!
 //! ```
 //! use e810_cqp::op::{Command, SuspendQp};
@@ -31,7 +31,6 @@ mod fpm;
 mod mr;
 mod multicast;
 mod port;
-mod push;
 mod qp;
 mod qp_control;
 mod sched;
@@ -39,12 +38,12 @@ mod sd;
 mod stats;
 
 pub use address::IpPair;
-pub use ah::{AddressHandle, CreateAh, DestroyAh, ModifyAh};
+pub use ah::{AddressHandle, CreateAh, DestroyAh};
 pub use arp::{AllocateLocalMac, ArpChange, LocalMacChange, ManageArp, ManageLocalMac};
 pub use ceq::{CreateAeq, CreateCeq, DestroyAeq, DestroyCeq};
 pub use cq::{CqAttributes, CreateCq, DestroyCq, ModifyCq, QueueMemory};
 pub use features::QueryFeatures;
-pub use flush::{AsyncEvent, FlushStatus, FlushWqes, GenerateAe};
+pub use flush::{AsyncEvent, FlushStatus, FlushWqes};
 pub use fpm::{
     COMMIT_BYTES, CommitFpm, ManageHmcPmFunction, QUERY_BYTES, QueryFpm, ShmcPagesAllocated,
 };
@@ -56,10 +55,9 @@ pub use multicast::{
     CreateMcast, DestroyMcast, GroupMember, McastGroup, ModifyMcast, group_context,
 };
 pub use port::{HashChange, HashEntry, ManageApbvt, ManageQuadHash, QuadEndpoint};
-pub use push::ManagePushPages;
 pub use qp::{CreateQp, DestroyQp, HwQpType, ModifyQp, Terminate};
 pub use qp_control::{ResumeQp, SuspendQp, UploadContext};
-pub use sched::{NodeChange, PriorityType, UpMap, WorkSchedNode};
+pub use sched::{NodeChange, PriorityType, WorkSchedNode};
 pub use sd::{INLINE_SDS, MAX_SDS_PER_COMMAND, SdEntry, SdKind, UpdatePeSds};
 pub use stats::{GATHER_BYTES, GatherStats, ManageStats};
 

@@ -1,6 +1,6 @@
-//! WORK_SCHED_NODE and UP_MAP (control-path 4.13).
+//! WORK_SCHED_NODE (control-path 4.13).
 
-use e810_hal::bus::{PfId, VsiId};
+use e810_hal::bus::VsiId;
 use tock_registers::register_bitfields;
 
 use super::{Command, HEADER, Wqe, header};
@@ -21,14 +21,6 @@ register_bitfields![u64,
         PRIOTYPE OFFSET(59) NUMBITS(2) [],
         NODETYPE OFFSET(61) NUMBITS(1) [],
         ENABLENODE OFFSET(62) NUMBITS(1) []
-    ],
-    MapQ40 [
-        HMCFNIDX OFFSET(0) NUMBITS(16) [],
-        CNPOVERRIDE OFFSET(32) NUMBITS(6) []
-    ],
-    MapQ24 [
-        USEOVERRIDE OFFSET(61) NUMBITS(1) [],
-        USEVLAN OFFSET(62) NUMBITS(1) []
     ]
 ];
 
@@ -102,39 +94,6 @@ impl Command for WorkSchedNode {
     }
 }
 
-/// UP_MAP: maps user priorities. A builder exists in existing drivers, a
-/// caller does not.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UpMap {
-    /// Byte *n* is what user priority *n* maps to.
-    pub map: [u8; 8],
-    /// Function.
-    pub hmc_function: PfId,
-    /// USEVLAN.
-    pub use_vlan: bool,
-    /// CNPOVERRIDE and USEOVERRIDE.
-    pub cnp_override: Option<u8>,
-}
-
-impl Command for UpMap {
-    fn encode(&self) -> Result<Wqe> {
-        let mut wqe = Wqe::default();
-        let [q0, _, _, _, _, q40, ..] = &mut wqe;
-        *q0 = u64::from_le_bytes(self.map);
-        *q40 = (MapQ40::HMCFNIDX.val(u64::from(self.hmc_function.get()))
-            + fit(
-                "CNP priority",
-                MapQ40::CNPOVERRIDE,
-                self.cnp_override.unwrap_or(0),
-            )?)
-        .value;
-        let fields = bit(MapQ24::USEOVERRIDE, self.cnp_override.is_some())
-            + bit(MapQ24::USEVLAN, self.use_vlan);
-        wqe[HEADER] = header(Opcode::UpMap, fields.value);
-        Ok(wqe)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,12 +132,5 @@ mod tests {
         ] {
             assert!(bad.encode().is_err());
         }
-        let map = UpMap {
-            map: [0; 8],
-            hmc_function: PfId::new(0).unwrap(),
-            use_vlan: false,
-            cnp_override: Some(64),
-        };
-        assert!(map.encode().is_err());
     }
 }

@@ -19,6 +19,7 @@ use e810_hal::regs::{PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_CCQPSTATUS, PFPE_CQPDB, P
 use e810_hal::{Barrier, Bus, DmaWord, Iova, RegOffset};
 
 use crate::context::{narrow, or_zero};
+use crate::feature::Feature;
 use crate::hex;
 use crate::report::{self, Case, Outcome, Rule, number};
 use input::Input;
@@ -56,6 +57,9 @@ fn history(case: &Case<'_>) -> (u64, bool) {
 }
 
 fn request(case: &Case<'_>) -> Outcome {
+    if !build::is_sent(case["op"].as_str().unwrap()) {
+        return Outcome::Skipped(Feature::OtherCommands);
+    }
     let input = &case["in"];
     let refused = case["ret"].as_i64() != Some(0);
     let mut ring = SendRing::new(narrow(input["cqp_sq_size"].as_u64().unwrap_or(64))).unwrap();

@@ -17,17 +17,20 @@ pub enum Feature {
     Atomics,
     /// IBV_WR_TSO and IBV_WR_DRIVER1.
     OtherRequests,
+    /// GEN_AE, MODIFY_ADDR_HANDLE, MANAGE_PUSH_PAGES, UP_MAP.
+    OtherCommands,
 }
 
 impl Feature {
     #[cfg(test)]
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Iwarp,
         Self::PushPages,
         Self::RawDatagrams,
         Self::WideCompletions,
         Self::Atomics,
         Self::OtherRequests,
+        Self::OtherCommands,
     ];
 
     /// First cell of its row in `docs/verbs.md`.
@@ -39,6 +42,7 @@ impl Feature {
             Self::WideCompletions => "completion entries of 64 bytes",
             Self::Atomics => "atomic operations",
             Self::OtherRequests => "TSO, driver-specific requests",
+            Self::OtherCommands => "GEN_AE, MODIFY_ADDR_HANDLE, MANAGE_PUSH_PAGES, UP_MAP",
         }
     }
 }

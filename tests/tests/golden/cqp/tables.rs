@@ -5,7 +5,7 @@ use e810_cqp::op::{self, QuadEndpoint, WorkSchedNode};
 use serde_json::Value;
 
 use super::input::Input;
-use crate::context::{mac, narrow};
+use crate::context::mac;
 
 impl Input<'_> {
     pub(super) fn quad_hash(&self) -> op::ManageQuadHash {
@@ -103,19 +103,6 @@ impl Input<'_> {
             use_hmc_function: self.is("use_hmc_fcn_index"),
             instance: self.as_("stats_inst_index"),
             use_instance: self.is("use_stats_inst"),
-        }
-    }
-
-    pub(super) fn up_map(&self) -> op::UpMap {
-        let map = self.0["map"].as_array().unwrap();
-        let map: Vec<u8> = map.iter().map(|up| narrow(up.as_u64().unwrap())).collect();
-        op::UpMap {
-            map: map.try_into().unwrap(),
-            hmc_function: self.pf("hmc_fcn_idx"),
-            use_vlan: self.is("use_vlan"),
-            cnp_override: self
-                .is("use_cnp_up_override")
-                .then(|| self.as_("cnp_up_override")),
         }
     }
 }
