@@ -3,7 +3,6 @@
 mod arrows;
 mod asm;
 mod citations;
-mod coverage;
 mod findings;
 mod style;
 mod verbs_map;

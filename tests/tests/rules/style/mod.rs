@@ -9,10 +9,8 @@
 
 mod errata;
 mod examples;
-mod lengths;
 mod names;
 mod paths;
-mod words;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Files that the documents name.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use e810_tests::sources::{files, root};
 
@@ -104,6 +104,41 @@ fn documents_name_files_that_exist() {
     assert!(wrong.is_empty(), "not in the tree:\n{}", wrong.join("\n"));
 }
 
+/// Functions that a document names as `file.rs::name`, and that are in no such file of `sources`.
+fn missing_functions(document: &str, sources: &[PathBuf]) -> Vec<String> {
+    let is_there = |file: &str, name: &str| {
+        let mut files = sources.iter().filter(|path| path.ends_with(file));
+        let name = name.rsplit("::").next().unwrap_or_default();
+        files.any(|path| {
+            let text = fs::read_to_string(path).unwrap_or_default();
+            [format!("fn {name}("), format!("fn {name}<")]
+                .iter()
+                .any(|begin| text.contains(begin))
+        })
+    };
+    let spans = document.split('`').skip(1).step_by(2);
+    let named = spans.filter(|span| {
+        let parts = span.split_once(".rs::");
+        parts.is_some_and(|(file, name)| !is_there(&format!("{file}.rs"), name))
+    });
+    named.map(str::to_owned).collect()
+}
+
+#[test]
+fn functions_of_files_exist() {
+    let root = root();
+    let sources = files(&root, &["rs"]);
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for path in files(&root.join("docs"), &["md"]) {
+        let text = fs::read_to_string(&path).unwrap();
+        seen += text.matches(".rs::").count();
+        let found = missing_functions(&text, &sources).into_iter();
+        wrong.extend(found.map(|name| format!("{}: {name}", path.display())));
+    }
+    assert!(seen > 100, "{seen}");
+    assert!(wrong.is_empty(), "not in the tree:\n{}", wrong.join("\n"));
+}
+
 #[test]
 fn a_wrong_name_is_found() {
     let root = root();
@@ -114,6 +149,11 @@ fn a_wrong_name_is_found() {
     let wrong = "`hal/src/regs/none.rs` `cqp/src/{error,none}.rs` [a](../docs/none.md)";
     let expected = ["hal/src/regs/none.rs", "cqp/src/none.rs", "../docs/none.md"];
     assert_eq!(found(wrong), expected);
+    let own = "`tests/tests/rules/style/paths.rs::a_wrong_name_is_found` `hal/src/le.rs::none`";
+    assert_eq!(
+        missing_functions(own, &files(&root, &["rs"])),
+        ["hal/src/le.rs::none"]
+    );
     assert_eq!(
         found("`sim/src/NAME/*_none.rs`"),
         ["sim/src/NAME/*_none.rs"]
