@@ -1,10 +1,10 @@
 //! BAR0 register semantics: the side effects of reads and writes on top of the plain register file.
 
+use crate::findings::{Kind, Log, kind};
 use e810_hal::RegOffset;
 use e810_hal::regs as hw;
 use e810_hal::regs::Element;
 
-use crate::findings::{Class, Log, kind};
 use crate::function::{EngineEnv, Function};
 use crate::fw;
 use crate::lan::LanQueues;
@@ -299,8 +299,8 @@ impl Function {
         }
     }
 
-    fn lint(&mut self, log: &mut Log, now: u64, kind: &'static str, text: String) {
-        self.engine_env(log, now).found(Class::Lint, kind, text);
+    fn lint(&mut self, log: &mut Log, now: u64, kind: Kind, text: String) {
+        self.engine_env(log, now).found(kind, text);
     }
 }
 

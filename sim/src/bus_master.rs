@@ -7,7 +7,7 @@
 //! ever set the bit, the requests that the engine then makes are findings. A reset of the function
 //! clears that record.
 
-use crate::findings::{Class, kind};
+use crate::findings::kind;
 use crate::function::EngineEnv;
 use crate::iommu::{Refusal, Refused};
 use crate::pe::DmaFault;
@@ -89,7 +89,7 @@ impl EngineEnv<'_> {
             self.state.stats.stopped += count as u64;
         } else if count > 0 {
             let text = "an MSI-X message without bus mastering".to_owned();
-            self.found(Class::Fault, kind::MSIX_NO_MASTER, text);
+            self.found(kind::MSIX_NO_MASTER, text);
         }
     }
 }
@@ -117,7 +117,7 @@ mod tests {
         PFPE_CCQPHIGH.set(&nic, (context.iova.0 >> 32) as u32);
         PFPE_CCQPLOW.set(&nic, context.iova.0 as u32);
         sim.run(Ns::from_ms(1));
-        assert!(kinds(&sim.take_findings()).contains(&kind::DMA_NO_MASTER));
+        assert!(kinds(&sim.take_findings()).contains(&kind::DMA_NO_MASTER.name));
         let stats = sim.stats(0);
         assert_eq!(
             (stats.dma_reads, stats.dma_writes, stats.stopped),
@@ -130,7 +130,7 @@ mod tests {
         PFPE_CCQPLOW.set(&nic, context.iova.0 as u32);
         sim.run(Ns::from_ms(1));
         assert!(sim.stats(0).dma_reads > 0);
-        assert!(!kinds(&sim.take_findings()).contains(&kind::DMA_NO_MASTER));
+        assert!(!kinds(&sim.take_findings()).contains(&kind::DMA_NO_MASTER.name));
         // SAFETY: given back once, as it was handed out; the reset has let go of it.
         unsafe { nic.dma_free(context) };
     }
@@ -143,7 +143,7 @@ mod tests {
         nic.set_bus_master(false);
         control.set(&nic, TRIGGER);
         assert_eq!(nic.take_interrupts(), []);
-        assert_eq!(kinds(&sim.take_findings()), [kind::MSIX_NO_MASTER]);
+        assert_eq!(kinds(&sim.take_findings()), [kind::MSIX_NO_MASTER.name]);
         nic.set_bus_master(true);
         assert_eq!(nic.take_interrupts(), [], "lost");
         control.set(&nic, TRIGGER);

@@ -8,6 +8,7 @@
 mod block;
 mod mapping;
 
+use crate::findings::{Kind, kind};
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
@@ -15,7 +16,6 @@ use std::sync::{Mutex, PoisonError};
 
 use e810_hal::{Access, DmaError, DmaLayout, DmaSegment, Iova, NoHostMemory, RawDma};
 
-use crate::findings::kind;
 use crate::iommu::{Iommu, PAGE};
 use crate::rng::Rng;
 
@@ -75,7 +75,7 @@ const QUARANTINE: usize = 32;
 static LEAKED_BLOCKS: Mutex<Vec<Block>> = Mutex::new(Vec::new());
 
 /// Where findings about memory go: kind and text.
-pub(crate) type FindingSink<'a> = &'a mut dyn FnMut(&'static str, String);
+pub(crate) type FindingSink<'a> = &'a mut dyn FnMut(Kind, String);
 
 /// The memory of one function.
 #[derive(Debug)]

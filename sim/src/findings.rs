@@ -9,60 +9,224 @@ use std::fmt;
 
 use e810_hal::Ns;
 
-pub use crate::pe::Class;
+/// Severity of a finding; either fails a driver's test.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Class {
+    /// The device could not have done this: unmapped access, missing HMC backing, bad state,
+    /// unknown opcode.
+    Fault,
+    /// The device does it, and a driver should not ask for it: undefined bits set, a doorbell for
+    /// a queue that does not exist.
+    Lint,
+}
 
-/// Stable names of the findings that are recorded outside the protocol engine.
-pub mod kind {
+/// A rule that a driver can break.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kind {
+    /// Stable: tests and reports name it.
+    pub name: &'static str,
+    /// Severity.
+    pub class: Class,
+    /// Sections of docs/reference that have the rule; `—`: it is none of the device's.
+    pub source: &'static str,
+    /// What the driver did, as its line of documentation has it.
+    pub about: &'static str,
+}
+
+macro_rules! findings {
+    ($(
+        #[doc = $about:literal]
+        $constant:ident: $class:ident, $name:literal, $source:literal;
+    )+) => {
+        /// Every kind of finding.
+        pub mod kind {
+            use super::{Class, Kind};
+
+            $(
+                #[doc = $about]
+                pub const $constant: Kind = Kind {
+                    name: $name,
+                    class: Class::$class,
+                    source: $source,
+                    about: $about,
+                };
+            )+
+
+            /// All of them.
+            pub const ALL: &[Kind] = &[$($constant),+];
+        }
+    };
+}
+
+findings! {
     /// The device accessed an IOVA that is not mapped.
-    pub const DMA_UNMAPPED: &str = "dma-unmapped";
+    DMA_UNMAPPED: Fault, "dma-unmapped", "—, IOMMU";
     /// The device accessed memory that has been unmapped.
-    pub const DMA_FREED: &str = "dma-freed";
+    DMA_FREED: Fault, "dma-freed", "—, IOMMU";
     /// The device accessed memory past the end of a mapping.
-    pub const DMA_BOUNDS: &str = "dma-bounds";
+    DMA_BOUNDS: Fault, "dma-bounds", "—, IOMMU";
     /// The device wrote to memory that was mapped read-only.
-    pub const DMA_READ_ONLY: &str = "dma-read-only";
+    DMA_READ_ONLY: Fault, "dma-read-only", "—, IOMMU";
     /// A mapping overlaps another one, or its address is not valid.
-    pub const DMA_OVERLAP: &str = "dma-overlap";
+    DMA_OVERLAP: Fault, "dma-overlap", "—, IOMMU";
     /// A queue word at an address that is not a multiple of 8.
-    pub const DMA_MISALIGNED: &str = "dma-misaligned";
+    DMA_MISALIGNED: Fault, "dma-misaligned", "—, words of the Rust side";
     /// The driver requested work that needs DMA while Bus Master Enable was clear.
-    pub const DMA_NO_MASTER: &str = "dma-no-bus-master";
+    DMA_NO_MASTER: Fault, "dma-no-bus-master", "—, PCIe";
     /// The driver requested work that sends an MSI-X message while Bus Master Enable was clear.
-    pub const MSIX_NO_MASTER: &str = "msix-no-bus-master";
+    MSIX_NO_MASTER: Fault, "msix-no-bus-master", "—, PCIe";
     /// Memory was freed that was not allocated, or twice, or with another size.
-    pub const BAD_FREE: &str = "bad-free";
+    BAD_FREE: Fault, "bad-free", "—, memory of the Rust side";
     /// Memory changed after it was freed.
-    pub const USE_AFTER_FREE: &str = "use-after-free";
+    USE_AFTER_FREE: Fault, "use-after-free", "—, memory of the Rust side";
     /// An access to BAR0 at an offset without a known register.
-    pub const REGISTER_UNKNOWN: &str = "register-unknown";
+    REGISTER_UNKNOWN: Lint, "register-unknown", "control-path 2";
     /// A read of a register whose read value is not known.
-    pub const REGISTER_WRITE_ONLY: &str = "register-write-only";
+    REGISTER_WRITE_ONLY: Lint, "register-write-only", "control-path 2";
     /// A write to a register that the driver only reads.
-    pub const REGISTER_READ_ONLY: &str = "register-read-only";
+    REGISTER_READ_ONLY: Lint, "register-read-only", "control-path 2";
     /// A value with bits set that the register does not have.
-    pub const REGISTER_BITS: &str = "register-bits";
+    REGISTER_BITS: Lint, "register-bits", "control-path 2";
     /// An access that is not 32 bits wide or not aligned to 4 bytes.
-    pub const REGISTER_WIDTH: &str = "register-width";
+    REGISTER_WIDTH: Fault, "register-width", "control-path 1.2; PCIe";
     /// An access to BAR0 while the function is being reset.
-    pub const REGISTER_IN_RESET: &str = "register-in-reset";
+    REGISTER_IN_RESET: Lint, "register-in-reset", "control-path 2.7";
     /// A ring of the AdminQ that cannot be used: an index outside, or a queue that is off.
-    pub const ADMINQ_RING: &str = "adminq-ring";
+    ADMINQ_RING: Fault, "adminq-ring", "control-path 9.1";
     /// A descriptor of the AdminQ whose flags and lengths do not fit together.
-    pub const ADMINQ_DESCRIPTOR: &str = "adminq-descriptor";
+    ADMINQ_DESCRIPTOR: Fault, "adminq-descriptor", "control-path 9.1";
     /// A command of the AdminQ names a VSI, node or queue that is not there.
-    pub const ADMINQ_UNKNOWN_OBJECT: &str = "adminq-unknown-object";
+    ADMINQ_UNKNOWN_OBJECT: Lint, "adminq-unknown-object", "control-path 9.6 to 9.8; lan-path 3";
     /// A command of the AdminQ removes an object that is in use.
-    pub const ADMINQ_IN_USE: &str = "adminq-in-use";
+    ADMINQ_IN_USE: Lint, "adminq-in-use", "control-path 9.7";
     /// A tail of a LAN queue outside its ring.
-    pub const LAN_RING: &str = "lan-ring";
+    LAN_RING: Fault, "lan-ring", "lan-path 3.4, 5.3";
     /// A packet of a LAN transmit queue that the device cannot send as its descriptors say.
-    pub const LAN_PACKET: &str = "lan-packet";
-    /// An interrupt cause names a vector that the function does not have.
-    pub const VECTOR_RANGE: &str = "vector-range";
+    LAN_PACKET: Fault, "lan-packet", "lan-path 1.4, 4, 10";
+    /// An interrupt cause or a register names a vector that the function does not have.
+    VECTOR_RANGE: Fault, "vector-range", "control-path 2.4, 2.5";
     /// A vector was freed that was not allocated.
-    pub const VECTOR_FREE: &str = "vector-free";
+    VECTOR_FREE: Lint, "vector-free", "—, vectors of the Rust side";
     /// A freed vector fired: a cause is still routed to it.
-    pub const VECTOR_FREED: &str = "vector-freed";
+    VECTOR_FREED: Lint, "vector-freed", "—, vectors of the Rust side";
+    /// PFPE_CQPDB was written and there is no CQP.
+    DOORBELL_CQP: Lint, "doorbell-cqp", "control-path 4.1";
+    /// PFPE_WQEALLOC names a queue pair that was never there.
+    DOORBELL_QP: Lint, "doorbell-qp", "control-path 5.1";
+    /// PFPE_CQARM or PFPE_CQACK names a completion queue that was never there.
+    DOORBELL_CQ: Lint, "doorbell-cq", "control-path 2.2";
+    /// PFPE_AEQALLOC was written and there is no AEQ.
+    DOORBELL_AEQ: Lint, "doorbell-aeq", "control-path 2.2";
+    /// PFHMC_PDINV without PMSDPARTSEL.
+    DOORBELL_PARTSEL: Lint, "doorbell-partsel", "control-path 6.6";
+    /// The CQP's host context has undefined bits set.
+    CQP_CONTEXT_BITS: Lint, "cqp-context-bits", "control-path 4.2";
+    /// PFPE_CQPDB names an entry outside the CQP's ring.
+    CQP_HEAD: Fault, "cqp-head", "control-path 4.1";
+    /// A CQP WQE below the doorbell's index does not carry the valid bit of this lap.
+    CQP_VALID: Fault, "cqp-valid", "control-path 4.1";
+    /// A CQP WQE has bits set that its format does not have.
+    CQP_BITS: Lint, "cqp-bits", "control-path 4.6 to 4.16";
+    /// A CQP opcode that is unknown, or whose format is not in the sources.
+    CQP_OPCODE: Fault, "cqp-opcode", "control-path 4.6, 12";
+    /// A value of a CQP WQE, of a context or of a buffer is outside its range.
+    CQP_PARAMETER: Fault, "cqp-parameter", "control-path 2.9, 3, 4, 5, 6, 7.7; data-path 4.2, 5, 6.3; vf-path 3.1";
+    /// A CQP command for an object that is not there, is there already, is in use or in the wrong state.
+    CQP_STATE: Fault, "cqp-state", "control-path 3.1, 4, 5.3, 6.4, 6.6, 9.8";
+    /// A CQP command names an STag that is not allocated.
+    CQP_STAG: Fault, "cqp-stag", "control-path 4.10";
+    /// An object's backing in the host memory cache is not committed or not valid.
+    HMC_BACKING: Fault, "hmc-backing", "control-path 6.6";
+    /// A context in the host memory cache was changed by the driver.
+    HMC_CONTEXT: Fault, "hmc-context", "control-path 5.1";
+    /// SDCMD has undefined bits set.
+    SD_BITS: Lint, "sd-bits", "control-path 6.6";
+    /// UPDATE_PE_SDS gives a buffer with ENTRY_COUNT 0.
+    SD_BUFFER: Lint, "sd-buffer", "control-path 6.6";
+    /// A segment descriptor was valid, with other backing.
+    SD_REPLACED: Lint, "sd-replaced", "control-path 6.6";
+    /// A segment descriptor beyond what the committed objects take.
+    SD_UNUSED: Lint, "sd-unused", "control-path 6.6";
+    /// The COMMIT_FPM_VAL buffer has undefined bits set.
+    FPM_BITS: Lint, "fpm-bits", "control-path 6.4";
+    /// A free list has not as many entries as its object has blocks.
+    FPM_FREE_LIST: Lint, "fpm-free-list", "control-path 6.5";
+    /// A ring of a queue pair is not aligned to 256 bytes.
+    QP_ALIGNMENT: Lint, "qp-alignment", "data-path 1.1";
+    /// A queue pair names an ARP entry that is not valid.
+    QP_ARP: Lint, "qp-arp", "control-path 5.5";
+    /// A queue pair's host context has undefined bits set.
+    QP_CONTEXT_BITS: Lint, "qp-context-bits", "control-path 5.2";
+    /// A queue pair was destroyed while it could still work.
+    QP_DESTROY_STATE: Lint, "qp-destroy-state", "control-path 5.5";
+    /// A queue pair sends and its source MAC address was never marked valid.
+    QP_MAC: Lint, "qp-mac", "control-path 4.7";
+    /// A command names another shadow area than the queue pair was created with.
+    QP_OTHER_SHADOW: Lint, "qp-other-shadow", "control-path 4.7";
+    /// A queue pair names a queue set that WORK_SCHED_NODE did not return.
+    QP_QUEUE_SET: Lint, "qp-queue-set", "control-path 4.13";
+    /// A queue pair is suspended that is suspended already.
+    QP_SUSPEND: Lint, "qp-suspend", "control-path 4.12";
+    /// MODIFY_QP has a TERMACT that its next state does not have.
+    QP_TERMACT: Lint, "qp-termact", "control-path 4.7";
+    /// A scheduler leaf was deleted while a queue pair sends by it.
+    QUEUE_SET_USED: Lint, "queue-set-used", "control-path 4.13";
+    /// A shadow area that is handed to the device is not zeroed.
+    SHADOW_CONTENT: Lint, "shadow-content", "data-path 3; control-path 3.5";
+    /// A completion queue was acknowledged that has no CEQE.
+    CQ_ACK: Lint, "cq-ack", "control-path 7.1";
+    /// An arm word has undefined bits set.
+    CQ_ARM: Lint, "cq-arm", "data-path 4.6";
+    /// Completion queue 0, the CCQ, has ENCEQEMASK set.
+    CQ_CCQ: Lint, "cq-ccq", "control-path 4.8";
+    /// A completion queue has CEQID without CEQIDVALID.
+    CQ_CEQ: Lint, "cq-ceq", "control-path 4.8";
+    /// DESTROY_CQ repeats another size or shadow area than the queue has.
+    CQ_DESTROY: Lint, "cq-destroy", "control-path 4.8";
+    /// A completion for a queue that does not exist.
+    CQ_MISSING: Fault, "cq-missing", "control-path 4.8";
+    /// The consumer's index in the shadow area is not among the entries that are outstanding.
+    CQ_SHADOW: Lint, "cq-shadow", "control-path 4.8";
+    /// The shadow threshold of a completion queue does not fit its size.
+    CQ_THRESHOLD: Lint, "cq-threshold", "control-path 4.8";
+    /// An event is lost because the CEQ's entry cannot be written.
+    CEQ_MEMORY: Fault, "ceq-memory", "control-path 7.1";
+    /// All entries of a CEQ are unacknowledged.
+    CEQ_OVERFLOW: Lint, "ceq-overflow", "control-path 7.1";
+    /// PFPE_AEQALLOC returns more entries than were outstanding.
+    AEQ_CREDIT: Fault, "aeq-credit", "control-path 7.3";
+    /// A CEQ or the AEQ is destroyed with another size than it was created with.
+    EVENT_QUEUE_SIZE: Lint, "event-queue-size", "control-path 4.9";
+    /// A queue was flushed again, with nothing posted since.
+    FLUSH_AGAIN: Lint, "flush-again", "control-path 4.12; data-path 8.4";
+    /// FLUSH_WQES asks for nothing.
+    FLUSH_NOTHING: Lint, "flush-nothing", "control-path 4.12";
+    /// A queue pair was flushed in a state in which it still works.
+    FLUSH_STATE: Lint, "flush-state", "control-path 5.5";
+    /// A region is longer than regions can be.
+    STAG_BYTES: Lint, "stag-bytes", "data-path 5.1";
+    /// An STag command sets HMCFNIDX, USEHMCFNIDX or USEPFRID.
+    STAG_FUNCTION: Lint, "stag-function", "control-path 4.10";
+    /// A page address of a region is not aligned, or is not used by its LPBLSIZE.
+    STAG_PAGE: Lint, "stag-page", "control-path 4.10; data-path 6.3";
+    /// DEALLOC_STAG names another protection domain than the region's.
+    STAG_PD: Lint, "stag-pd", "data-path 5.1";
+    /// REMACCENABLED does not fit the rights.
+    STAG_RIGHTS: Lint, "stag-rights", "data-path 6.2";
+    /// An address handle names an ARP entry that is not valid.
+    AH_ARP: Lint, "ah-arp", "data-path 7.1";
+    /// A command names another queue set than the group was created with.
+    MCAST_QUEUE_SET: Lint, "mcast-queue-set", "control-path 4.14";
+    /// A push page for a queue set that WORK_SCHED_NODE did not return.
+    PUSH_QUEUE_SET: Lint, "push-queue-set", "control-path 4.16";
+    /// UP_MAP has a priority above 7.
+    UP_MAP: Lint, "up-map", "control-path 4.13";
+    /// A request has bits set that its format does not have.
+    WQE_BITS: Lint, "wqe-bits", "data-path 1.4, 1.6 to 1.8, 2, 3.2";
+    /// A request that no driver may post: unknown opcode, a parameter or a fragment outside its range.
+    WQE_MALFORMED: Fault, "wqe-malformed", "control-path 7.5; data-path 1, 5.1, 7.2";
+    /// A packet of the engine that no RoCEv2 engine sends.
+    WIRE_BITS: Lint, "wire-bits", "—, InfiniBand";
 }
 
 /// Findings kept as text; later ones are only counted.
@@ -73,7 +237,7 @@ const KEPT: usize = 1024;
 pub struct Finding {
     /// Severity.
     pub class: Class,
-    /// A stable short name, for example [`kind::DMA_UNMAPPED`].
+    /// A stable short name ([`Kind::name`]).
     pub kind: &'static str,
     /// The function concerned.
     pub function: u8,
@@ -101,19 +265,12 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn add(
-        &mut self,
-        time: Ns,
-        function: u8,
-        class: Class,
-        kind: &'static str,
-        text: String,
-    ) {
-        *self.counts.entry((function, kind)).or_default() += 1;
+    pub(crate) fn add(&mut self, time: Ns, function: u8, kind: Kind, text: String) {
+        *self.counts.entry((function, kind.name)).or_default() += 1;
         if self.kept.len() < KEPT {
             self.kept.push(Finding {
-                class,
-                kind,
+                class: kind.class,
+                kind: kind.name,
                 function,
                 text,
                 time,
@@ -159,15 +316,15 @@ mod tests {
     fn storage_is_bounded_and_counts_are_not() {
         let mut log = Log::default();
         for n in 0..(KEPT as u64 + 5) {
-            log.add(Ns(n), 1, Class::Lint, kind::REGISTER_BITS, String::new());
+            log.add(Ns(n), 1, kind::REGISTER_BITS, String::new());
         }
-        log.add(Ns(0), 0, Class::Fault, kind::DMA_FREED, "late".to_owned());
+        log.add(Ns(0), 0, kind::DMA_FREED, "late".to_owned());
         assert_eq!(log.kept().len(), KEPT);
         assert_eq!(
             log.counts(),
             [
-                (0, kind::DMA_FREED, 1),
-                (1, kind::REGISTER_BITS, KEPT as u64 + 5)
+                (0, kind::DMA_FREED.name, 1),
+                (1, kind::REGISTER_BITS.name, KEPT as u64 + 5)
             ]
         );
         assert_eq!(log.take().len(), KEPT);
@@ -178,7 +335,7 @@ mod tests {
     fn a_finding_reads_as_one_line() {
         let finding = Finding {
             class: Class::Fault,
-            kind: kind::DMA_UNMAPPED,
+            kind: kind::DMA_UNMAPPED.name,
             function: 3,
             text: "read of 8 bytes at 0x1000".to_owned(),
             time: Ns(12),

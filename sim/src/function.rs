@@ -5,6 +5,7 @@ mod env;
 mod interrupts;
 mod lan;
 
+use crate::findings::{Kind, Log};
 use std::sync::Arc;
 
 use e810_card::State;
@@ -14,7 +15,6 @@ use e810_hal::{Ns, RegOffset};
 use crate::bring_up::Tally;
 use crate::bus_master::BusMastering;
 use crate::driver_memory::DriverMemory;
-use crate::findings::{Class, Log};
 use crate::fw::{Card, Cx, EnabledPorts, Firmware, FirmwareEffect, HashProfiles, LanSide};
 use crate::interrupt_lines::InterruptLines;
 use crate::iommu::{NoAccess, Refused};
@@ -441,15 +441,14 @@ impl FunctionState {
 
 impl EngineEnv<'_> {
     /// Records a finding about this function.
-    pub(crate) fn found(&mut self, class: Class, kind: &'static str, text: String) {
-        self.log
-            .add(Ns(self.now), self.state.index(), class, kind, text);
+    pub(crate) fn found(&mut self, kind: Kind, text: String) {
+        self.log.add(Ns(self.now), self.state.index(), kind, text);
     }
 
     pub(crate) fn refused(&mut self, refused: Refused) -> DmaFault {
         self.state.stats.dma_faults += 1;
         let fault = DmaFault::from(refused);
-        self.found(Class::Fault, refused.refusal.kind(), fault.to_string());
+        self.found(refused.refusal.kind(), fault.to_string());
         fault
     }
 

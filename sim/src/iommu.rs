@@ -12,12 +12,12 @@
 mod access;
 mod target;
 
+use crate::findings::{Kind, kind};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
 use e810_hal::{Access, SharedBytes};
 
-use crate::findings::kind;
 use crate::pe::DmaFault;
 use crate::rng::Rng;
 
@@ -52,7 +52,7 @@ pub(crate) enum Refusal {
 
 impl Refusal {
     /// Name of the finding.
-    pub(crate) const fn kind(self) -> &'static str {
+    pub(crate) const fn kind(self) -> Kind {
         match self {
             Self::Unmapped => kind::DMA_UNMAPPED,
             Self::Freed => kind::DMA_FREED,

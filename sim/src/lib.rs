@@ -62,7 +62,7 @@ pub use accesses::Accesses;
 pub use bring_up::BringUp;
 pub use builder::{Builder, FIRST_MAC};
 pub use driver_memory::{Allocation, DmaSegmentation, MemoryCounts};
-pub use findings::{Class, Finding};
+pub use findings::Finding;
 pub use fw::{AqCode, AqFault, FirmwareConfig, PackageStart, PhyStart, PortLink, test_package};
 pub use interrupt_lines::InterruptHook;
 pub use link::{Quality, Rate};

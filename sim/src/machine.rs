@@ -5,12 +5,12 @@
 //! [`Machine::step`] executes one. Virtual time advances from event to event; in real time a thread
 //! executes the events that are due.
 
+use crate::findings::Log;
 use std::sync::Arc;
 
 use e810_hal::{Ns, RegOffset};
 
 use crate::bar::Effect;
-use crate::findings::{Class, Log};
 use crate::function::{CardView, Function};
 use crate::fw::{Card, EnabledPorts, Firmware, FirmwareEffect, PackageStart};
 use crate::interrupt_lines::InterruptLines;
@@ -457,7 +457,7 @@ impl Machine {
         for (index, function) in self.functions.iter_mut().enumerate() {
             function.state.memory.check_freed(&mut |kind, text| {
                 let now = Ns(self.now);
-                self.log.add(now, index as u8, Class::Fault, kind, text);
+                self.log.add(now, index as u8, kind, text);
             });
         }
     }

@@ -5,6 +5,7 @@ mod config_space;
 mod device_server;
 mod vectors;
 
+use crate::findings::{Kind, kind};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -16,7 +17,6 @@ use e810_hal::{
     Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
 };
 
-use crate::findings::{Class, kind};
 use crate::function::{EngineEnv, FunctionState};
 use crate::interrupt_lines::InterruptLines;
 use crate::link::Mac;
@@ -178,7 +178,7 @@ impl SimPlatform {
         let off = u32::try_from(offset).ok().and_then(RegOffset::try_new);
         if bytes != 4 || off.is_none() {
             let text = format!("{what} of {bytes} bytes at {offset:#x} of BAR0");
-            self.with(|env| env.found(Class::Fault, kind::REGISTER_WIDTH, text));
+            self.with(|env| env.found(kind::REGISTER_WIDTH, text));
             return None;
         }
         off
@@ -205,12 +205,12 @@ impl SimPlatform {
     }
 
     /// Calls `f` with the function's memory and a sink for findings.
-    fn give_back(&self, f: impl FnOnce(&mut FunctionState, &mut Vec<(&'static str, String)>)) {
+    fn give_back(&self, f: impl FnOnce(&mut FunctionState, &mut Vec<(Kind, String)>)) {
         self.with(|env| {
             let mut findings = Vec::new();
             f(env.state, &mut findings);
             for (kind, text) in findings {
-                env.found(Class::Fault, kind, text);
+                env.found(kind, text);
             }
         });
     }

@@ -1,5 +1,6 @@
 //! [`Sim`]: the handle of a test on the whole simulator.
 
+use crate::findings::Finding;
 use std::sync::Arc;
 
 use e810_hal::{Ns, Vector};
@@ -8,7 +9,6 @@ use crate::accesses::Accesses;
 use crate::bring_up::BringUp;
 use crate::builder::Builder;
 use crate::driver_memory::{Allocation, MemoryCounts};
-use crate::findings::Finding;
 use crate::function::FunctionState;
 use crate::fw::{AqCode, Firmware, FirmwareConfig};
 use crate::interrupt_lines::InterruptHook;

@@ -1,6 +1,7 @@
 //! Register reads and writes through BAR0, their side effects and their findings.
 
 use super::*;
+use crate::findings::{Class, kind};
 
 use e810_hal::bus::{CeqId, ItrIndex};
 use e810_hal::{Bus, Clock, Ns, Vector};
@@ -25,17 +26,17 @@ fn one() -> (Sim, SimPlatform) {
 fn accesses_that_are_not_ours_to_make_are_lints() {
     let (sim, nic) = one();
     assert_eq!(nic.read32(hw::PFPE_CQPDB.off()), regs::POISON);
-    assert_eq!(kinds(&sim), [kind::REGISTER_WRITE_ONLY]);
+    assert_eq!(kinds(&sim), [kind::REGISTER_WRITE_ONLY.name]);
     assert_eq!(nic.read32(hw::DB_WQE_ALLOC.off()), regs::POISON);
     nic.write32(RegOffset::new(hw::DOORBELL_PAGE + 8), 1);
     nic.write32(RegOffset::new(0x10), 1);
-    assert_eq!(kinds(&sim), [kind::REGISTER_UNKNOWN; 3]);
+    assert_eq!(kinds(&sim), [kind::REGISTER_UNKNOWN.name; 3]);
     nic.write32(hw::GLPE_CPUSTATUS0.off(), 0);
     assert_eq!(nic.read32(hw::GLPE_CPUSTATUS0.off()), 0x80);
-    assert_eq!(kinds(&sim), [kind::REGISTER_READ_ONLY]);
+    assert_eq!(kinds(&sim), [kind::REGISTER_READ_ONLY.name]);
     nic.write32(hw::PFINT_AEQCTL.off(), 1 << 20);
     nic.write32(hw::PFPE_CQPTAIL.off(), 1 << 20);
-    assert_eq!(kinds(&sim), [kind::REGISTER_BITS; 2]);
+    assert_eq!(kinds(&sim), [kind::REGISTER_BITS.name; 2]);
     let class = |finding: &crate::Finding| finding.class;
     nic.write32(RegOffset::new(0x10), 1);
     assert_eq!(
@@ -87,7 +88,7 @@ fn a_register_is_four_bytes_at_a_multiple_of_four() {
     nic.bar0_write(oicr_ena, &[0, 0]);
     nic.bar0_write(oicr_ena + 1, &[0; 4]);
     assert_eq!(nic.read32(hw::PFINT_OICR_ENA.off()), 0x8000_0002);
-    assert_eq!(kinds(&sim), [kind::REGISTER_WIDTH; 5]);
+    assert_eq!(kinds(&sim), [kind::REGISTER_WIDTH.name; 5]);
 }
 
 /// Linux' ice reads counters of 40 bits as one, switches flow director on, and has a
@@ -106,7 +107,7 @@ fn what_the_lan_driver_does_is_right() {
     nic.bar0_read(0x38_0004, &mut eight);
     assert_eq!(
         (eight, kinds(&sim)),
-        ([0xff; 8], vec![kind::REGISTER_WIDTH])
+        ([0xff; 8], vec![kind::REGISTER_WIDTH.name])
     );
 }
 
@@ -189,14 +190,14 @@ fn interrupts_to_vectors_that_are_not_there_are_found() {
     assert_eq!(findings.len(), 1);
     assert_eq!(
         (findings[0].class, findings[0].kind),
-        (Class::Fault, kind::VECTOR_RANGE)
+        (Class::Fault, kind::VECTOR_RANGE.name)
     );
     let vector = Vector::new(3).unwrap();
     hw::GLINT_DYN_CTL.at(vector).set(&nic, 0);
     hw::GLINT_ITR
         .at(ItrIndex::new(0).unwrap(), vector)
         .set(&nic, 0);
-    assert_eq!(kinds(&sim), [kind::VECTOR_RANGE; 2]);
+    assert_eq!(kinds(&sim), [kind::VECTOR_RANGE.name; 2]);
 }
 
 #[test]
@@ -257,7 +258,7 @@ fn a_rate_limit_of_a_vector_that_is_not_there_is_found() {
     let sim = Sim::builder().vectors(3).build();
     let nic = sim.function(0);
     hw::GLINT_RATE.at(Vector::new(3).unwrap()).set(&nic, 0);
-    assert_eq!(kinds(&sim), [kind::VECTOR_RANGE]);
+    assert_eq!(kinds(&sim), [kind::VECTOR_RANGE.name]);
 }
 
 /// No register is read: the simulator's thread fires the interrupt when it is due.
@@ -303,7 +304,7 @@ fn a_pf_reset_clears_its_own_registers_and_ends_by_itself() {
     hw::PFGEN_CTRL.set(&nic, 1);
     assert_eq!(hw::PFGEN_CTRL.get(&nic), 1);
     nic.write32(hw::PFINT_AEQCTL.off(), 0);
-    assert_eq!(kinds(&sim), [kind::REGISTER_IN_RESET]);
+    assert_eq!(kinds(&sim), [kind::REGISTER_IN_RESET.name]);
     wait(&nic, || hw::PFGEN_CTRL.get(&nic) == 0);
     assert_eq!(nic.read32(hw::PFPE_CCQPSTATUS.off()), 0);
     assert_eq!(hw::GLINT_CEQCTL.at(ceq).get(&nic), 0x4000_1802);

@@ -1,12 +1,12 @@
 //! [`Env`] for the engine of a function: DMA through the IOMMU, registers, interrupts, frames to
 //! send.
 
+use crate::findings::{Kind, kind};
 use e810_hal::RegOffset;
 use e810_hal::bus::{CeqId, PfId};
 use e810_hal::regs as hw;
 
 use super::EngineEnv;
-use crate::findings::{Class, kind};
 use crate::pe::{DmaFault, Env, EventCount, OicrCause, PeReg};
 
 impl EngineEnv<'_> {
@@ -96,7 +96,6 @@ impl Env for EngineEnv<'_> {
                 hw::GLINT_CEQCTL.at(id).off(),
             ),
             None => self.found(
-                Class::Fault,
                 kind::VECTOR_RANGE,
                 format!("CEQ {ceq} has no cause register"),
             ),
@@ -170,8 +169,8 @@ impl Env for EngineEnv<'_> {
         self.now
     }
 
-    fn finding(&mut self, class: Class, kind: &'static str, text: String) {
-        self.found(class, kind, text);
+    fn finding(&mut self, kind: Kind, text: String) {
+        self.found(kind, text);
     }
 
     fn random(&mut self) -> u64 {

@@ -1,11 +1,11 @@
 //! Interrupt causes, the vectors they are routed to, and the registers that control delivery.
 
+use crate::findings::kind;
 use e810_hal::bus::ItrIndex;
 use e810_hal::regs as hw;
 use e810_hal::{RegOffset, Vector};
 
 use super::{EngineEnv, FunctionState};
-use crate::findings::{Class, kind};
 use crate::irq::{self, Cause, Rules, Units};
 
 impl FunctionState {
@@ -43,7 +43,6 @@ impl EngineEnv<'_> {
         if !self.state.irq.raise(vector, itr, rules, self.now) {
             let count = self.state.irq.count();
             self.found(
-                Class::Fault,
                 kind::VECTOR_RANGE,
                 format!("{name} is routed to vector {vector}, the function has {count}"),
             );
@@ -111,7 +110,6 @@ impl EngineEnv<'_> {
     fn no_such_vector(&mut self, name: &str, vector: u16) {
         let count = self.state.irq.count();
         self.found(
-            Class::Lint,
             kind::VECTOR_RANGE,
             format!("{name}({vector}) was written, the function has {count} vectors"),
         );

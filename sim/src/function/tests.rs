@@ -1,12 +1,12 @@
 //! Resets, registers and interrupts of one function.
 
 use super::*;
+use crate::findings::{Class, kind};
 
 use e810_hal::Vector;
 use e810_hal::bus::{CeqId, PfId};
 use e810_hal::{Access, Bus, DmaAlloc, DmaLayout, SharedBytes};
 
-use crate::findings::kind;
 use crate::pe::{Env, OicrCause, PeReg};
 use crate::{Sim, SimPlatform};
 
@@ -57,7 +57,7 @@ fn events_go_to_the_vector_their_cause_names() {
         "the other function hears nothing"
     );
     as_engine(&sim, |env| env.raise_ceq(1024));
-    assert_eq!(sim.findings()[0].kind, kind::VECTOR_RANGE);
+    assert_eq!(sim.findings()[0].kind, kind::VECTOR_RANGE.name);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn dma_is_counted_and_refusals_are_recorded_with_their_function() {
     assert_eq!(findings.len(), 1);
     assert_eq!(
         (findings[0].class, findings[0].kind),
-        (Class::Fault, kind::DMA_UNMAPPED)
+        (Class::Fault, kind::DMA_UNMAPPED.name)
     );
     assert_eq!((findings[0].function, findings[0].time), (1, Ns(77)));
     assert_eq!(findings[0].text, fault.to_string());
@@ -170,7 +170,7 @@ fn memory_that_was_lent_for_reading_is_not_written() {
         assert!(env.write_entry(iova, &[1, 2], 0).is_err());
     });
     let kinds: Vec<&str> = sim.findings().iter().map(|finding| finding.kind).collect();
-    assert_eq!(kinds, [kind::DMA_READ_ONLY; 3]);
+    assert_eq!(kinds, [kind::DMA_READ_ONLY.name; 3]);
     drop(nic);
     drop(sim);
     let slice = std::ptr::slice_from_raw_parts_mut(start.cast::<u64>().as_ptr(), 4);
@@ -185,9 +185,9 @@ fn what_the_engine_sends_waits_for_the_wire() {
         env.transmit(vec![0xff; 60]);
         assert_eq!(env.now(), 77);
         assert_ne!(env.random(), env.random());
-        env.finding(Class::Lint, "test", "text".to_owned());
+        env.finding(kind::WIRE_BITS, "text".to_owned());
     });
     assert_eq!(sim.stats(1).frames_sent, 1);
-    assert_eq!(sim.take_findings()[0].kind, "test");
+    assert_eq!(sim.take_findings()[0].kind, "wire-bits");
     sim.with_machine(|machine| assert_eq!(machine.functions[1].state.outbox, [vec![0xff; 60]]));
 }

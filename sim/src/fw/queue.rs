@@ -3,10 +3,10 @@
 //! The firmware processes one command at a time. The ring registers belong to the function; this
 //! module keeps only the firmware's own ring state.
 
+use crate::findings::kind;
 use e810_hal::RegOffset;
 use e810_hal::regs as hw;
 
-use crate::findings::{Class, kind};
 use crate::function::EngineEnv;
 use crate::pe::Env;
 use crate::regs::ResetSource;
@@ -82,7 +82,7 @@ impl Firmware {
                     let length = env.state.registers.get(ATQLEN) & COUNT;
                     if value >= length {
                         let text = format!("ATQT = {value}, the queue has {length} descriptors");
-                        env.found(Class::Fault, kind::ADMINQ_RING, text);
+                        env.found(kind::ADMINQ_RING, text);
                         return;
                     }
                     env.state.bus_mastering.work_requested();
@@ -90,14 +90,14 @@ impl Firmware {
                 } else if value != 0 {
                     // Zero is how a queue is prepared and put away.
                     let text = format!("ATQT = {value} on a queue that is off");
-                    env.found(Class::Fault, kind::ADMINQ_RING, text);
+                    env.found(kind::ADMINQ_RING, text);
                 }
             }
             ARQT => {
                 let length = env.state.registers.get(ARQLEN) & COUNT;
                 if self.queues.events && value >= length {
                     let text = format!("ARQT = {value}, the queue has {length} descriptors");
-                    env.found(Class::Fault, kind::ADMINQ_RING, text);
+                    env.found(kind::ADMINQ_RING, text);
                 }
             }
             _ => {}
@@ -163,7 +163,7 @@ impl Cx<'_, '_> {
         let (length, head) = (registers.get(ATQLEN) & COUNT, registers.get(ATQH));
         if head >= length {
             let text = format!("ATQH = {head}, the queue has {length} descriptors");
-            self.env.found(Class::Fault, kind::ADMINQ_RING, text);
+            self.env.found(kind::ADMINQ_RING, text);
             self.critical_error();
             return FirmwareEffect::None;
         }
@@ -241,7 +241,7 @@ impl Cx<'_, '_> {
         let room = if buffered { descriptor.datalen() } else { 0 };
         if room > super::MAX_BUFFER {
             let text = format!("a buffer of {room} bytes: 4096 is the most");
-            self.env.found(Class::Fault, kind::ADMINQ_DESCRIPTOR, text);
+            self.env.found(kind::ADMINQ_DESCRIPTOR, text);
             return None;
         }
         let mut data = Vec::new();
@@ -331,7 +331,7 @@ impl Cx<'_, '_> {
                     event.data.len(),
                     descriptor.datalen()
                 );
-                self.env.found(Class::Fault, kind::ADMINQ_DESCRIPTOR, text);
+                self.env.found(kind::ADMINQ_DESCRIPTOR, text);
                 return false;
             }
             if self.env.write(descriptor.buffer(), &event.data).is_err() {

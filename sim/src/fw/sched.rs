@@ -1,11 +1,10 @@
 //! Commands that modify the transmit scheduler tree (control-path 9.7).
 
-use crate::findings::{Class, kind};
-
 use super::descriptor::{Answer, Command};
 use super::layout::{part, put, put_u16, u16_at, u32_at};
 use super::sched_tree::{self, ELEMENT, Leaf};
 use super::{AqCode, Cx};
+use crate::findings::kind;
 
 /// Bytes before the elements of a group.
 const GROUP: usize = 8;
@@ -16,8 +15,7 @@ impl Cx<'_, '_> {
     /// A node that a command names and that is not there.
     fn no_node(&mut self, opcode: u16, teid: u32) -> AqCode {
         let text = format!("command {opcode:#06x} names scheduler node {teid:#x}");
-        self.env
-            .found(Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT, text);
+        self.env.found(kind::ADMINQ_UNKNOWN_OBJECT, text);
         AqCode::ENOENT
     }
 
@@ -107,7 +105,7 @@ impl Cx<'_, '_> {
         if !node.children.is_empty() {
             let count = node.children.len();
             let text = format!("scheduler node {teid:#x} is deleted, it has {count} children");
-            self.env.found(Class::Lint, kind::ADMINQ_IN_USE, text);
+            self.env.found(kind::ADMINQ_IN_USE, text);
             return Err(AqCode::EBUSY);
         }
         self.fw.tree.remove(teid);

@@ -1,8 +1,7 @@
 //! Switch rules: lookups, large actions, VSI lists (0x02A0 to 0x02A2; control-path 9.6).
 
+use crate::findings::kind;
 use std::collections::{BTreeMap, BTreeSet};
-
-use crate::findings::{Class, kind};
 
 use super::descriptor::{Answer, Command};
 use super::layout::{part, put_u16, u16_at, u32_at};
@@ -288,8 +287,7 @@ fn lookup(rule: &[u8]) -> Lookup {
 
 impl Cx<'_, '_> {
     fn unknown_object(&mut self, text: String) -> AqCode {
-        self.env
-            .found(Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT, text);
+        self.env.found(kind::ADMINQ_UNKNOWN_OBJECT, text);
         AqCode::ENOENT
     }
 

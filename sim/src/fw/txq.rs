@@ -1,8 +1,8 @@
 //! Transmit queues and queue sets as leaves of the scheduler (0x0C30 to 0x0C33; control-path 9.8).
 
+use crate::findings::kind;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::findings::{Class, kind};
 use crate::lan::TxContext;
 
 use super::descriptor::{Answer, Command};
@@ -51,8 +51,7 @@ impl Cx<'_, '_> {
             Some(_) => Err(AqCode::EINVAL),
             None => {
                 let text = format!("command {opcode:#06x} names scheduler node {teid:#x}");
-                self.env
-                    .found(Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT, text);
+                self.env.found(kind::ADMINQ_UNKNOWN_OBJECT, text);
                 Err(AqCode::ENOENT)
             }
         }
@@ -80,8 +79,7 @@ impl Cx<'_, '_> {
                 let context = TxContext::decode(part(&data, here + CONTEXT.0, CONTEXT.1));
                 if !self.has_vsi(context.vsi) {
                     let text = format!("LAN queue {number} is given to VSI {}", context.vsi);
-                    self.env
-                        .found(Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT, text);
+                    self.env.found(kind::ADMINQ_UNKNOWN_OBJECT, text);
                     return Err(AqCode::ENOENT);
                 }
                 let info = part(&data, here + LAN_INFO, 16).to_vec();
@@ -117,8 +115,7 @@ impl Cx<'_, '_> {
                     let text = format!(
                         "queue set {handle} is registered, WORK_SCHED_NODE did not return it"
                     );
-                    self.env
-                        .found(Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT, text);
+                    self.env.found(kind::ADMINQ_UNKNOWN_OBJECT, text);
                     return Err(AqCode::EINVAL);
                 }
                 if self.fw.txqs.sets.contains_key(&handle) {
@@ -170,8 +167,7 @@ impl Cx<'_, '_> {
         };
         let Some((teid, above)) = self.fw.tree.find_leaf(leaf) else {
             let text = format!("{leaf:?} is disabled, it was not added");
-            self.env
-                .found(Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT, text);
+            self.env.found(kind::ADMINQ_UNKNOWN_OBJECT, text);
             return Err(AqCode::ENOENT);
         };
         if above != parent {

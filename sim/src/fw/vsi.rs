@@ -1,11 +1,11 @@
 //! VSIs: add, update, get, free (control-path 9.6), and their RDMA filter (9.9).
 
+use crate::findings::kind;
 use std::collections::{BTreeMap, BTreeSet};
 
 use e810_hal::bus::VsiId;
 use e810_hal::regs as hw;
 
-use crate::findings::{Class, kind};
 use crate::function::FunctionState;
 use crate::lan::LanVsi;
 use crate::regs::lan::place;
@@ -211,8 +211,7 @@ impl Cx<'_, '_> {
             return Ok(number);
         }
         let text = format!("command {:#06x} names VSI {word:#x}", command.opcode);
-        self.env
-            .found(Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT, text);
+        self.env.found(kind::ADMINQ_UNKNOWN_OBJECT, text);
         Err(AqCode::ENOENT)
     }
 

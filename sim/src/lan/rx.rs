@@ -1,12 +1,12 @@
 //! Receive queues (lan-path 5).
 
+use crate::findings::kind;
 use e810_hal::RegOffset;
 
 use super::headers::{Parsed, parse};
 use super::rx_descriptor::Report;
 use super::tx_context::field;
 use super::{FCS, LanQueues, LanVsi};
-use crate::findings::{Class, kind};
 use crate::function::EngineEnv;
 use crate::pe::Env;
 use crate::regs::lan::place;
@@ -145,7 +145,7 @@ impl LanQueues {
                 "LAN receive queue {number}: tail {tail} of {} descriptors",
                 queue.length
             );
-            env.found(Class::Fault, kind::LAN_RING, text);
+            env.found(kind::LAN_RING, text);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::segment::{IpKind, L4Kind, Offload, frames};
 use super::tx_context::TxContext;
 use super::{LanQueues, LanVsi};
-use crate::findings::{Class, kind};
+use crate::findings::kind;
 use crate::function::EngineEnv;
 use crate::fw::Firmware;
 use crate::pe::Env;
@@ -76,7 +76,7 @@ impl TxQueue {
 
     fn bad_packet(number: u16, what: &str, env: &mut EngineEnv<'_>) {
         let text = format!("LAN transmit queue {number}: {what}");
-        env.found(Class::Fault, kind::LAN_PACKET, text);
+        env.found(kind::LAN_PACKET, text);
     }
 
     /// Executes the descriptors up to `tail`.
@@ -268,7 +268,7 @@ impl LanQueues {
             Some(queue.run(number, tail, sender, env))
         } else {
             let text = format!("LAN transmit queue {number}: tail {tail} of {length} descriptors");
-            env.found(Class::Fault, kind::LAN_RING, text);
+            env.found(kind::LAN_RING, text);
             None
         };
         env.state.lan_queues.tx.insert(number, queue);

@@ -1,10 +1,10 @@
 //! Masks, pending bits and their interaction with GLINT_DYN_CTL.
 
+use crate::findings::kind;
 use e810_hal::regs::{DYN_CTL_DISABLE, DYN_CTL_ENABLE, GLINT_DYN_CTL};
 use e810_hal::{Ns, Vector};
 
 use super::PBA;
-use crate::findings::kind;
 use crate::{Sim, SimPlatform};
 
 /// SWINT_TRIG, without changing INTENA.
@@ -133,7 +133,7 @@ fn the_table_keeps_what_a_host_writes() {
     nic.bar3_write(2, &[0; 4]);
     nic.bar3_read(4, &mut [0; 8]);
     nic.bar3_read(0, &mut [0; 2]);
-    assert_eq!(sim.finding_counts(), [(0, kind::REGISTER_WIDTH, 3)]);
+    assert_eq!(sim.finding_counts(), [(0, kind::REGISTER_WIDTH.name, 3)]);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! The asynchronous event queue (control-path 7.3).
 
+use crate::findings::kind;
 use std::ops::RangeInclusive;
 
 use super::device::Device;
-use super::env::{Class, Env, PeReg};
+use super::env::{Env, PeReg};
 use super::ring::Memory;
 use super::word::{bit, bits, flag, put};
 use crate::variation::{CqEventContext, QpEventContext, Variation};
@@ -112,7 +113,7 @@ impl Device {
                 ..
             } = event;
             let text = format!("QP {id}: work request at {wqe_index} gives event {code:#06x}");
-            env.finding(Class::Fault, "wqe-malformed", text);
+            env.finding(kind::WQE_MALFORMED, text);
         }
         self.put_event(event, env);
     }
@@ -159,8 +160,7 @@ impl Device {
     pub(crate) fn return_aeqes(&mut self, count: u32, env: &mut dyn Env) {
         let Some(aeq) = &mut self.aeq else {
             env.finding(
-                Class::Lint,
-                "doorbell-aeq",
+                kind::DOORBELL_AEQ,
                 format!("PFPE_AEQALLOC = {count}: there is no AEQ"),
             );
             return;
@@ -173,7 +173,7 @@ impl Device {
                     aeq.used
                 );
                 aeq.used = 0;
-                env.finding(Class::Fault, "aeq-credit", text);
+                env.finding(kind::AEQ_CREDIT, text);
             }
         }
         if count > 0

@@ -4,9 +4,10 @@
 //! acknowledged instead.
 
 use super::device::{Device, Unreachable};
-use super::env::{Class, Env, EventCount, PeReg};
+use super::env::{Env, EventCount, PeReg};
 use super::ring::Memory;
 use super::word::{flag, put};
+use crate::findings::kind;
 
 /// A CEQ.
 #[derive(Clone, Debug)]
@@ -48,8 +49,7 @@ impl Device {
             let entries = ceq.entries;
             self.count_drop(PeReg::CeqDropCount, env);
             env.finding(
-                Class::Lint,
-                "ceq-overflow",
+                kind::CEQ_OVERFLOW,
                 format!("CEQ {id}: all {entries} entries are unacknowledged"),
             );
             return Ok(false);
@@ -67,8 +67,7 @@ impl Device {
         let at = self.reached(at, env)?;
         env.store(at, entry).map_err(|_| {
             env.finding(
-                Class::Fault,
-                "ceq-memory",
+                kind::CEQ_MEMORY,
                 format!("the event of CQ {cq} is lost with the entry of CEQ {id}"),
             );
             Unreachable

@@ -4,10 +4,11 @@
 use super::aeq::{Event, Named};
 use super::contexts::{Context, Reader, Writer};
 use super::device::{Device, Unreachable};
-use super::env::{Class, Env, PeReg};
+use super::env::{Env, PeReg};
 use super::fpm::Kind;
 use super::ring::Memory;
 use super::word::{bit, bits, bits8, bits16, bits32, flag, put};
+use crate::findings::kind;
 use crate::wqe::CqeEntries;
 
 /// Bytes of a CQE on GEN_2.
@@ -242,8 +243,7 @@ impl Device {
     ) -> Result<(), Unreachable> {
         let Some(mut cq) = self.cq(id, env)? else {
             env.finding(
-                Class::Fault,
-                "cq-missing",
+                kind::CQ_MISSING,
                 format!("completion for CQ {id}, which does not exist"),
             );
             return Err(Unreachable);
@@ -344,8 +344,7 @@ impl Device {
                 cq.consumer = index;
             }
             _ => env.finding(
-                Class::Lint,
-                "cq-shadow",
+                kind::CQ_SHADOW,
                 format!(
                     "CQ {id}: CQEIDX {index} of {} entries; {} are outstanding from {} on",
                     cq.size, cq.used, cq.consumer

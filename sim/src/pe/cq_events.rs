@@ -3,9 +3,10 @@
 
 use super::cq::{ARM_WORD, Arm, Cq};
 use super::device::{Device, Unreachable};
-use super::env::{Class, Env, EventCount};
+use super::env::{Env, EventCount};
 use super::fpm::Kind;
 use super::word::{bit, bits, bits8, bits32};
+use crate::findings::kind;
 
 impl Device {
     /// Writes the CEQE that is due, if it may be written now.
@@ -52,8 +53,7 @@ impl Device {
         let word = env.load(cq.shadow + ARM_WORD)?;
         if bits(word, 63, 18) != 0 {
             env.finding(
-                Class::Lint,
-                "cq-arm",
+                kind::CQ_ARM,
                 format!("CQ {id}: arm word {word:#x} has undefined bits set"),
             );
         }
@@ -104,11 +104,7 @@ impl Device {
                 cq.unacknowledged = left;
                 self.ceq_acknowledged(cq.ceq);
             }
-            None => env.finding(
-                Class::Lint,
-                "cq-ack",
-                format!("CQ {id} has no CEQE to acknowledge"),
-            ),
+            None => env.finding(kind::CQ_ACK, format!("CQ {id} has no CEQE to acknowledge")),
         }
         self.fire(id, &mut cq, env)?;
         self.put_cq(id, cq, env)
@@ -126,8 +122,7 @@ impl Device {
         // A driver may take a CEQE of a CQ that is gone, and a program arm it.
         if cq.is_none() && !self.destroyed_cqs.contains(&id) {
             env.finding(
-                Class::Lint,
-                "doorbell-cq",
+                kind::DOORBELL_CQ,
                 format!("{register} = {id}: there is no such CQ"),
             );
         }

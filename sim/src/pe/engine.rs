@@ -2,11 +2,12 @@
 //!
 //! There is one [`ProtocolEngine`] per function; see the [module](super) page for how to drive it.
 
+use crate::findings::kind;
 use std::collections::VecDeque;
 
 use super::cqp::Cqp;
 use super::device::Device;
-use super::env::{Class, PeReg};
+use super::env::PeReg;
 use super::stats::Statistics;
 use super::word::{bit, bits};
 use super::{Breakage, Config, Doorbell, Env, ResetKind};
@@ -106,7 +107,7 @@ impl ProtocolEngine {
                 if !bit(value, 15) {
                     // PDs of the LAN's part of the function.
                     let text = format!("PFHMC_PDINV = {value:#x}: PMSDPARTSEL is not set");
-                    env.finding(Class::Lint, "doorbell-partsel", text);
+                    env.finding(kind::DOORBELL_PARTSEL, text);
                 }
                 device
                     .hmc

@@ -2,16 +2,7 @@
 //!
 //! Implement [`Env`] to give an engine memory, registers, interrupts, a link and time.
 
-/// Severity of a finding (either fails a driver's test).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Class {
-    /// The device could not have done this: unmapped access, missing HMC backing, bad state,
-    /// unknown opcode.
-    Fault,
-    /// Accepted by the device, but wrong for a driver: undefined bits set, a doorbell for a queue
-    /// that does not exist.
-    Lint,
-}
+use crate::findings::Kind;
 
 /// A DMA access that the IOMMU (or the memory behind it) refused.
 ///
@@ -249,9 +240,8 @@ pub trait Env {
     /// Nanoseconds since an arbitrary start.
     fn now(&self) -> u64;
 
-    /// Records a finding. `kind` is a short stable name ("cqp-opcode", "hmc-backing"), `text` the
-    /// details.
-    fn finding(&mut self, class: Class, kind: &'static str, text: String);
+    /// Records a finding; `text` has the details.
+    fn finding(&mut self, kind: Kind, text: String);
 
     /// The next number of a seeded generator.
     fn random(&mut self) -> u64;

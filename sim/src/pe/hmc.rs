@@ -4,9 +4,10 @@
 //! [`HmcFault`], which [`Hmc::report`] records as a finding and in the registers of the card:
 //! PFHMC_ERRORINFO, PFHMC_ERRORDATA, OICR.HMC_ERR (control-path 2.3, 2.6).
 
+use crate::findings::kind;
 use std::collections::BTreeMap;
 
-use super::env::{Class, Env, OicrCause, PeReg};
+use super::env::{Env, OicrCause, PeReg};
 use super::fpm::{Kind, Layout, SD_BYTES};
 use super::word::{bit, bits, put};
 
@@ -290,8 +291,7 @@ impl Hmc {
             Missing::Dma(iova) => (6, format!("the IOMMU refused {iova:#x}")),
         };
         env.finding(
-            Class::Fault,
-            "hmc-backing",
+            kind::HMC_BACKING,
             format!("HMC object {} {}: {text}", fault.kind.name(), fault.index),
         );
         // The first error stays until a reset.

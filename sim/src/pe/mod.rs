@@ -53,7 +53,7 @@ mod word;
 
 pub use config::{Config, CqpErrors, WireLimits};
 pub use engine::ProtocolEngine;
-pub use env::{Class, DmaFault, Doorbell, Env, EventCount, OicrCause, PeReg, ResetKind};
+pub use env::{DmaFault, Doorbell, Env, EventCount, OicrCause, PeReg, ResetKind};
 pub(crate) use fpm::QUERY_BYTES;
 pub use fpm::{FpmProfile, NoProfile};
 pub use inject::{Breakage, Subject};

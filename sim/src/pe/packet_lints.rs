@@ -4,11 +4,9 @@
 //! sending engine, so those checks test this model.
 
 use super::device::Device;
-use super::env::{Class, Env};
+use super::env::Env;
+use crate::findings::kind;
 use crate::wire::{Packet, Place, Verb};
-
-/// The kind of these findings.
-const KIND: &str = "wire-bits";
 
 impl Device {
     /// Checks the fields of the base header that do not depend on the queue pair.
@@ -39,7 +37,7 @@ impl Device {
             "a packet to QP {}, {:?} from {source:02x?}: {wrong}",
             bth.dest_qp, bth.opcode
         );
-        env.finding(Class::Lint, KIND, text);
+        env.finding(kind::WIRE_BITS, text);
     }
 }
 

@@ -2,13 +2,14 @@
 
 use super::aeq::{Event, Named};
 use super::device::{Device, Unreachable};
-use super::env::{Class, Env};
+use super::env::Env;
 use super::fpm::Kind;
 use super::qp::{Qp, QpType};
 use super::rc_host::QpHost;
 use super::stats::Direction;
 use super::ud_multicast::GROUP_QP;
 use super::word::{bits32, replace};
+use crate::findings::kind;
 use crate::rc::{self, Mode, QpRcState};
 use crate::wire::{Opcode, Packet};
 
@@ -81,8 +82,7 @@ impl Device {
                 return;
             }
             env.finding(
-                Class::Lint,
-                "doorbell-qp",
+                kind::DOORBELL_QP,
                 format!("PFPE_WQEALLOC = {id}: there is no such QP"),
             );
             return;
@@ -153,8 +153,7 @@ impl Device {
             return;
         }
         env.finding(
-            Class::Fault,
-            "hmc-context",
+            kind::HMC_CONTEXT,
             format!("QP {id}: its context in HMC backing is damaged"),
         );
         let context = Named::Qp(qp.completion_context());

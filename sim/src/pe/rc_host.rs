@@ -4,11 +4,12 @@
 use super::aeq::{Event, Named};
 use super::cq::Completion;
 use super::device::Device;
-use super::env::{Class, Env};
+use super::env::Env;
 use super::fpm::Kind;
 use super::host_context::mac_bytes;
 use super::qp::{Qp, State};
 use super::stats::Direction;
+use crate::findings::kind;
 use crate::rc::{
     Access, AsyncEvent, DropReason, Fault, Host, HostFault, Invalidator, Outcome, READ_ENTRY_WORDS,
     ReceiveCompletion, Ring, SendCompletion, Sent,
@@ -268,7 +269,7 @@ impl Host for QpHost<'_> {
                 "QP {}: {ring:?} queue entry {wqe_index}: {lints:?}",
                 self.id
             );
-            self.env.finding(Class::Lint, "wqe-bits", text);
+            self.env.finding(kind::WQE_BITS, text);
         }
     }
 }

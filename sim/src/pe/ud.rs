@@ -1,13 +1,14 @@
 //! Datagram queue pairs (RoCE UD): one packet a send, addressed by an address handle (control-path
 //! 4.14, data-path 7).
 
+use crate::findings::kind;
 use std::net::Ipv6Addr;
 
 use super::aeq::{Event, Named};
 use super::ah::AddressHandle;
 use super::cq::Completion;
 use super::device::{Device, Unreachable};
-use super::env::{Class, Env};
+use super::env::Env;
 use super::fpm::Kind;
 use super::host_context::mac_bytes;
 use super::qp::{Qp, State};
@@ -151,7 +152,7 @@ impl Device {
         let wqe = SendWqe::decode(words, polarity, Service::Datagram)?;
         if !wqe.lints.is_empty() {
             let text = format!("QP {id}: send queue entry {index}: {:?}", wqe.lints);
-            env.finding(Class::Lint, "wqe-bits", text);
+            env.finding(kind::WQE_BITS, text);
         }
         match wqe.operation {
             Operation::Send {

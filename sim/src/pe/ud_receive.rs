@@ -1,10 +1,11 @@
 //! Received datagrams (data-path 7.2).
 
 use super::device::Device;
-use super::env::{Class, Env};
+use super::env::Env;
 use super::qp::{Qp, State};
 use super::ud::{Stop, own_qkey};
 use super::word::bits16;
+use crate::findings::kind;
 use crate::rc::{Access, Right, may_talk};
 use crate::wire::{Addresses, Packet};
 use crate::wqe::{AeSource, Cqe, Datagram, MAX_QUANTA, QUANTUM_WORDS, ReceiveWqe, is_valid};
@@ -68,7 +69,7 @@ impl Device {
         let wqe = ReceiveWqe::decode(words, polarity)?;
         if !wqe.lints.is_empty() {
             let text = format!("QP {id}: receive queue entry {index}: {:?}", wqe.lints);
-            env.finding(Class::Lint, "wqe-bits", text);
+            env.finding(kind::WQE_BITS, text);
         }
         let ipv4 = matches!(packet.path.ip, Addresses::V4 { .. });
         let mut data = vec![0; GRH];

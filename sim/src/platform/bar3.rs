@@ -1,9 +1,9 @@
 //! Host access to BAR3: the MSI-X table and the pending bits.
 
+use crate::findings::kind;
 use e810_hal::Vector;
 
 use super::SimPlatform;
-use crate::findings::{Class, kind};
 
 impl SimPlatform {
     /// Masks or unmasks a vector in the MSI-X table.
@@ -47,7 +47,7 @@ impl SimPlatform {
         let fits = matches!(bytes, 4 | 8) && offset.is_multiple_of(bytes as u64);
         if !fits {
             let text = format!("{what} of {bytes} bytes at {offset:#x} of BAR3");
-            self.with(|env| env.found(Class::Fault, kind::REGISTER_WIDTH, text));
+            self.with(|env| env.found(kind::REGISTER_WIDTH, text));
         }
         fits
     }

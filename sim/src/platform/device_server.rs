@@ -5,10 +5,10 @@
 //! choice, in ranges that may be adjacent. Every access of the device is still checked against
 //! exactly that memory.
 
+use crate::findings::kind;
 use e810_hal::{Access, SharedBytes};
 
 use super::SimPlatform;
-use crate::findings::{Class, kind};
 use crate::machine::Machine;
 
 impl SimPlatform {
@@ -24,7 +24,7 @@ impl SimPlatform {
             let done = env.state.memory.iommu.attach(iova, memory, access);
             if !done {
                 let text = format!("mapping of {:#x} bytes at IOVA {iova:#x}", memory.len());
-                env.found(Class::Fault, kind::DMA_OVERLAP, text);
+                env.found(kind::DMA_OVERLAP, text);
             }
             done
         })
@@ -119,7 +119,7 @@ mod tests {
         let mut tail = [0; 8];
         second.read(0xff8, &mut tail).unwrap();
         assert_eq!(u64::from_le_bytes(tail), 11);
-        assert_eq!(sim.finding_counts(), [(0, kind::DMA_BOUNDS, 2)]);
+        assert_eq!(sim.finding_counts(), [(0, kind::DMA_BOUNDS.name, 2)]);
     }
 
     #[test]

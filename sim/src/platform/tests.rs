@@ -1,6 +1,7 @@
 //! Registers, memory, time and interrupts of a function in both modes.
 
 use super::*;
+use crate::findings::kind;
 
 use e810_hal::regs::{DYN_CTL_ENABLE, GLINT_DYN_CTL, GLPE_CPUSTATUS0, PFINT_OICR_ENA};
 use e810_hal::{DmaBuf, HostBuf, InterruptVectors};
@@ -25,7 +26,7 @@ fn vectors_are_handed_out_and_taken_back() {
     nic.vector_free(vector);
     nic.vector_free(vector);
     nic.vector_free(Vector::new(99).unwrap());
-    assert_eq!(sim.finding_counts(), [(0, kind::VECTOR_FREE, 2)]);
+    assert_eq!(sim.finding_counts(), [(0, kind::VECTOR_FREE.name, 2)]);
 }
 
 #[test]
@@ -60,7 +61,7 @@ fn a_vector_that_was_given_back_is_masked_until_it_is_taken_again() {
     // Given back with a cause that still comes.
     nic.vector_free(vector);
     fire();
-    assert_eq!(sim.finding_counts(), [(0, kind::VECTOR_FREED, 1)]);
+    assert_eq!(sim.finding_counts(), [(0, kind::VECTOR_FREED.name, 1)]);
     assert_eq!(nic.take_interrupts(), [], "masked");
     assert_eq!(nic.vector_alloc(), Some(vector));
     assert_eq!(nic.take_interrupts(), [vector], "it waited in the table");
@@ -70,7 +71,7 @@ fn a_vector_that_was_given_back_is_masked_until_it_is_taken_again() {
         .at(other)
         .set(&nic, DYN_CTL_ENABLE | SWINT_TRIG);
     assert_eq!(nic.take_interrupts(), [other]);
-    assert_eq!(sim.finding_counts(), [(0, kind::VECTOR_FREED, 1)]);
+    assert_eq!(sim.finding_counts(), [(0, kind::VECTOR_FREED.name, 1)]);
 }
 
 #[test]
@@ -115,7 +116,7 @@ fn memory_that_is_not_ours_is_a_finding() {
     let raw = nic.dma_alloc(DmaLayout::new(8, 8)).unwrap();
     // SAFETY: not the platform it came from, which is what is tested: the simulator refuses.
     unsafe { other.dma_free(raw) };
-    assert_eq!(sim.finding_counts(), [(1, kind::BAD_FREE, 1)]);
+    assert_eq!(sim.finding_counts(), [(1, kind::BAD_FREE.name, 1)]);
     // SAFETY: allocated above, not freed, no reference left.
     unsafe { nic.dma_free(raw) };
     assert!(sim.memory(0).nothing_held());

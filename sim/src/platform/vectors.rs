@@ -4,10 +4,10 @@
 //! the entry. An entry that was never allocated is unmasked, which is the initial state of
 //! [`msix`](crate::msix).
 
+use crate::findings::kind;
 use e810_hal::{InterruptVectors, Vector};
 
 use super::SimPlatform;
-use crate::findings::{Class, kind};
 use crate::function::EngineEnv;
 
 /// Owner of a vector.
@@ -35,7 +35,7 @@ impl EngineEnv<'_> {
         let slot = self.state.host_vectors.get(usize::from(vector));
         if slot.is_some_and(|slot| slot.holder == Holder::NobodyAnyMore) {
             let text = format!("vector {vector} fires, and was given back");
-            self.found(Class::Lint, kind::VECTOR_FREED, text);
+            self.found(kind::VECTOR_FREED, text);
         }
     }
 }
@@ -90,7 +90,7 @@ impl InterruptVectors for SimPlatform {
                 }
                 None => {
                     let text = format!("{vector} was given back but not taken");
-                    env.found(Class::Lint, kind::VECTOR_FREE, text);
+                    env.found(kind::VECTOR_FREE, text);
                 }
             }
         });

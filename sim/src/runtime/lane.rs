@@ -1,5 +1,6 @@
 //! One function in real time: its engine, and the queues through which other threads reach it.
 
+use crate::findings::Log;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -9,7 +10,6 @@ use e810_hal::RegOffset;
 use super::helper::Helper;
 use super::turnstile::Turnstile;
 use crate::bar::Effect;
-use crate::findings::Log;
 use crate::function::{CardView, Function};
 use crate::link::{LinkCounts, Mac};
 

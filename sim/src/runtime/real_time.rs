@@ -9,6 +9,7 @@
 //! Locks are taken in one order: the machine, then the functions by number. A thread that runs an
 //! engine has one function and never waits.
 
+use crate::findings::Log;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
@@ -21,7 +22,6 @@ use super::helper::Helper;
 use super::lane::{Lane, Lanes, NEVER, Seat, Turn};
 use super::turnstile::{Attempt, Guard};
 use crate::bar::is_posted;
-use crate::findings::Log;
 use crate::function::Function;
 use crate::interrupt_lines::InterruptLines;
 use crate::machine::{Fired, Machine};

@@ -125,7 +125,7 @@ fn memory_taken_away_too_early_is_a_fault() {
     hw::PFPE_CQPDB.set(&nic, 1);
     nic.delay(Ns::from_ms(1));
     let findings = sim.findings();
-    assert_eq!(findings[0].kind, crate::findings::kind::DMA_FREED);
+    assert_eq!(findings[0].kind, crate::findings::kind::DMA_FREED.name);
     assert_eq!(sim.stats(0).dma_faults, 1);
 }
 
@@ -192,5 +192,5 @@ fn an_address_that_is_nowhere_is_found_with_the_engine_still_answering() {
     nic.delay(Ns::from_ms(1));
     assert_eq!(hw::PFPE_CCQPSTATUS.get(&nic) >> 31, 1, "CCQP_ERR");
     let kinds: Vec<&str> = sim.findings().iter().map(|finding| finding.kind).collect();
-    assert_eq!(kinds, [crate::findings::kind::DMA_UNMAPPED]);
+    assert_eq!(kinds, [crate::findings::kind::DMA_UNMAPPED.name]);
 }

@@ -78,7 +78,7 @@ fn a_queue_set_is_one_of_the_engines() {
     client
         .tell(0x0c33, params(&ONE), &set)
         .refused(AqCode::EINVAL);
-    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT]);
+    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT.name]);
     client.nic.with(|env| {
         assert!(!env.has_queue_set(5));
         assert!(!env.has_vsi(8));

@@ -35,7 +35,7 @@ fn a_pf_reset_takes_the_functions_share() {
     // The registers are still there, the firmware does not read them.
     assert_ne!(hw::PF_FW_ATQBAL.get(&client.nic), 0);
     hw::PF_FW_ATQT.set(&client.nic, 1);
-    assert_eq!(client.kinds(), [crate::findings::kind::ADMINQ_RING]);
+    assert_eq!(client.kinds(), [crate::findings::kind::ADMINQ_RING.name]);
     let mut client = client.start();
     assert!(has_package(&mut client), "the package stays");
     client.open_vsi(vsi, true).refused(AqCode::ENOENT);

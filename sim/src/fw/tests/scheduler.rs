@@ -92,7 +92,7 @@ fn the_default_branch_is_taken_down_from_its_end() {
     let pair = |at: usize| (branch[at - 1], branch[at]);
     let (parent, node) = pair(7);
     assert_eq!(delete(&mut client, parent, node), 12, "it has a child");
-    assert_eq!(client.kinds(), [kind::ADMINQ_IN_USE]);
+    assert_eq!(client.kinds(), [kind::ADMINQ_IN_USE.name]);
     for at in (2..9).rev() {
         let (parent, node) = pair(at);
         assert_eq!(delete(&mut client, parent, node), 0);
@@ -115,7 +115,7 @@ fn nodes_that_are_not_there_are_found() {
     client
         .tell(0x0409, params(&ONE), &[0x77, 0, 0, 0])
         .refused(AqCode::ENOENT);
-    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT; 4]);
+    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT.name; 4]);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_lan_queue_hangs_from_a_queue_group_of_a_vsi() {
     client
         .tell(0x0c30, params(&ONE), &no_vsi)
         .refused(AqCode::ENOENT);
-    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT; 2]);
+    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT.name; 2]);
 }
 
 /// As iPXE has it, which adds no element of its own (lan-path 19, rows 6 and 7).

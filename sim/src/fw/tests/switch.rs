@@ -36,7 +36,7 @@ fn a_vsis_filter_shows_in_its_register() {
     client.open_vsi(vsi, false).ok();
     assert_eq!(register.get(&client.nic), 0);
     client.open_vsi(vsi + 1, true).refused(AqCode::ENOENT);
-    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT]);
+    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT.name]);
 }
 
 /// Linux marks security alone, and does not update the VSI of its loopback test.
@@ -88,7 +88,7 @@ fn rules_go_with_their_vsi() {
         .refused(AqCode::ENOENT);
     assert_eq!(client.kinds(), [""; 0]);
     client.direct(0x0213, free).refused(AqCode::ENOENT);
-    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT]);
+    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT.name]);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn rules_name_what_is_there() {
     let texts = |client: &Client| -> Vec<String> {
         let found = client.sim.take_findings();
         let lint = |finding: &Finding| (finding.class, finding.kind);
-        let unknown = (Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT);
+        let unknown = (Class::Lint, kind::ADMINQ_UNKNOWN_OBJECT.name);
         assert!(found.iter().all(|finding| lint(finding) == unknown));
         found.into_iter().map(|finding| finding.text).collect()
     };

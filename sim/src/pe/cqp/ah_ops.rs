@@ -1,9 +1,10 @@
 //! Address handles and multicast groups (control-path 4.14).
 
 use super::command::{Command, DONE, Outcome, Refusal};
+use crate::findings::kind;
 use crate::pe::ah::AddressHandle;
 use crate::pe::device::{Device, Unreachable};
-use crate::pe::env::{Class, Env};
+use crate::pe::env::Env;
 use crate::pe::fpm::Kind;
 use crate::pe::multicast_group::{MEMBERS, MulticastGroup};
 use crate::pe::word::{bit, bits, bits16, bits32, mask};
@@ -36,8 +37,7 @@ impl Device {
         self.in_range(Kind::Arp, arp.into(), env)?;
         if self.arp(arp, env)?.is_none() {
             env.finding(
-                Class::Lint,
-                "ah-arp",
+                kind::AH_ARP,
                 format!("AH {index}: ARP entry {arp} is not valid"),
             );
         }
@@ -114,8 +114,7 @@ impl Device {
         if was != is {
             let index = bits(c.header(), 12, 0);
             env.finding(
-                Class::Lint,
-                "mcast-queue-set",
+                kind::MCAST_QUEUE_SET,
                 format!("{name}: group {index} was created with queue set {was}, now {is}"),
             );
         }

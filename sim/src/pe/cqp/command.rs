@@ -1,7 +1,8 @@
 //! A CQP command: its words, the bits it defines, and its outcome.
 
+use crate::findings::kind;
 use crate::pe::device::Unreachable;
-use crate::pe::env::{Class, Env};
+use crate::pe::env::Env;
 use crate::pe::word::{bit, bits8, mask};
 
 /// The 64 bytes of a CQP WQE.
@@ -100,25 +101,25 @@ impl Refusal {
 
     /// A field that the device cannot work with.
     pub(crate) fn parameter(env: &mut dyn Env, text: impl Into<String>) -> Self {
-        env.finding(Class::Fault, "cqp-parameter", text.into());
+        env.finding(kind::CQP_PARAMETER, text.into());
         Self::silent(MINOR_UNNAMED)
     }
 
     /// An object in the wrong state, or there (or not there) when it should not be (or should be).
     pub(crate) fn state(env: &mut dyn Env, text: impl Into<String>) -> Self {
-        env.finding(Class::Fault, "cqp-state", text.into());
+        env.finding(kind::CQP_STATE, text.into());
         Self::silent(MINOR_INVALID_STATE)
     }
 
     /// An STag that is not allocated.
     pub(crate) fn stag(env: &mut dyn Env, text: impl Into<String>) -> Self {
-        env.finding(Class::Fault, "cqp-stag", text.into());
+        env.finding(kind::CQP_STAG, text.into());
         Self::silent(MINOR_STAG_INVALID)
     }
 
     /// A command the device does not know.
     pub(crate) fn opcode(env: &mut dyn Env, text: impl Into<String>) -> Self {
-        env.finding(Class::Fault, "cqp-opcode", text.into());
+        env.finding(kind::CQP_OPCODE, text.into());
         Self::silent(MINOR_UNNAMED)
     }
 }

@@ -3,9 +3,10 @@
 use super::command::{Command, DONE, Outcome, Refusal};
 use super::execute::aligned;
 use super::set;
+use crate::findings::kind;
 use crate::pe::cq::{Arm, Cq};
 use crate::pe::device::Device;
-use crate::pe::env::{Class, Env};
+use crate::pe::env::Env;
 use crate::pe::fpm::Kind;
 use crate::pe::hmc::PAGE_BYTES;
 use crate::pe::ring::Memory;
@@ -89,11 +90,7 @@ impl Device {
         aligned("CQ shadow area", c.q(40), 64, env)?;
         let ceq = set(c, 49).then(|| ceq_id(c));
         if ceq.is_none() && ceq_id(c) != 0 {
-            env.finding(
-                Class::Lint,
-                "cq-ceq",
-                format!("CQ {id}: CEQID without CEQIDVALID"),
-            );
+            env.finding(kind::CQ_CEQ, format!("CQ {id}: CEQID without CEQIDVALID"));
         }
         if let Some(ceq) = ceq {
             self.ceq_in_range(ceq, env)?;
@@ -109,11 +106,11 @@ impl Device {
         // A resize keeps the threshold, which may be more than a smaller ring then.
         if threshold > size {
             let text = format!("CQ {id}: a threshold of {threshold} in {size} entries");
-            env.finding(Class::Lint, "cq-threshold", text);
+            env.finding(kind::CQ_THRESHOLD, text);
         }
         if id == 0 && set(c, 48) {
             let text = "CQ 0, the CCQ, with ENCEQEMASK".to_owned();
-            env.finding(Class::Lint, "cq-ccq", text);
+            env.finding(kind::CQ_CCQ, text);
         }
         let cq = Cq {
             memory,
@@ -182,7 +179,7 @@ impl Device {
         }
         if (bits32(c.q(0), 20, 0), c.q(40)) != (cq.size, cq.shadow) {
             let text = format!("DESTROY_CQ {id}: another size or shadow area than it has");
-            env.finding(Class::Lint, "cq-destroy", text);
+            env.finding(kind::CQ_DESTROY, text);
         }
         self.ceq_forget(cq.ceq, cq.unacknowledged);
         let destroyed = self.cqs.destroy(id.into(), &mut self.hmc, env);

@@ -3,10 +3,11 @@
 use super::command::{Command, DONE, Outcome, Refusal};
 use super::execute::aligned;
 use super::set;
+use crate::findings::kind;
 use crate::pe::aeq::Aeq;
 use crate::pe::ceq::Ceq;
 use crate::pe::device::Device;
-use crate::pe::env::{Class, Env};
+use crate::pe::env::Env;
 use crate::pe::hmc::PAGE_BYTES;
 use crate::pe::ring::Memory;
 use crate::pe::word::{bits, bits16, bits32};
@@ -128,6 +129,6 @@ impl Device {
 fn check_entries(what: &str, made: u32, named: u32, env: &mut dyn Env) {
     if made != named {
         let text = format!("{what} destroyed with {named} entries; it was created with {made}");
-        env.finding(Class::Lint, "event-queue-size", text);
+        env.finding(kind::EVENT_QUEUE_SIZE, text);
     }
 }

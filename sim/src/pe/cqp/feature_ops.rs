@@ -4,8 +4,9 @@ use super::command::{Command, DONE, Outcome, Refusal, Reply};
 use super::execute::aligned;
 use super::hmc_ops::write_words;
 use super::set;
+use crate::findings::kind;
 use crate::pe::device::Device;
-use crate::pe::env::{Class, Env};
+use crate::pe::env::Env;
 use crate::pe::tables::PUSH_PAGES;
 use crate::pe::word::{bits, bits16, bits32, put};
 
@@ -73,7 +74,7 @@ impl Device {
                     let text = format!(
                         "push page for queue set {queue_set}, which WORK_SCHED_NODE did not return"
                     );
-                    env.finding(Class::Lint, "push-queue-set", text);
+                    env.finding(kind::PUSH_QUEUE_SET, text);
                 }
                 self.tables.push_pages.insert(page, queue_set);
                 Ok(Reply {

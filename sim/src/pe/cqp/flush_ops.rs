@@ -2,10 +2,11 @@
 
 use super::command::{Command, Outcome, Refusal, Reply};
 use super::qp_ops::qp_id;
+use crate::findings::kind;
 use crate::pe::aeq::{Event, Named};
 use crate::pe::cq::Completion;
 use crate::pe::device::{Device, Unreachable};
-use crate::pe::env::{Class, Env};
+use crate::pe::env::Env;
 use crate::pe::qp::{Qp, QpType, State};
 use crate::pe::word::{bit, bits, bits8, bits16};
 use crate::rc::Ring;
@@ -31,8 +32,7 @@ impl Device {
         let (generate, send, receive) = (bit(header, 59), bit(header, 61), bit(header, 62));
         if !generate && !send && !receive {
             env.finding(
-                Class::Lint,
-                "flush-nothing",
+                kind::FLUSH_NOTHING,
                 format!("QP {id}: FLUSH_WQES that asks for nothing"),
             );
         }
@@ -51,8 +51,7 @@ impl Device {
         if (send || receive) && !stopped && !qp.error_requested {
             // Linux flushes after it moved the QP to ERROR, or to SQD (5.5).
             env.finding(
-                Class::Lint,
-                "flush-state",
+                kind::FLUSH_STATE,
                 format!("QP {id}: flushed in state {:?}", qp.state()),
             );
         }
@@ -109,7 +108,7 @@ impl Device {
             // Linux flushes a side again only for what was posted after (control-path 4.12,
             // data-path 8.4).
             let text = format!("QP {id}: {ring:?} queue flushed again, with nothing posted since");
-            env.finding(Class::Lint, "flush-again", text);
+            env.finding(kind::FLUSH_AGAIN, text);
         }
         let reported = match style {
             FlushStyle::PerQueue => 1,

@@ -3,8 +3,9 @@
 
 use super::command::{Command, DONE, Outcome, Refusal};
 use super::execute::aligned;
+use crate::findings::kind;
 use crate::pe::device::{Device, Unreachable};
-use crate::pe::env::{Class, Env};
+use crate::pe::env::Env;
 use crate::pe::fpm::{COMMIT_BYTES, Kind, Layout, Refused, commit_bits};
 use crate::pe::hmc::{SD_PAGES, Sd};
 use crate::pe::word::{bit, bits, bits16, mask};
@@ -66,7 +67,7 @@ impl Device {
                     "COMMIT_FPM_VAL: word {word:#x} at offset {} has undefined bits set",
                     n * 8
                 );
-                env.finding(Class::Lint, "fpm-bits", text);
+                env.finding(kind::FPM_BITS, text);
             }
         }
         let layout = Layout::commit(self.config.profile, &buffer).map_err(|refused| {
@@ -104,7 +105,7 @@ impl Device {
                     list.name(),
                     kind.name()
                 );
-                env.finding(Class::Lint, "fpm-free-list", text);
+                env.finding(kind::FPM_FREE_LIST, text);
             }
         }
         layout.reply(&mut buffer);
@@ -139,8 +140,7 @@ impl Device {
         let buffer = c.q(16) & !mask(5, 0);
         if extra == 0 && buffer != 0 {
             env.finding(
-                Class::Lint,
-                "sd-buffer",
+                kind::SD_BUFFER,
                 format!("UPDATE_PE_SDS: buffer {buffer:#x} with ENTRY_COUNT 0"),
             );
         }
@@ -162,8 +162,7 @@ impl Device {
         let undefined = cmd & !(mask(11, 0) | mask(15, 15) | mask(31, 31));
         if undefined != 0 {
             env.finding(
-                Class::Lint,
-                "sd-bits",
+                kind::SD_BITS,
                 format!("SD {index}: undefined bits {undefined:#x} in SDCMD"),
             );
         }
@@ -184,8 +183,7 @@ impl Device {
         let used = self.hmc.layout().map_or(0, Layout::sds);
         if index >= used {
             env.finding(
-                Class::Lint,
-                "sd-unused",
+                kind::SD_UNUSED,
                 format!("SD {index}: the committed objects take {used}"),
             );
         }
@@ -210,8 +208,7 @@ impl Device {
         if self.hmc.sd(index).is_some_and(|old| old != sd) {
             self.flush_contexts(Some(index), env);
             env.finding(
-                Class::Lint,
-                "sd-replaced",
+                kind::SD_REPLACED,
                 format!("SD {index} was valid with other backing"),
             );
         }

@@ -23,8 +23,9 @@ mod tests;
 use super::config::CqpErrors;
 use super::cq::Completion;
 use super::device::{Device, Unreachable};
-use super::env::{Class, Env, PeReg};
+use super::env::{Env, PeReg};
 use super::word::{bit, bits, bits8, bits16, flag, mask, put};
+use crate::findings::kind;
 use crate::variation::OpErr;
 use crate::wqe::CqeEntries;
 use command::{Command, Format, Outcome, Refusal};
@@ -123,13 +124,11 @@ impl Cqp {
             // Drivers write 0 before they create the CQP.
             None if value == 0 => {}
             None => env.finding(
-                Class::Lint,
-                "doorbell-cqp",
+                kind::DOORBELL_CQP,
                 format!("PFPE_CQPDB = {value}: there is no CQP"),
             ),
             Some(context) if head >= context.entries => env.finding(
-                Class::Fault,
-                "cqp-head",
+                kind::CQP_HEAD,
                 format!(
                     "PFPE_CQPDB = {head}: the SQ has {} entries",
                     context.entries
@@ -214,7 +213,7 @@ impl Cqp {
             let text = format!(
                 "CQP host context: undefined bits {undefined:#x?} in q0, q8, q16, q32, q40, q48, q56"
             );
-            env.finding(Class::Lint, "cqp-context-bits", text);
+            env.finding(kind::CQP_CONTEXT_BITS, text);
         }
         let size = bits8(q0, 11, 8);
         if !(1..=10).contains(&size) {
@@ -275,8 +274,7 @@ impl Cqp {
         if command.valid() != self.polarity {
             self.stalled = true;
             env.finding(
-                Class::Fault,
-                "cqp-valid",
+                kind::CQP_VALID,
                 format!(
                     "CQP WQE {} does not carry the valid bit of this lap ({}), the doorbell says {}",
                     self.tail, u8::from(self.polarity), self.head
@@ -320,7 +318,7 @@ impl Cqp {
         };
         if let Some((word, extra)) = format.undefined(command) {
             let text = format!("{}: undefined bits {extra:#x} in q{word}", format.name);
-            env.finding(Class::Lint, "cqp-bits", text);
+            env.finding(kind::CQP_BITS, text);
         }
         env.executed(command.opcode());
         device.execute(command, env)

@@ -2,8 +2,9 @@
 
 use super::command::{Command, DONE, Outcome, Refusal};
 use super::set;
+use crate::findings::kind;
 use crate::pe::device::{Device, Unreachable};
-use crate::pe::env::{Class, Env};
+use crate::pe::env::Env;
 use crate::pe::fpm::Kind;
 use crate::pe::mr::{Mr, REMOTE_READ, REMOTE_WRITE, Window, direct_pbles, page_bytes};
 use crate::pe::word::{bits, bits8, bits32};
@@ -50,7 +51,7 @@ impl Device {
     fn lint_function(&self, c: &Command, index: u64, env: &mut dyn Env) {
         if bits(c.q(40), 15, 0) != 0 || set(c, 60) || set(c, 61) {
             let text = format!("STag index {index}: HMCFNIDX, USEHMCFNIDX or USEPFRID is set");
-            env.finding(Class::Lint, "stag-function", text);
+            env.finding(kind::STAG_FUNCTION, text);
         }
     }
 
@@ -97,7 +98,7 @@ impl Device {
         let (start, len, first) = (c.q(0), bits(c.q(8), 45, 0), bits(c.q(48), 27, 0));
         if len > MAX_BYTES {
             let text = format!("STag index {index}: {len:#x} bytes; regions end at {MAX_BYTES:#x}");
-            env.finding(Class::Lint, "stag-bytes", text);
+            env.finding(kind::STAG_BYTES, text);
         }
         if level == 0 {
             if !c.q(32).is_multiple_of(4096) {
@@ -105,7 +106,7 @@ impl Device {
                     "STag index {index}: page address {:#x} is not 4096-aligned",
                     c.q(32)
                 );
-                env.finding(Class::Lint, "stag-page", text);
+                env.finding(kind::STAG_PAGE, text);
             }
         } else {
             let size = page_bytes(page_size);
@@ -117,14 +118,14 @@ impl Device {
             let text = format!(
                 "STag index {index}: address {unused:#x} that LPBLSIZE {level} does not use"
             );
-            env.finding(Class::Lint, "stag-page", text);
+            env.finding(kind::STAG_PAGE, text);
         }
         let rights = bits8(c.header(), 52, 48);
         let remote = set(c, 53);
         if remote != (rights & (REMOTE_READ | REMOTE_WRITE) != 0) {
             let text =
                 format!("STag index {index}: rights {rights:#x} with REMACCENABLED {remote}");
-            env.finding(Class::Lint, "stag-rights", text);
+            env.finding(kind::STAG_RIGHTS, text);
         }
         let mr = Mr {
             window: None,
@@ -162,8 +163,7 @@ impl Device {
         }
         if pd != mr.pd {
             env.finding(
-                Class::Lint,
-                "stag-pd",
+                kind::STAG_PD,
                 format!("DEALLOC_STAG {index}: PD {pd}, it is in PD {}", mr.pd),
             );
         }

@@ -3,8 +3,9 @@
 use super::command::{Command, DONE, Outcome, Refusal, Reply};
 use super::hmc_ops::write_words;
 use super::qp_ops::qp_id;
+use crate::findings::kind;
 use crate::pe::device::Device;
-use crate::pe::env::{Class, Env};
+use crate::pe::env::Env;
 use crate::pe::qp::State;
 use crate::pe::word::{bits8, bits32, replace};
 use crate::rc::Mode;
@@ -40,11 +41,7 @@ impl Device {
         let id = qp_id(c);
         let mut qp = self.named_qp(id, "SUSPEND_QP", env)?;
         if qp.suspended {
-            env.finding(
-                Class::Lint,
-                "qp-suspend",
-                format!("QP {id} is suspended already"),
-            );
+            env.finding(kind::QP_SUSPEND, format!("QP {id} is suspended already"));
         }
         qp.suspended = true;
         qp.draining = true;
@@ -77,7 +74,7 @@ impl Device {
         if !u16::try_from(handle).is_ok_and(|handle| self.tables.queue_set_exists(handle)) {
             let text =
                 format!("QP {id}: QSHANDLE {handle} is not one that WORK_SCHED_NODE returned");
-            env.finding(Class::Lint, "qp-queue-set", text);
+            env.finding(kind::QP_QUEUE_SET, text);
         }
         qp.host[22] = replace(qp.host[22], handle.into(), 25, 16);
         qp.suspended = false;

@@ -1,8 +1,9 @@
 //! CREATE_QP, MODIFY_QP, DESTROY_QP (control-path 4.7, 5).
 
 use super::command::{Command, DONE, Outcome, Refusal};
+use crate::findings::kind;
 use crate::pe::device::{Device, Unreachable};
-use crate::pe::env::{Class, Env};
+use crate::pe::env::Env;
 use crate::pe::fpm::Kind;
 use crate::pe::hmc::PAGE_BYTES;
 use crate::pe::host_context::{Pieces, undefined_bits};
@@ -56,7 +57,7 @@ impl Device {
         {
             let text =
                 format!("QP {id}: host context word {offset} has undefined bits {extra:#x} set");
-            env.finding(Class::Lint, "qp-context-bits", text);
+            env.finding(kind::QP_CONTEXT_BITS, text);
         }
         Ok(host)
     }
@@ -89,7 +90,7 @@ impl Device {
         if !self.tables.queue_set_exists(handle) {
             let text =
                 format!("QP {id}: QSHANDLE {handle} is not one that WORK_SCHED_NODE returned");
-            env.finding(Class::Lint, "qp-queue-set", text);
+            env.finding(kind::QP_QUEUE_SET, text);
         }
     }
 
@@ -160,7 +161,7 @@ impl Device {
                 .map_err(Unreachable::from)?;
             if word != 0 {
                 let text = format!("{owner}: shadow area with {word:#x} at {offset}");
-                env.finding(Class::Lint, "shadow-content", text);
+                env.finding(kind::SHADOW_CONTENT, text);
                 break;
             }
         }
@@ -172,7 +173,7 @@ impl Device {
         let arp = qp.arp_index();
         if self.arp(arp, env)?.is_none() {
             let text = format!("QP {id}: ARP entry {arp} is not valid");
-            env.finding(Class::Lint, "qp-arp", text);
+            env.finding(kind::QP_ARP, text);
         }
         Ok(())
     }
@@ -181,7 +182,7 @@ impl Device {
     fn lint_same_shadow(&self, name: &str, c: &Command, qp: &Qp, env: &mut dyn Env) {
         if c.q(40) != qp.shadow {
             let text = format!("{name} {}: another shadow area", qp_id(c));
-            env.finding(Class::Lint, "qp-other-shadow", text);
+            env.finding(kind::QP_OTHER_SHADOW, text);
         }
     }
 
@@ -197,7 +198,7 @@ impl Device {
             } else if !base.is_multiple_of(256) {
                 // Work requests must not cross a 256-byte chunk, and Linux aligns queues to that.
                 let text = format!("QP {id}: {name} at {base:#x} is not 256-aligned");
-                env.finding(Class::Lint, "qp-alignment", text);
+                env.finding(kind::QP_ALIGNMENT, text);
             }
         }
         if !qp.shadow.is_multiple_of(8) {
@@ -236,7 +237,7 @@ impl Device {
         let termination = bits(c.header(), 57, 56);
         if termination != 0 && next != State::Terminate {
             let text = format!("MODIFY_QP {id}: TERMACT {termination} for {next:?}");
-            env.finding(Class::Lint, "qp-termact", text);
+            env.finding(kind::QP_TERMACT, text);
         }
         if next == State::Error {
             self.check_error_request(id, &old, env)?;
@@ -306,7 +307,7 @@ impl Device {
         if next == State::Rtr || next == State::Rts {
             if qp.host[19] >> 16 == 0 {
                 let text = format!("QP {id}: no source MAC was ever marked valid (MACVALID)");
-                env.finding(Class::Lint, "qp-mac", text);
+                env.finding(kind::QP_MAC, text);
             }
             if next == State::Rts && !env.has_queue_set(qp.queue_set()) {
                 let handle = qp.queue_set();
@@ -390,7 +391,7 @@ impl Device {
             // Linux moves one in RTS to ERROR first (control-path 5.5, row destroy), and not one
             // in RTR (seen with irdma 6.12); one in RESET or INIT of verbs is idle.
             let text = format!("QP {id}: destroyed in state {:?}", qp.state());
-            env.finding(Class::Lint, "qp-destroy-state", text);
+            env.finding(kind::QP_DESTROY_STATE, text);
         }
         self.leave_cqs(&qp, env)?;
         self.release(id);

@@ -3,8 +3,9 @@
 use super::command::{Command, DONE, Outcome, Refusal, Reply};
 use super::hmc_ops::write_words;
 use super::set;
+use crate::findings::kind;
 use crate::pe::device::Device;
-use crate::pe::env::{Class, Env};
+use crate::pe::env::Env;
 use crate::pe::qp::{Qp, State};
 use crate::pe::stats::Statistics;
 use crate::pe::tables::Node;
@@ -115,7 +116,7 @@ impl Device {
             .find(|(qp, _)| self.qps.peek((**qp).into()).is_some_and(|qp| sends(qp)));
         if let Some((qp, set)) = user {
             let text = format!("WORK_SCHED_NODE delete {id}: QP {qp} sends by queue set {set}");
-            env.finding(Class::Lint, "queue-set-used", text);
+            env.finding(kind::QUEUE_SET_USED, text);
         }
         DONE
     }
@@ -174,8 +175,7 @@ impl Device {
         let (map, target) = (c.q(0), c.q(40));
         if map.to_le_bytes().iter().any(|priority| *priority > 7) {
             env.finding(
-                Class::Lint,
-                "up-map",
+                kind::UP_MAP,
                 format!("UP_MAP {map:#x}: priorities are 0 to 7"),
             );
         }

@@ -9,9 +9,9 @@ mod json;
 mod prepared;
 
 use super::command::{Command, Format};
+use crate::findings::Class;
 use crate::pe::Config;
 use crate::pe::device::Device;
-use crate::pe::env::Class;
 use crate::pe::tests::env::TestEnv;
 use json::Value;
 

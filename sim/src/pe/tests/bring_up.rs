@@ -2,7 +2,8 @@
 
 use super::env::TestEnv;
 use super::test_driver::{Done, GOOD, TestDriver};
-use crate::pe::{Class, Config, CqpErrors, Doorbell, FpmProfile, PeReg, ProtocolEngine, ResetKind};
+use crate::findings::Class;
+use crate::pe::{Config, CqpErrors, Doorbell, FpmProfile, PeReg, ProtocolEngine, ResetKind};
 
 const ERROR: u16 = 0xFFFF;
 

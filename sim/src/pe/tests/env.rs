@@ -1,8 +1,9 @@
 //! [`Env`] for tests of one engine: flat memory at an IOVA offset, registers in a map, manual time.
 
+use crate::findings::{Class, Kind};
 use std::collections::BTreeMap;
 
-use crate::pe::{Class, DmaFault, Env, OicrCause, PeReg};
+use crate::pe::{DmaFault, Env, OicrCause, PeReg};
 
 const PAGE: u64 = 4096;
 
@@ -220,8 +221,8 @@ impl Env for TestEnv {
         self.now
     }
 
-    fn finding(&mut self, class: Class, kind: &'static str, text: String) {
-        self.findings.push((class, kind, text));
+    fn finding(&mut self, kind: Kind, text: String) {
+        self.findings.push((kind.class, kind.name, text));
     }
 
     fn random(&mut self) -> u64 {

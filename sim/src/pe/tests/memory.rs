@@ -2,9 +2,10 @@
 
 use super::qp::TestQp;
 use super::test_driver::{GOOD, TestDriver};
+use crate::findings::Class;
 use crate::pe::config::Config;
 use crate::pe::device::Device;
-use crate::pe::env::{Class, Env, PeReg};
+use crate::pe::env::{Env, PeReg};
 use crate::pe::fpm::{Kind, Layout};
 use crate::pe::hmc::Sd;
 use crate::pe::mr::{Mr, Window};

@@ -3,7 +3,8 @@
 use super::engine_pair::{ALL_RIGHTS, PD, VA};
 use super::qp::TestQp;
 use super::test_driver::TestDriver;
-use crate::pe::{Class, Config};
+use crate::findings::Class;
+use crate::pe::Config;
 use crate::wire::{Addresses, Bth, Deth, Frame, Headers, Opcode, Path, Reth};
 
 const QKEY: u32 = 0x1111_2222;

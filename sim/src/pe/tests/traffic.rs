@@ -3,7 +3,8 @@
 use super::engine_pair::{BYTES, EnginePair, HALF, PD, VA, header};
 use super::qp::{FLUSH_SQ, RING, TestQp, mac};
 use super::test_driver::{GOOD, TestDriver};
-use crate::pe::{Class, Config, ResetKind};
+use crate::findings::Class;
+use crate::pe::{Config, ResetKind};
 
 /// A send, a write and a read; returns what the CQEs and payloads were.
 fn exchange(config: Config) -> (Vec<[u64; 4]>, [Vec<u8>; 2]) {

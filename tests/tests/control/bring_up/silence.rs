@@ -84,10 +84,10 @@ const BOUND: Ns = Ns::from_ms(11_000);
 /// taken from it.
 fn assert_no_memory_was_taken_early(sim: &Sim, n: u64) {
     const OF_MEMORY: [&str; 4] = [
-        kind::DMA_FREED,
-        kind::DMA_UNMAPPED,
-        kind::DMA_BOUNDS,
-        kind::USE_AFTER_FREE,
+        kind::DMA_FREED.name,
+        kind::DMA_UNMAPPED.name,
+        kind::DMA_BOUNDS.name,
+        kind::USE_AFTER_FREE.name,
     ];
     let findings = sim.findings();
     let early = findings.iter().find(|f| OF_MEMORY.contains(&f.kind));

@@ -20,10 +20,10 @@ const RESETS: [ResetSource; 4] = [
 /// still be used.
 fn assert_no_memory_was_taken_early(sim: &Sim, what: &str) {
     const OF_MEMORY: [&str; 4] = [
-        kind::DMA_FREED,
-        kind::DMA_UNMAPPED,
-        kind::DMA_BOUNDS,
-        kind::USE_AFTER_FREE,
+        kind::DMA_FREED.name,
+        kind::DMA_UNMAPPED.name,
+        kind::DMA_BOUNDS.name,
+        kind::USE_AFTER_FREE.name,
     ];
     let findings = sim.findings();
     let early = findings.iter().find(|f| OF_MEMORY.contains(&f.kind));

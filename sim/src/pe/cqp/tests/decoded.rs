@@ -9,9 +9,9 @@ mod tables;
 use super::fields::Fields;
 use super::prepared::{clear, device, prepare};
 use super::{COMMANDS, CONTEXTS, Case, RECORDED};
+use crate::findings::Class;
 use crate::pe::cqp::command::{Command, Format, Reply};
 use crate::pe::device::Device;
-use crate::pe::env::Class;
 use crate::pe::qp::HOST_WORDS;
 use crate::pe::tests::env::TestEnv;
 

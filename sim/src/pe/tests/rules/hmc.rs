@@ -1,11 +1,12 @@
 //! Context of the CQP, commit, segment descriptors, objects without backing.
 
 use super::{finds, found, refuses, warns};
+use crate::findings::Class;
 use crate::pe::fpm::{FpmProfile, Kind};
 use crate::pe::mr::Mr;
 use crate::pe::tests::memory::{STAG, access, device, put, region};
 use crate::pe::tests::test_driver::TestDriver;
-use crate::pe::{Class, Config, Doorbell, PeReg};
+use crate::pe::{Config, Doorbell, PeReg};
 use crate::rc::Right;
 
 const PARAMETER: &str = "cqp-parameter";

@@ -8,7 +8,7 @@ mod stags;
 mod tables;
 
 use super::test_driver::TestDriver;
-use crate::pe::Class;
+use crate::findings::Class;
 
 /// Opcode and words of a command.
 type Words = (u64, [u64; 8]);

@@ -1,10 +1,11 @@
 //! Completion queues, event queues, arming.
 
 use super::{finds, found, refuses, warns};
+use crate::findings::Class;
 use crate::pe::fpm::FpmProfile;
 use crate::pe::tests::qp::{FLUSH_SQ, TestQp};
 use crate::pe::tests::test_driver::{PBLES, TestDriver};
-use crate::pe::{Class, Config, Doorbell};
+use crate::pe::{Config, Doorbell};
 
 const PARAMETER: &str = "cqp-parameter";
 const STATE: &str = "cqp-state";

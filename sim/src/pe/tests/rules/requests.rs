@@ -1,10 +1,11 @@
 //! Work requests: bits that are ignored, and entries that cannot be carried out.
 
 use super::found;
+use crate::findings::Class;
+use crate::pe::Config;
 use crate::pe::tests::engine_pair::{ALL_RIGHTS, BYTES, PD, VA};
 use crate::pe::tests::qp::TestQp;
 use crate::pe::tests::test_driver::TestDriver;
-use crate::pe::{Class, Config};
 
 /// VALID of the first lap.
 const VALID: u64 = 1 << 63;

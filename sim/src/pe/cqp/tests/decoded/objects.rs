@@ -1,6 +1,7 @@
 //! Queue pairs, regions and windows, address handles, multicast groups.
 
 use super::Run;
+use crate::findings::kind;
 use crate::pe::aeq::Aeq;
 use crate::pe::cqp::tests::json::Value;
 use crate::pe::cqp::tests::prepared::some_cq;
@@ -237,7 +238,7 @@ impl Run<'_> {
             0x0d => {
                 let left = self.stag().is_some();
                 self.inputs.same("the STag is there", left, false);
-                let lint = self.found("stag-pd");
+                let lint = self.found(kind::STAG_PD.name);
                 self.inputs.same("another PD", lint, false);
                 self.inputs
                     .unused("refused if it is not as allocated", &["mr", "pd_id"]);

@@ -1,6 +1,7 @@
 //! Completion queues and event queues.
 
 use super::Run;
+use crate::findings::kind;
 use crate::pe::aeq::{Aeq, Event};
 use crate::pe::ceq::Ceq;
 use crate::pe::ring::Memory;
@@ -81,7 +82,7 @@ impl Run<'_> {
                 let id = self.ceq_id();
                 let left = self.device.ceqs.contains_key(&id);
                 self.inputs.same("the CEQ is there", left, false);
-                let lint = self.found("event-queue-size");
+                let lint = self.found(kind::EVENT_QUEUE_SIZE.name);
                 self.inputs.same("another entry count", lint, false);
                 self.inputs.unused(
                     "repeated from the creation",
@@ -113,7 +114,7 @@ impl Run<'_> {
             0x1b => {
                 let left = self.device.aeq.is_some();
                 self.inputs.same("the AEQ is there", left, false);
-                let lint = self.found("event-queue-size");
+                let lint = self.found(kind::EVENT_QUEUE_SIZE.name);
                 self.inputs.same("another entry count", lint, false);
                 self.inputs.unused(
                     "repeated from the creation",
