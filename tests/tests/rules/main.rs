@@ -5,4 +5,3 @@ mod asm;
 mod citations;
 mod findings;
 mod style;
-mod verbs_map;

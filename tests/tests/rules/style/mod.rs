@@ -8,7 +8,6 @@
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod errata;
-mod examples;
 mod names;
 mod paths;
 
@@ -152,40 +151,6 @@ fn unsafe_code_beside_the_provider_library_is_announced() {
 }
 
 #[test]
-fn every_file_says_what_it_is() {
-    let silent: Vec<String> = [
-        "types",
-        "hal",
-        "adminq",
-        "cqp",
-        "ceq",
-        "datapath",
-        "net",
-        "driver",
-        "sim",
-        "sim/wire",
-        "backends",
-        "vfio-host",
-        "tests/peer",
-    ]
-    .iter()
-    .map(|folder| root().join(folder).join("src"))
-    .filter(|source| source.is_dir())
-    .flat_map(|source| shipped(sources(&source)))
-    .filter(|path| {
-        let text = fs::read_to_string(path).expect("a source file");
-        !text.starts_with("//!")
-    })
-    .map(|path| path.display().to_string())
-    .collect();
-    assert!(
-        silent.is_empty(),
-        "no `//!` line at the top of\n{}",
-        silent.join("\n")
-    );
-}
-
-#[test]
 fn the_reader_of_sources_knows_tests_and_comments() {
     let text = "\
 //! Call it and `.unwrap()` the answer.
@@ -227,22 +192,6 @@ fn test_modules_are_found_where_they_are_declared() {
         test_modules(Path::new("a/b.rs"), text),
         [Path::new("a/b/testing"), Path::new("a/b/tests")]
     );
-}
-
-/// The programs of `examples` are read as pages.
-#[test]
-fn an_example_fits_a_page() {
-    let mut programs = 0;
-    for path in sources(&root().join("examples")) {
-        if path.parent() != Some(&root().join("examples")) {
-            continue;
-        }
-        programs += 1;
-        let lines = fs::read_to_string(&path).expect("a source file");
-        let lines = lines.lines().count();
-        assert!(lines <= 80, "{}: {lines} lines, at most 80", path.display());
-    }
-    assert!(programs > 5, "only {programs} programs");
 }
 
 /// The README opens with a program that is compiled.
