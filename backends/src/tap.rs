@@ -22,19 +22,18 @@ struct InterfaceRequest {
 /// `ENOENT`: the kernel has no such interfaces; `EPERM`: not without CAP_NET_ADMIN; `EBUSY`:
 /// another process has it open; `EINVAL`: a name of no interface, or of one that is no TAP.
 pub fn open_tap(name: &str) -> io::Result<File> {
+    // The last byte of a name is zero. An empty name would have the kernel choose one.
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
     let mut request = InterfaceRequest {
         name: [0; libc::IFNAMSIZ],
         // No four bytes of flags and protocol before each frame.
         flags: (libc::IFF_TAP | libc::IFF_NO_PI) as u16,
         _unused: [0; 22],
     };
-    // The last byte of the name stays zero. An empty one would be chosen by the kernel.
-    let room = request.name.get_mut(..name.len().min(libc::IFNAMSIZ));
-    match room {
-        Some(room) if !room.is_empty() && room.len() < libc::IFNAMSIZ => {
-            room.copy_from_slice(name.as_bytes());
-        }
-        _ => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
+    for (to, byte) in request.name.iter_mut().zip(name.bytes()) {
+        *to = byte;
     }
     let file = File::options()
         .read(true)

@@ -227,7 +227,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
                 continue;
             };
             match control.move_neighbour(destination, from, to) {
-                Ok(paths) => log::info!("{paths} paths to {destination} go to {} now", to),
+                Ok(paths) => log::info!("{paths} paths to {destination} go to {to} now"),
                 Err(error) if error.needs_reset() => return Err(error.into()),
                 Err(error) => {
                     self.again_at = Some(Instant::now() + AGAIN);

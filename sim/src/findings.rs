@@ -29,7 +29,7 @@ pub struct Kind {
     pub class: Class,
     /// Sections of docs/reference that have the rule; `—`: it is none of the device's.
     pub source: &'static str,
-    /// What the driver did, as its line of documentation has it.
+    /// What the driver did.
     pub about: &'static str,
 }
 
@@ -48,7 +48,7 @@ macro_rules! findings {
                     name: $name,
                     class: Class::$class,
                     source: $source,
-                    about: $about,
+                    about: $about.trim_ascii(),
                 };
             )+
 

@@ -35,21 +35,21 @@ pub(crate) fn open<const N: usize, V: DeviceVisitor<N, Error = Error>>(
     let outcome = e810_backends::open(specs, options, traced);
     let ended = file.lock().unwrap_or_else(PoisonError::into_inner).finish();
     let path = path.display();
-    match (ended, outcome) {
-        (Some(Ended::Failed(error)), Ok(_)) => {
-            Err(anyhow!("--trace {path}: {error}; the file is not whole"))
+    let error = match ended {
+        None => return outcome,
+        Some(Ended::Full) => {
+            log::warn!(
+                "--trace {path}: it reached the size of the largest trace that can be read, and ends there"
+            );
+            return outcome;
         }
-        (ended, outcome) => {
-            match ended {
-                None => {}
-                Some(Ended::Full) => log::warn!(
-                    "--trace {path}: it reached the size of the largest trace that can be read, and ends there"
-                ),
-                Some(Ended::Failed(error)) => {
-                    log::warn!("--trace {path}: {error}; the file is not whole");
-                }
-            }
-            outcome
+        Some(Ended::Failed(error)) => anyhow!("--trace {path}: {error}; the file is not whole"),
+    };
+    match outcome {
+        Ok(_) => Err(error),
+        Err(first) => {
+            log::warn!("{error}");
+            Err(first)
         }
     }
 }

@@ -6,8 +6,6 @@ use std::net::{IpAddr, Ipv6Addr};
 use anyhow::anyhow;
 use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
-use e810_hal::Ns;
-use e810_node::address::OwnAddress;
 use e810_node::neighbours::NeighbourTracker;
 use e810_node::route::{Neighbour, Question, Route};
 use e810_node::station::{Network, Pace, PendingResolve, Station, Unresolved};
@@ -39,7 +37,21 @@ impl<P: HostPlatform> Resolver<P> {
         let addresses = opening.addresses.clone();
         let (platform, limit) = (platform.clone(), opening.wait);
         let neighbours = match &opening.tap {
-            Some(name) => Some(start_tap(platform, control, name, addresses, limit)?),
+            // The GID table has the addresses of the interface.
+            #[cfg(feature = "tap")]
+            Some(name) => {
+                let plan = TapPlan {
+                    name: name.clone(),
+                    addresses,
+                    vlan: None,
+                    resolve_limit: limit,
+                };
+                Some(Tap::tracker(platform, control, &plan)?)
+            }
+            #[cfg(not(feature = "tap"))]
+            Some(name) => anyhow::bail!(
+                "tap={name}: this library was built without TAP interfaces (feature `tap`)"
+            ),
             None => {
                 let network = Network {
                     addresses,
@@ -77,36 +89,6 @@ impl<P: HostPlatform> Resolver<P> {
         }
         Ok(has_changed)
     }
-}
-
-/// Has the host's network stack answer, through a TAP interface of this name that gets these
-/// addresses: the GID table has those of the interface.
-#[cfg(feature = "tap")]
-fn start_tap<P: HostPlatform>(
-    platform: P,
-    control: &mut Control<P>,
-    name: &str,
-    addresses: Vec<OwnAddress>,
-    resolve_limit: Ns,
-) -> anyhow::Result<NeighbourTracker<P>> {
-    let plan = TapPlan {
-        name: name.to_owned(),
-        addresses,
-        vlan: None,
-        resolve_limit,
-    };
-    Tap::tracker(platform, control, &plan)
-}
-
-#[cfg(not(feature = "tap"))]
-fn start_tap<P: HostPlatform>(
-    _: P,
-    _: &mut Control<P>,
-    name: &str,
-    _: Vec<OwnAddress>,
-    _: Ns,
-) -> anyhow::Result<NeighbourTracker<P>> {
-    anyhow::bail!("tap={name}: this library was built without TAP interfaces (feature `tap`)")
 }
 
 impl<P: HostPlatform> InProcess<P> {
