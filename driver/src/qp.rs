@@ -89,10 +89,21 @@ pub(crate) struct Made {
     pub(crate) counters: Option<u8>,
     pub(crate) tuning: Tuning,
     pub(crate) user_context: u64,
-    /// The QP exists in the device: false if creating it again after RESET failed.
-    pub(crate) exists: bool,
+    pub(crate) presence: Presence,
     /// A change of its state was not answered: the device may have made it.
     pub(crate) is_open: bool,
+}
+
+/// Whether the device has a queue pair, which a reset destroys and makes again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Presence {
+    Made,
+    /// A reset has destroyed it, or the device has refused to make it again.
+    Gone,
+    /// Open under a new key, and not made again yet.
+    Reopened,
+    /// It was to be made again, and the device did not answer in time.
+    Unanswered,
 }
 
 /// What of it can be named.

@@ -17,7 +17,7 @@ use crate::attr::QpAttr;
 use crate::error::{Error, Object, Result};
 use crate::limits::{PKEYS, PORTS};
 use crate::mr::AccessFlags;
-use crate::qp::QpControl;
+use crate::qp::{Presence, QpControl};
 use crate::route::TxPath;
 use crate::tuning::Tuning;
 use crate::unsupported::Unsupported;
@@ -48,7 +48,7 @@ impl<P: Platform> Control<P> {
     /// answered only ERR and RESET can follow.
     #[doc(alias = "ibv_modify_qp")]
     pub fn modify_qp(&mut self, qp: &mut QpControl<P>, attr: &QpAttr) -> Result<()> {
-        self.own(qp.owner, Object::Qp, qp.key.id())?;
+        self.usable_qp(qp)?;
         let from = qp.state();
         let to = attr.state.unwrap_or(from);
         check_supported(attr)?;
@@ -91,6 +91,18 @@ impl<P: Platform> Control<P> {
             QpState::Init | QpState::Rtr | QpState::Rts => self.note(qp, to),
             _ => Ok(()),
         }
+    }
+
+    /// Whether it is this device's and no destruction or reset of it has begun that did not end.
+    /// The device may not have one of which it has.
+    pub(super) fn usable_qp(&self, qp: &QpControl<P>) -> Result<()> {
+        self.own(qp.owner, Object::Qp, qp.key.id())?;
+        if qp.made.presence != Presence::Made || !self.lives(qp.key) {
+            return Err(Error::Invalid {
+                what: "a destruction or a reset of this queue pair has failed: destroy it or reset it again",
+            });
+        }
+        Ok(())
     }
 
     /// Whether the change is one, and its attributes are those it takes.

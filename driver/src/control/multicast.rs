@@ -49,6 +49,7 @@ impl<P: Platform> Control<P> {
     /// did not answer.
     #[doc(alias = "ibv_attach_mcast")]
     pub fn attach_mcast(&mut self, qp: &QpControl<P>, sgid_index: u8, group: IpAddr) -> Result<()> {
+        self.usable_qp(qp)?;
         let name = self.group_name(qp, sgid_index, group)?;
         self.join_group(name, qp.key.id(), qp.context.qs_handle)
     }

@@ -18,7 +18,7 @@ use crate::attr::{QpAttr, QpCaps, QpInit};
 use crate::error::{Error, Object, Result};
 use crate::handover::QpDestroyed;
 use crate::pd::Pd;
-use crate::qp::{Made, Qp, QpControl, QpRecv, QpSend};
+use crate::qp::{Made, Presence, Qp, QpControl, QpRecv, QpSend};
 use crate::route::{TxPath, TxPaths};
 use crate::unsupported::Unsupported;
 
@@ -134,7 +134,7 @@ impl<P: Platform> Control<P> {
             counters,
             tuning: init.tuning.unwrap_or(self.tuning),
             user_context: init.user_context,
-            exists: true,
+            presence: Presence::Made,
             is_open: false,
         };
         let queues = queue_contexts(init, sizes, &sq, &rq);
@@ -317,9 +317,9 @@ impl<P: Platform> Control<P> {
     /// As there; the control part is returned.
     pub fn destroy_qp_control(
         &mut self,
-        qp: QpControl<P>,
+        mut qp: QpControl<P>,
     ) -> Result<QpDestroyed, (QpControl<P>, Error)> {
-        let discarded = match self.end_qp(&qp) {
+        let discarded = match self.end_qp(&mut qp) {
             Ok(discarded) => discarded,
             Err(error) => return Err((qp, error)),
         };
@@ -347,7 +347,7 @@ impl<P: Platform> Control<P> {
 
     /// DESTROY_QP.
     pub(super) fn destroy_in_device(&mut self, qp: &QpControl<P>) -> Result<()> {
-        if !qp.made.exists {
+        if qp.made.presence != Presence::Made {
             return Ok(());
         }
         let id = qp.key.id();

@@ -434,7 +434,7 @@ impl<P: Platform> Control<P> {
     }
 
     /// Whether its number is still its own, and no program is ending it.
-    fn lives(&self, key: QpKey) -> bool {
+    pub(super) fn lives(&self, key: QpKey) -> bool {
         self.slots().qp_state(key).is_some()
     }
 

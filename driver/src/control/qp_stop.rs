@@ -1,6 +1,7 @@
 //! Stopping a queue pair at its program's request: MODIFY_QP to ERROR and FLUSH_WQES,
 //! each posted once; and the end of one, without a flush.
 
+use e810_cqp::Opcode;
 use e810_cqp::op::ModifyQp;
 use e810_datapath::slot::{Cause, DroppedWrs, QpKey};
 use e810_hal::Platform;
@@ -11,7 +12,7 @@ use super::qp_context::hardware_type;
 use super::qp_recovery::flush_for;
 use super::qp_stop_states::StopState;
 use crate::error::{Error, Object, Result};
-use crate::qp::QpControl;
+use crate::qp::{Presence, QpControl};
 
 impl<P: Platform> Control<P> {
     /// Moves the device's side of a queue pair to ERROR and flushes what was not,
@@ -63,7 +64,7 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::Foreign`]; a command that has not ended.
-    pub(super) fn end_qp(&mut self, qp: &QpControl<P>) -> Result<DroppedWrs> {
+    pub(super) fn end_qp(&mut self, qp: &mut QpControl<P>) -> Result<DroppedWrs> {
         let id = qp.key.id();
         self.own(qp.owner, Object::Qp, id)?;
         let from = qp.state();
@@ -71,7 +72,8 @@ impl<P: Platform> Control<P> {
         self.await_handlers(qp)?;
         // What is in flight for it ends first; an event that marked it is nobody's any more.
         self.take_over(qp.key)?;
-        if !qp.made.exists {
+        self.learn_presence(qp)?;
+        if qp.made.presence != Presence::Made {
             return Ok(discarded);
         }
         // Takes it off the list of marked ones. Another queue pair's failure is no reason to keep
@@ -92,6 +94,21 @@ impl<P: Platform> Control<P> {
         }
         self.stops.stopped(id, StopState::STOPPED);
         Ok(discarded)
+    }
+
+    /// What became of a queue pair that was to be made again when the device did not answer. A
+    /// command for one that it did not make would be refused.
+    fn learn_presence(&mut self, qp: &mut QpControl<P>) -> Result<()> {
+        if qp.made.presence == Presence::Unanswered {
+            let ended = self.cqp.late_end(Opcode::CreateQp, qp.key.bits(), true)?;
+            qp.made.presence = match ended {
+                Some(Err(_)) => Presence::Gone,
+                Some(Ok(_)) | None => Presence::Made,
+            };
+            // As it is in RESET.
+            self.stops.add_state(qp.key.id(), StopState::IDLE);
+        }
+        Ok(())
     }
 
     /// The end of FLUSH_WQES or of MODIFY_QP to ERROR: what the device failed

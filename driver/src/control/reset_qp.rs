@@ -15,7 +15,7 @@ use crate::attr::QpAttr;
 use crate::cq::Cq;
 use crate::error::{Error, Object, Result};
 use crate::handover::{QpReopened, QpResetting};
-use crate::qp::{Qp, QpControl};
+use crate::qp::{Presence, Qp, QpControl};
 use crate::route::TxPaths;
 
 impl<P: Platform> Control<P> {
@@ -70,7 +70,7 @@ impl<P: Platform> Control<P> {
             self.rejoin_groups(id, qp.context.qs_handle, &error);
             return Err(error);
         }
-        qp.made.exists = false;
+        qp.made.presence = Presence::Gone;
         self.await_marks(qp)?;
         Ok(QpResetting {
             owner: qp.owner,
@@ -95,9 +95,15 @@ impl<P: Platform> Control<P> {
                 what: "this reset was begun for another queue pair",
             });
         }
+        if qp.made.presence != Presence::Gone {
+            return Err(Error::Invalid {
+                what: "the queue pair is not destroyed in the device: begin another reset",
+            });
+        }
         let wrong = |error: SlotError| e810_datapath::Error::from(error);
         let reopened = self.registry.reopen(qp.key, qp.made.qp_type);
         qp.key = reopened.map_err(wrong)?;
+        qp.made.presence = Presence::Reopened;
         Ok(QpReopened {
             owner: qp.owner,
             key: qp.key,
@@ -122,9 +128,9 @@ impl<P: Platform> Control<P> {
                 what: "this reset was begun for another queue pair",
             });
         }
-        if qp.made.exists {
+        if qp.made.presence != Presence::Reopened {
             return Err(Error::Invalid {
-                what: "this reset is over: the device has the queue pair",
+                what: "this reset is over, or another was begun",
             });
         }
         qp.last_attr = QpAttr::default();
@@ -145,10 +151,10 @@ impl<P: Platform> Control<P> {
         let queues = (qp.context.sq, qp.context.rq);
         let context = self.first_context(queues, qs_handle, qp.key, qp.pd, &qp.made);
         let created = self.create_in_device(qp.key, &qp.made, &context);
-        // A command that has not ended may make it yet.
-        qp.made.exists = match &created {
-            Ok(()) => true,
-            Err(error) => error.leaves_command_open(),
+        qp.made.presence = match &created {
+            Ok(()) => Presence::Made,
+            Err(error) if error.leaves_command_open() => Presence::Unanswered,
+            Err(_) => Presence::Gone,
         };
         created?;
         qp.made.is_open = false;

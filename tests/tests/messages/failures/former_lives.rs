@@ -5,7 +5,7 @@ use e810::hmc::Capacity;
 use e810::polling::{CqPool, PollMode};
 use e810::{
     AccessFlags, Control, Cq, Error, EventSet, Notify, Pd, Qp, QpAttr, QpCaps, QpControl, QpInit,
-    QpRecv, QpSend, RecvWr, VectorEvents, VsiId, Wc, bring_up,
+    QpRecv, QpReopened, QpSend, RecvWr, VectorEvents, VsiId, Wc, bring_up,
 };
 use e810::{Config, Lan, MacAddr};
 use e810_hal::{Clock, Ns};
@@ -179,10 +179,14 @@ fn a_reset_is_of_one_queue_pair_and_over_once() {
         (control, events, cq, qp)
     });
     let mut before = Vec::new();
-    let mut tokens = Vec::new();
+    let mut tokens: Vec<QpReopened<SimPlatform>> = Vec::new();
     for (control, _, cq, (part, send, recv)) in &mut sides {
         for _ in 0..2 {
             let resetting = control.begin_reset_qp(part).unwrap();
+            // Its key is that of the reset before, as long as it was not opened again.
+            for old in &tokens {
+                assert!(control.finish_reset_qp(part, old.clone()).is_err());
+            }
             cq.forget_gone();
             for old in &before {
                 assert!(control.reopen_qp(part, old).is_err());

@@ -16,7 +16,7 @@ use e810_sim::pe::{Breakage, Subject};
 use e810_sim::{Sim, SimPlatform};
 use e810_tests::traffic::{Kind, Pair, Setup, Side, Transfer, Watched, scenarios};
 
-use crate::failures::requests::{A, B, FLUSH, sim};
+use crate::failures::requests::{A, B, FLUSH, is_open, sim};
 
 /// Longer than the driver waits.
 const LATE: u64 = 6_000_000_000;
@@ -37,13 +37,6 @@ fn catch_up(sim: &Sim, platform: &Watched<SimPlatform>) {
     platform.before_nothing();
     sim.configure_engine(0, |config| config.cqp_delay = (500, 5_000));
     sim.run(Ns::from_ms(3_000));
-}
-
-fn is_open(error: &e810::Error) -> bool {
-    matches!(
-        error,
-        e810::Error::Cqp(e810_cqp::Error::Wait(e810_hal::WaitError::Timeout { .. }))
-    )
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod objects;
 mod ownership;
 mod posts;
 mod random;
+mod refused_late;
 mod reported;
 mod requests;
 mod stopping;

@@ -57,3 +57,11 @@ pub(crate) fn flushed(first: WcStatus, ids: impl Iterator<Item = u64>) -> Vec<(u
         .map(|(n, id)| (id, if n == 0 { first } else { FLUSH }))
         .collect()
 }
+
+/// Whether a command was given up, because it was not answered in time.
+pub(crate) fn is_open(error: &e810::Error) -> bool {
+    matches!(
+        error,
+        e810::Error::Cqp(e810_cqp::Error::Wait(e810_hal::WaitError::Timeout { .. }))
+    )
+}
