@@ -169,6 +169,8 @@ findings! {
     QP_SUSPEND: Lint, "qp-suspend", "control-path 4.12";
     /// MODIFY_QP has a TERMACT that its next state does not have.
     QP_TERMACT: Lint, "qp-termact", "control-path 4.7";
+    /// A queue pair is to send by a queue set whose leaf is not enabled.
+    QUEUE_SET_OFF: Lint, "queue-set-off", "control-path 4.13";
     /// A scheduler leaf was deleted while a queue pair sends by it.
     QUEUE_SET_USED: Lint, "queue-set-used", "control-path 4.13";
     /// A shadow area that is handed to the device is not zeroed.

@@ -23,10 +23,19 @@ const CLASSES: usize = 8;
 #[derive(Clone, Copy, Debug)]
 struct Leaf {
     qs_handle: u16,
-    /// Its element in the LAN side's tree, once it is enabled.
+    /// Its element in the LAN side's tree.
     teid: Option<u32>,
+    enabled: Enabled,
     /// None: it was not deleted when it should have been.
     users: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Enabled {
+    No,
+    /// The command was not answered in time.
+    Unanswered,
+    Yes,
 }
 
 impl Leaf {
@@ -35,6 +44,7 @@ impl Leaf {
             // 10 bits of handle fit the QP context (control-path 5.2, row QSHANDLE).
             qs_handle: (done.ret_val & 0x3FF) as u16,
             teid: None,
+            enabled: Enabled::No,
             users: 0,
         }
     }
@@ -143,16 +153,28 @@ impl Scheduler {
             }
         };
         let qs_handle = leaf.qs_handle;
-        if leaf.teid.is_none() {
-            let teid = lan.add_queue_set(vsi, class, qs_handle)?;
-            change(cqp, &enable).inspect_err(|_| lan.remove_queue_set(vsi, qs_handle, teid))?;
+        if leaf.enabled != Enabled::Yes {
+            let teid = match leaf.teid {
+                Some(teid) => teid,
+                None => lan.add_queue_set(vsi, class, qs_handle)?,
+            };
             leaf.teid = Some(teid);
+            if let Err(error) = change(cqp, &enable) {
+                if error.leaves_command_open() {
+                    leaf.enabled = Enabled::Unanswered;
+                } else {
+                    lan.remove_queue_set(vsi, qs_handle, teid);
+                    leaf.teid = None;
+                }
+                return Err(error);
+            }
+            leaf.enabled = Enabled::Yes;
         }
         leaf.users = 1;
         Ok(qs_handle)
     }
 
-    /// Enters the nodes that were added after the driver had given up waiting.
+    /// Enters the nodes that were added or enabled after the driver had given up waiting.
     fn find_late<P: Platform>(&mut self, cqp: &mut Cqp<P>) -> Result<()> {
         for (count, node) in [(1, ROOT), (2, VSI_NODE)] {
             let node = self.trunk_node(node, NodeChange::Add);
@@ -164,6 +186,16 @@ impl Scheduler {
             let node = self.leaf_node(class, NodeChange::Add, false);
             if let Some(added) = late(cqp, &node)? {
                 self.slot(class)?.get_or_insert(Leaf::added(added));
+            }
+            let enable = self.leaf_node(class, NodeChange::Modify, true);
+            if let Some(leaf) = self.slot(class)?
+                && leaf.enabled == Enabled::Unanswered
+            {
+                leaf.enabled = match late_end(cqp, &enable)? {
+                    Some(Err(_)) => Enabled::No,
+                    // One that is not remembered may have worked.
+                    Some(Ok(_)) | None => Enabled::Yes,
+                };
             }
         }
         Ok(())
@@ -179,7 +211,7 @@ impl Scheduler {
             let Some(leaf) = unused else {
                 continue;
             };
-            let node = self.leaf_node(class, NodeChange::Delete, leaf.teid.is_some());
+            let node = self.leaf_node(class, NodeChange::Delete, leaf.enabled == Enabled::Yes);
             match change(cqp, &node) {
                 Ok(_) => {
                     if let Some(teid) = leaf.teid {
@@ -242,8 +274,15 @@ fn change<P: Platform>(cqp: &mut Cqp<P>, node: &WorkSchedNode) -> Result<Complet
 
 /// The end of a change that was given up, if it worked in the end.
 fn late<P: Platform>(cqp: &mut Cqp<P>, node: &WorkSchedNode) -> Result<Option<Completion>> {
-    let ended = cqp.late_end(Opcode::WorkSchedNode, subject(node), true)?;
-    Ok(ended.and_then(|ended| ended.ok()))
+    Ok(late_end(cqp, node)?.and_then(|ended| ended.ok()))
+}
+
+/// The end of a change that was given up. `None` where there is none.
+fn late_end<P: Platform>(
+    cqp: &mut Cqp<P>,
+    node: &WorkSchedNode,
+) -> Result<Option<e810_cqp::Result<Completion>>> {
+    Ok(cqp.late_end(Opcode::WorkSchedNode, subject(node), true)?)
 }
 
 /// What tells a change of a node from others.

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::variation::QueueSetHandles;
+
 /// One node of the work scheduler (control-path 4.13).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Node {
@@ -54,10 +56,19 @@ impl Tables {
             .any(|node| node.queue_set == Some(handle))
     }
 
+    /// Whether the leaf of a queue set is enabled.
+    pub(crate) fn queue_set_enabled(&self, handle: u16) -> bool {
+        let mut nodes = self.nodes.values();
+        nodes.any(|node| node.queue_set == Some(handle) && node.enabled)
+    }
+
     /// A queue-set handle that no leaf has. Handles are not small numbers counted from 0, so that
     /// software cannot take them for something else.
-    pub(crate) fn free_queue_set(&mut self) -> Option<u16> {
-        let start = self.next_queue_set;
+    pub(crate) fn free_queue_set(&mut self, handles: QueueSetHandles) -> Option<u16> {
+        let start = match handles {
+            QueueSetHandles::Next => self.next_queue_set,
+            QueueSetHandles::Lowest => 0,
+        };
         let handle = (0..QUEUE_SETS)
             .map(|n| 0x100_u16.wrapping_add(start).wrapping_add(n) % QUEUE_SETS)
             .find(|handle| !self.queue_set_exists(*handle))?;

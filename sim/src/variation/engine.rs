@@ -20,6 +20,15 @@ pub enum DerivedMaxima {
     Zero,
 }
 
+/// Which queue-set handle WORK_SCHED_NODE returns for a new leaf. No source says.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum QueueSetHandles {
+    /// One that no leaf had for a long time.
+    Next,
+    /// The lowest that no leaf has: that of a leaf which was just deleted.
+    Lowest,
+}
+
 /// State of CQP_OP_ERR (PFPE_CQPTAIL) after the next successful command.
 ///
 /// Existing drivers take the bit for the command they wait for, stop at the first error of their

@@ -18,7 +18,7 @@ mod reads;
 mod table;
 mod wire;
 
-pub use engine::{DerivedMaxima, OpErr, UnreadWords};
+pub use engine::{DerivedMaxima, OpErr, QueueSetHandles, UnreadWords};
 pub use events::{ClearPba, CqEventContext, FlushQpId, FlushStyle, QpEventContext};
 pub use firmware::{
     DefaultBranch, LockRunsOut, OthersInDownload, OwnVsi, PxeClearedAgain, RefusedInDownload,
@@ -84,6 +84,8 @@ variations! {
     derived_maxima: DerivedMaxima [Said, Zero];
     /// What becomes of CQP_OP_ERR with the next good command.
     op_err: OpErr [Cleared, Stays];
+    /// Which queue-set handle a new leaf of the work scheduler gets.
+    queue_set_handles: QueueSetHandles [Next, Lowest];
 
     // Datagrams.
 

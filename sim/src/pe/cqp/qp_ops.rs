@@ -91,6 +91,9 @@ impl Device {
             let text =
                 format!("QP {id}: QSHANDLE {handle} is not one that WORK_SCHED_NODE returned");
             env.finding(kind::QP_QUEUE_SET, text);
+        } else if !self.tables.queue_set_enabled(handle) {
+            let text = format!("QP {id}: the leaf of queue set {handle} is not enabled");
+            env.finding(kind::QUEUE_SET_OFF, text);
         }
     }
 

@@ -61,7 +61,8 @@ impl Device {
         check_node(c, id, env)?;
         // There are as many handles as nodes, and the root is no leaf: one is always free.
         let queue_set = if leaf {
-            self.tables.free_queue_set()
+            self.tables
+                .free_queue_set(self.config.variation.queue_set_handles)
         } else {
             None
         };

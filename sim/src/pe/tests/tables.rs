@@ -4,6 +4,7 @@
 use super::qp::TestQp;
 use super::test_driver::{GOOD, TestDriver};
 use crate::pe::{Config, Doorbell};
+use crate::variation::{QueueSetHandles, Variation};
 
 /// A command that must fail with this minor code and this one finding.
 fn refused(driver: &mut TestDriver, opcode: u64, words: [u64; 8], minor: u16, kind: &str) {
@@ -175,6 +176,45 @@ fn the_work_scheduler_is_a_tree() {
         !kinds.is_empty() && kinds.iter().all(|kind| *kind == "qp-queue-set"),
         "{kinds:?}"
     );
+}
+
+/// A leaf, node 5 below the VSI's.
+fn leaf(op: u64, enabled: bool) -> [u64; 8] {
+    let header = u64::from(enabled) << 62 | 1 << 61 | 1 << 59 | op << 52 | 1 << 16 | 5;
+    [0, 0, 0, header, 1 << 32, 0, 0, 0]
+}
+
+#[test]
+fn a_leaf_is_enabled_before_queue_pairs_send_by_it() {
+    let mut driver = TestDriver::ready(Config::default());
+    driver.queue_set = driver.good(0x2c, leaf(0, false));
+    TestQp::create(&mut driver, 3, 7, 1).connect(&mut driver);
+    let kinds = driver.env.kinds();
+    assert!(
+        !kinds.is_empty() && kinds.iter().all(|kind| *kind == "queue-set-off"),
+        "{kinds:?}"
+    );
+    driver.good(0x2c, leaf(1, true));
+    TestQp::create(&mut driver, 4, 7, 1).connect(&mut driver);
+    assert_eq!(driver.env.kinds(), kinds);
+}
+
+#[test]
+fn handles_of_deleted_leaves_come_again_where_that_is_chosen() {
+    for queue_set_handles in [QueueSetHandles::Next, QueueSetHandles::Lowest] {
+        let variation = Variation {
+            queue_set_handles,
+            ..Variation::default()
+        };
+        let mut driver = TestDriver::ready(Config {
+            variation,
+            ..Config::default()
+        });
+        let first = driver.good(0x2c, leaf(0, true));
+        driver.good(0x2c, leaf(2, true));
+        let again = driver.good(0x2c, leaf(0, true)) == first;
+        assert_eq!(again, queue_set_handles == QueueSetHandles::Lowest);
+    }
 }
 
 #[test]

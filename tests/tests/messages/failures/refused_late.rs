@@ -1,15 +1,18 @@
 //! Commands that the device refuses after the driver has given them up.
 
-use e810::{Error, QpAttr};
+use e810::{Error, QpAttr, QpInit};
 use e810_hal::Ns;
 use e810_hal::regs::PFPE_CQPDB;
 use e810_sim::pe::CqpErrors;
 use e810_sim::{Sim, SimPlatform};
-use e810_tests::traffic::{End, Pair, Setup, Watched};
+use e810_tests::traffic::{End, Kind, Pair, Setup, Transfer, Watched};
 
 use crate::failures::requests::{A, B, is_open, sim};
 
 const CREATE_QP: u8 = 0x00;
+const WORK_SCHED_NODE: u8 = 0x2c;
+/// No command has it.
+const NONE: u8 = 0x3f;
 
 /// Longer than the driver waits.
 const LATE: u64 = 6_000_000_000;
@@ -82,6 +85,42 @@ fn a_queue_pair_that_a_reset_did_not_make_again_is_destroyed_or_reset_again() {
             side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
             // Leaf, VSI node and root of the scheduler.
             assert_eq!(side.control.commands(), commands + 3);
+        }
+        pair.finish(&sim);
+    }
+}
+
+/// The leaf of a queue set is added, and then enabled: by the fourth command of the first queue
+/// pair. What became of that is known before a leaf is used, and one leaf's end is not the next's.
+#[test]
+fn a_leaf_that_is_enabled_late_is_enabled_once() {
+    let setup = Setup {
+        queue_pairs: 0,
+        ..Setup::default()
+    };
+    for (is_refused, ended) in [(false, false), (false, true), (true, true)] {
+        let sim = sim(32);
+        let mut pair = Pair::simulated(&sim, setup);
+        let side = &mut pair.sides[0];
+        let refused = if is_refused { WORK_SCHED_NODE } else { NONE };
+        refuse_late(&sim, 0, &side.platform, 4, refused);
+        let init = QpInit::rc(&side.cqs[0], &side.cqs[0], setup.caps);
+        let made = side.control.create_qp(&side.pd, &init);
+        assert!(is_open(&made.unwrap_err()));
+        recover(&sim, 0, &side.platform, ended);
+        allow(&sim, 0);
+        for _ in 0..2 {
+            for side in &mut pair.sides {
+                side.add_qp();
+            }
+            for end in [A, B] {
+                pair.connect(end);
+            }
+            pair.transfer(A, &Transfer::new(Kind::Send, 1000));
+            for side in &mut pair.sides {
+                let qp = side.qps.remove(0);
+                side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
+            }
         }
         pair.finish(&sim);
     }
