@@ -14,7 +14,7 @@ use crate::fw::{AqCode, Firmware, FirmwareConfig};
 use crate::interrupt_lines::InterruptHook;
 use crate::link::{Capture, LinkCounts, LinkHook, Quality, Uplink};
 use crate::machine::Machine;
-use crate::pe::{Breakage, Config};
+use crate::pe::{Breakage, Config, LeftBehind};
 use crate::platform::SimPlatform;
 use crate::recorded::RecordedCard;
 use crate::runtime::RuntimeOwner;
@@ -182,6 +182,17 @@ impl Sim {
     #[must_use]
     pub fn reset_counts(&self, function: u8) -> ResetCounts {
         self.with_state(function, |state| state.resets)
+    }
+
+    /// What the driver of PF `function` had left in the engine when it last ended.
+    #[must_use]
+    pub fn left_behind(&self, function: u8) -> LeftBehind {
+        self.with_machine(|machine| {
+            let function = machine.functions.get(usize::from(function));
+            function.map_or_else(LeftBehind::default, |function| {
+                function.engine.left_behind()
+            })
+        })
     }
 
     /// Memory that the driver of PF `function` holds.

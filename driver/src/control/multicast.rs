@@ -11,8 +11,8 @@
 //! address, and a group may be joined on several VLANs).
 //!
 //! A command that fails leaves the device with another list. The group is marked
-//! then, and told again with the next join, leave or destruction of a queue pair. What became of
-//! one that was not answered is asked first.
+//! then, and told again with the next join, leave or destruction of a queue pair, and at the end.
+//! What became of one that was not answered is asked first.
 
 mod table;
 
@@ -35,6 +35,9 @@ use crate::qp::QpControl;
 
 pub(super) use table::Groups;
 use table::{Group, Name};
+
+/// Of no member: queue pair 0 is reserved (control-path 3.2).
+const NO_QP: u32 = 0;
 
 impl<P: Platform> Control<P> {
     /// Has a datagram queue pair get what is sent to a multicast group, on the
@@ -78,23 +81,34 @@ impl<P: Platform> Control<P> {
     }
 
     /// A queue pair that is to be destroyed leaves all groups; what the device
-    /// was not updated is updated again.
+    /// was not updated is updated again, until it does not answer.
     pub(super) fn leave_groups(&mut self, qp: u32) {
+        let mut is_silent = false;
         for index in self.groups.indexes() {
             self.groups.mark_left(index, false);
             if !self.groups.exists(index) {
                 continue;
             }
-            let known = self.groups.get(index);
+            let mut known = self.groups.get(index);
             let is_member = known.members.contains(&qp);
             if !is_member && !known.unsure {
                 continue;
             }
-            if let Err(error) = self.leave_group(index, known, qp) {
+            if is_silent {
+                known.members.retain(|member| *member != qp);
+                known.unsure = true;
+                self.groups.keep(index, &known);
+            } else if let Err(error) = self.leave_group(index, known, qp) {
                 log_warn!("multicast group {} was not told again: {}", index, error);
+                is_silent = error.leaves_command_open();
             }
             self.groups.mark_left(index, is_member);
         }
+    }
+
+    /// Tells the device again of the groups that their last members have left.
+    pub(super) fn end_groups(&mut self) {
+        self.leave_groups(NO_QP);
     }
 
     /// It was not destroyed, as `error` says, and has its groups again: not where
@@ -137,7 +151,7 @@ impl<P: Platform> Control<P> {
         } else if !group.unsure {
             return Ok(());
         }
-        let result = self.modify_group(index, &group, found.is_some());
+        let result = self.modify_group(index, &mut group);
         match result {
             Ok(()) => {
                 group.unsure = false;
@@ -150,8 +164,12 @@ impl<P: Platform> Control<P> {
             }
             Err(_) if found.is_some() => {
                 // The page as it was: the device may look at it at any time.
-                let before = self.groups.get(index);
+                let before = Group {
+                    in_device: group.in_device,
+                    ..self.groups.get(index)
+                };
                 let _ = self.write_group(index, &before);
+                self.groups.keep(index, &before);
             }
             Err(_) => self.end_rule(&group),
         }
@@ -160,7 +178,7 @@ impl<P: Platform> Control<P> {
 
     fn leave_group(&mut self, index: u16, mut group: Group, qp: u32) -> Result<()> {
         group.members.retain(|member| *member != qp);
-        let result = self.modify_group(index, &group, true);
+        let result = self.modify_group(index, &mut group);
         group.unsure = result.is_err();
         self.groups.keep(index, &group);
         if result.is_ok() && group.members.is_empty() {
@@ -217,6 +235,7 @@ impl<P: Platform> Control<P> {
             members: Vec::new(),
             qs_handle,
             rule: self.rule_for(name)?,
+            in_device: false,
             unsure: false,
         })
     }
@@ -248,13 +267,15 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Writes the list of members and has the device read it.
-    fn modify_group(&mut self, index: u16, group: &Group, exists: bool) -> Result<()> {
-        let is_gone = group.unsure && self.is_late_gone(index)?;
-        if is_gone && group.members.is_empty() {
+    /// Writes the list of members and has the device read it; notes whether the device has the
+    /// group then.
+    fn modify_group(&mut self, index: u16, group: &mut Group) -> Result<()> {
+        if group.unsure && self.is_late_gone(index)? {
+            group.in_device = false;
+        }
+        if !group.in_device && group.members.is_empty() {
             return Ok(());
         }
-        let exists = exists && !is_gone;
         let context = self.write_group(index, group)?;
         let name = group.name;
         let it = McastGroup {
@@ -268,12 +289,17 @@ impl<P: Platform> Control<P> {
         };
         let command: &dyn Command = if group.members.is_empty() {
             &DestroyMcast(it)
-        } else if exists {
+        } else if group.in_device {
             &ModifyMcast(it)
         } else {
             &CreateMcast(it)
         };
-        run_again(&mut self.cqp, command, index.into())
+        let result = run_again(&mut self.cqp, command, index.into());
+        match &result {
+            Ok(()) => group.in_device = !group.members.is_empty(),
+            Err(error) => group.in_device |= error.leaves_command_open(),
+        }
+        result
     }
 
     /// Whether commands that were not answered in time have left the device without the group.

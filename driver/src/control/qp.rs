@@ -74,9 +74,8 @@ impl<P: Platform> Control<P> {
         let lan = &mut self.lan_side;
         let qs_handle = self.scheduler.join(&mut self.cqp, lan, class)?;
         let made = self.create_qp_in(id, pd, init, sizes, (class, qs_handle));
-        if let Err(error) = &made
-            && !error.leaves_command_open()
-        {
+        // An orphan keeps its user of the class.
+        if made.is_err() && !self.is_orphan(id) {
             // The first error says more than one that undoing may add.
             let _ = self
                 .scheduler

@@ -203,7 +203,11 @@ impl Scheduler {
 
     /// Deletes the leaves that have no users, and then the nodes above that have no leaves. Goes
     /// on with the next leaf after an error; the first counts.
-    fn prune<P: Platform>(&mut self, cqp: &mut Cqp<P>, lan: &mut impl LanHook) -> Result<()> {
+    pub(super) fn prune<P: Platform>(
+        &mut self,
+        cqp: &mut Cqp<P>,
+        lan: &mut impl LanHook,
+    ) -> Result<()> {
         self.find_late(cqp)?;
         let mut result = Ok(());
         for class in 0..CLASSES as u8 {

@@ -1,7 +1,7 @@
 //! Shutdown: all queues are destroyed in order and all memory is freed.
 
 use e810_cqp::hmc::Object as HmcObject;
-use e810_hal::Platform;
+use e810_hal::{Platform, log_warn};
 
 use super::consumers::take_queues;
 use super::{Control, Engine};
@@ -105,6 +105,11 @@ impl<P: Platform> Control<P> {
     pub fn shutdown(mut self, events: EventSet<P>) -> Result<(), ShutdownError<P>> {
         // One that stays keeps nothing of what follows.
         let _ = self.end_orphans_of(|_| true);
+        self.end_groups();
+        self.end_late_counters();
+        if let Err(error) = self.scheduler.prune(&mut self.cqp, &mut self.lan_side) {
+            log_warn!("the transmit scheduler keeps a node: {}", error);
+        }
         self.reap();
         if let Err(error) = self.ready_to_end(&events) {
             let parts = Some((self, events));

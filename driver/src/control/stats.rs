@@ -1,13 +1,18 @@
 //! The function's counters, read by command.
 
-use e810_cqp::limits::MAX_STATS_INSTANCES;
+use e810_cqp::limits::{LATE_ANSWERS, MAX_STATS_INSTANCES};
 use e810_cqp::op::{GATHER_BYTES, GatherStats, ManageStats};
+use e810_cqp::{Completion, Opcode};
 use e810_hal::{DmaBuf, DmaLayout, DmaWord, DmaWords, Platform};
+use heapless::Vec;
 
 use super::{Control, run};
 use crate::error::{Error, Object, Result};
 use crate::qp::QpControl;
 use crate::stats::Stats;
+
+/// Of MANAGE_STATS that allocates: no number of an instance.
+const ALLOCATION: u64 = u64::MAX;
 
 /// Existing drivers give the command a page.
 const ALIGN: usize = 4096;
@@ -65,15 +70,25 @@ impl<P: Platform> Control<P> {
             return Ok(None);
         }
         let hmc_function = None;
-        let done = self
-            .cqp
-            .execute(&ManageStats::Allocate { hmc_function })
-            .map_err(Error::from)?;
-        let index = u8::try_from(done.ret_val).ok();
-        let index = index.filter(|index| u32::from(*index) < MAX_STATS_INSTANCES);
-        index.map(Some).ok_or(Error::Invalid {
+        let allocate = ManageStats::Allocate { hmc_function };
+        let done = self.cqp.execute_again(&allocate, ALLOCATION)?;
+        instance_of(&done).map(Some).ok_or(Error::Invalid {
             what: "the device gave a statistics instance that there is none of: reset the function",
         })
+    }
+
+    /// Gives back what was given too late and not asked for again.
+    pub(super) fn end_late_counters(&mut self) {
+        let mut late = || self.cqp.late_end(Opcode::ManageStats, ALLOCATION, true);
+        let mut given: Vec<u8, LATE_ANSWERS> = Vec::new();
+        while let Ok(Some(ended)) = late() {
+            let instance = ended.ok().as_ref().and_then(instance_of);
+            // There is room: no more answers are remembered.
+            let _ = instance.map(|instance| given.push(instance));
+        }
+        for instance in given {
+            self.uncount(Some(instance));
+        }
     }
 
     /// Gives it back. A refusal is only logged: the instance stays taken until
@@ -91,4 +106,10 @@ impl<P: Platform> Control<P> {
             e810_hal::log_warn!("statistics instance {} stays taken: {}", instance, error);
         }
     }
+}
+
+/// The instance that MANAGE_STATS has allocated.
+fn instance_of(done: &Completion) -> Option<u8> {
+    let index = u8::try_from(done.ret_val).ok();
+    index.filter(|index| u32::from(*index) < MAX_STATS_INSTANCES)
 }

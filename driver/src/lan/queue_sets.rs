@@ -11,6 +11,7 @@ use crate::lan::{LanHook, LanSide};
 
 impl<P: Platform> LanHook for LanSide<P> {
     fn add_queue_set(&mut self, _: VsiId, traffic_class: u8, qs_handle: u16) -> Result<u32> {
+        self.end_old_set(qs_handle)?;
         let adminq = &mut self.adminq;
         let set = self.tree.add_queue_set(adminq, traffic_class, qs_handle)?;
         // One a traffic class, and as many places.

@@ -97,6 +97,25 @@ impl<P: Platform> LanSide<P> {
         self.remains.rx = Some(ring);
     }
 
+    /// Removes a queue set that stayed when the leaf with its handle went: for the firmware, which
+    /// knows sets by their handles, it would be the one that is added now.
+    ///
+    /// # Errors
+    /// The firmware's refusal.
+    pub(super) fn end_old_set(&mut self, handle: u16) -> Result<()> {
+        let sets = &mut self.remains.queue_sets;
+        let Some(place) = sets.iter().position(|set| set.handle == handle) else {
+            return Ok(());
+        };
+        let set = sets.swap_remove(place);
+        let removed = self.tree.remove_queue_set(&mut self.adminq, set);
+        removed.map_err(|error| {
+            // There is room: it was taken from there.
+            let _ = self.remains.queue_sets.push(set);
+            error.into()
+        })
+    }
+
     /// Removes a queue set of which the engine has let go. A refusal is only logged.
     pub(super) fn remove_set(&mut self, set: QueueSet) {
         if let Err(error) = self.tree.remove_queue_set(&mut self.adminq, set) {

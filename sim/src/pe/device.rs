@@ -18,7 +18,7 @@ use super::pools::Pools;
 use super::qp::Qp;
 use super::schedule::Schedule;
 use super::stats::Statistics;
-use super::tables::Tables;
+use super::tables::{LeftBehind, Tables};
 use crate::wire::KnownHeads;
 
 /// Something could not be reached. The finding is recorded and the card's own report (HMC error) is
@@ -57,6 +57,8 @@ pub(crate) struct Device {
     pub(crate) pools: Pools,
     pub(crate) schedule: Schedule,
     pub(crate) tables: Tables,
+    /// Of the last CQP that was destroyed.
+    pub(crate) left_behind: LeftBehind,
     /// Of packets that arrived.
     pub(super) known_heads: KnownHeads,
     pub(crate) statistics: Statistics,
@@ -85,6 +87,7 @@ impl Device {
             pools: Pools::default(),
             schedule: Schedule::default(),
             tables: Tables::default(),
+            left_behind: LeftBehind::default(),
             known_heads: KnownHeads::default(),
             statistics: Statistics::default(),
             instances: BTreeMap::new(),
@@ -94,8 +97,11 @@ impl Device {
     /// Forgets everything that a PF reset or the end of the CQP ends; statistics stay.
     pub(crate) fn restart(&mut self, epoch: u32) {
         let statistics = std::mem::take(&mut self.statistics);
-        *self = Self::new(self.config.clone(), epoch);
-        self.statistics = statistics;
+        *self = Self {
+            statistics,
+            left_behind: self.left_behind,
+            ..Self::new(self.config.clone(), epoch)
+        };
     }
 
     /// Where the packets of a QP are counted: in its statistics instance if it names one that is

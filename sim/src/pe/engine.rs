@@ -10,7 +10,7 @@ use super::device::Device;
 use super::env::PeReg;
 use super::stats::Statistics;
 use super::word::{bit, bits};
-use super::{Breakage, Config, Doorbell, Env, ResetKind};
+use super::{Breakage, Config, Doorbell, Env, LeftBehind, ResetKind};
 
 /// The protocol engine of one function.
 #[derive(Debug)]
@@ -62,6 +62,12 @@ impl ProtocolEngine {
     #[must_use]
     pub fn queue_set_exists(&self, handle: u16) -> bool {
         self.device.tables.queue_set_exists(handle)
+    }
+
+    /// What the driver had left in its tables when it last destroyed the CQP.
+    #[must_use]
+    pub fn left_behind(&self) -> LeftBehind {
+        self.device.left_behind
     }
 
     /// Whether the engine can report asynchronous events.

@@ -57,3 +57,4 @@ pub use env::{DmaFault, Doorbell, Env, EventCount, OicrCause, PeReg, ResetKind};
 pub(crate) use fpm::QUERY_BYTES;
 pub use fpm::{FpmProfile, NoProfile};
 pub use inject::{Breakage, Subject};
+pub use tables::LeftBehind;

@@ -24,6 +24,15 @@ pub(crate) const PUSH_PAGES: u16 = 256;
 /// Queue-set handles are 10 bits wide in the QP context (control-path 4.13).
 const QUEUE_SETS: u16 = 1024;
 
+/// Entries that a driver which ends in order has freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LeftBehind {
+    /// Nodes of the work scheduler.
+    pub scheduler_nodes: usize,
+    /// Statistics instances.
+    pub statistics_instances: usize,
+}
+
 /// The tables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tables {
@@ -49,6 +58,14 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
+    /// What is in use of them.
+    pub(crate) fn left_behind(&self) -> LeftBehind {
+        LeftBehind {
+            scheduler_nodes: self.nodes.len(),
+            statistics_instances: self.statistics_instances.len(),
+        }
+    }
+
     /// Whether a queue-set handle belongs to a leaf of the work scheduler.
     pub(crate) fn queue_set_exists(&self, handle: u16) -> bool {
         self.nodes

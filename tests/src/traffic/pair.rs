@@ -6,6 +6,7 @@ use e810::{
     bring_up_cold,
 };
 use e810_hal::Ns;
+use e810_sim::pe::LeftBehind;
 use e810_sim::{Sim, SimPlatform};
 
 use super::verbs::datagrams::QKEY;
@@ -133,6 +134,7 @@ impl Pair<Watched<SimPlatform>> {
         for function in functions.clone() {
             let held = sim.memory(function);
             assert!(held.nothing_held(), "function {function} holds {held:?}");
+            assert_eq!(sim.left_behind(function), LeftBehind::default());
         }
         assert_eq!(sim.findings(), []);
         let counts = functions

@@ -20,12 +20,14 @@ const ADDRESS: usize = 0;
 /// and the flags below.
 const KEY: usize = 2;
 const MEMBERS: usize = 3;
-/// The device has the group, or may have it.
+/// Programs have the group, or the device may have it.
 const EXISTS: u64 = 1 << 63;
 /// There is a switch rule.
 const HAS_RULE: u64 = 1 << 62;
 /// The last command on the group failed: the device may have another list.
 const UNSURE: u64 = 1 << 61;
+/// The device has the group, or may have it.
+const IN_DEVICE: u64 = 1 << 59;
 /// The queue pair that is being destroyed has left the group.
 const LEFT: u64 = 1 << 60;
 
@@ -63,6 +65,8 @@ pub(super) struct Group {
     pub(super) qs_handle: u16,
     /// The switch rule that lets its packets in.
     pub(super) rule: Option<u16>,
+    /// The device has it, or may have it.
+    pub(super) in_device: bool,
     /// The last command on it failed: the device may have another list.
     pub(super) unsure: bool,
 }
@@ -139,6 +143,7 @@ impl<P: Platform> Groups<P> {
             members: members.collect(),
             qs_handle: (key >> 32) as u16 & 0x3FF,
             rule: self.rule(group),
+            in_device: key & IN_DEVICE != 0,
             unsure: key & UNSURE != 0,
         }
     }
@@ -148,7 +153,7 @@ impl<P: Platform> Groups<P> {
         (key & HAS_RULE != 0).then_some((key >> 16) as u16)
     }
 
-    /// Keeps a group that the device has, or may have.
+    /// Keeps what is known of a group.
     pub(super) fn keep(&self, group: u16, known: &Group) {
         let bits = u128::from_be_bytes(Gid::from(known.name.address).0);
         self.set(group, ADDRESS, (bits >> 64) as u64);
@@ -161,14 +166,23 @@ impl<P: Platform> Groups<P> {
             .rule
             .map_or(0, |rule| HAS_RULE | u64::from(rule) << 16);
         let unsure = if known.unsure { UNSURE } else { 0 };
+        let in_device = if known.in_device { IN_DEVICE } else { 0 };
         let vlan = u64::from(known.name.vlan.unwrap_or(0));
         let handle = u64::from(known.qs_handle) << 32;
-        self.set(group, KEY, EXISTS | rule | unsure | handle | vlan);
+        self.set(
+            group,
+            KEY,
+            EXISTS | rule | unsure | in_device | handle | vlan,
+        );
     }
 
     /// Forgets a group that the device has no more, but for its name.
     pub(super) fn forget(&self, group: u16) {
-        self.set(group, KEY, self.word(group, KEY) & !(EXISTS | UNSURE));
+        self.set(
+            group,
+            KEY,
+            self.word(group, KEY) & !(EXISTS | UNSURE | IN_DEVICE),
+        );
     }
 
     /// Whether the queue pair that is being destroyed has left the group.
@@ -211,7 +225,7 @@ impl<P: Platform> Groups<P> {
 
     /// Frees the pages, unless the device may have a group and read its list.
     pub(in crate::control) fn end(self) {
-        if self.indexes().any(|group| self.exists(group)) {
+        if self.indexes().any(|group| self.flag(group, IN_DEVICE)) {
             log_warn!("a multicast group is left: the lists of members are leaked");
             return;
         }

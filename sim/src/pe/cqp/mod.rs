@@ -248,6 +248,7 @@ impl Cqp {
     fn destroy(&mut self, device: &mut Device, env: &mut dyn Env) {
         if self.context.is_some() {
             device.flush_contexts(None, env);
+            device.left_behind = device.tables.left_behind();
         }
         device.restart(0);
         *self = Self::default();

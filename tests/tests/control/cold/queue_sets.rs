@@ -1,7 +1,8 @@
 //! The RDMA queue set of the first queue pair: registered, removed, refused.
 
 use e810::{Control, Cq, Error, EventSet, Pd, Qp, QpCaps, QpInit, Vlan};
-use e810_sim::{AqCode, AqFault, PortLink, Sim, SimPlatform};
+use e810_sim::variation::QueueSetHandles;
+use e810_sim::{AqCode, AqFault, PortLink, Sim, SimPlatform, Variation};
 use e810_tests::traffic::{End, Kind, Pair, Setup, Transfer};
 
 use crate::cold::world::{assert_as_found, assert_vectors_back, builder, card, up};
@@ -26,6 +27,10 @@ const CAPS: QpCaps = QpCaps {
 impl Up {
     fn new(layers: u8) -> Self {
         let (sim, nic) = card(move |config| config.layers = layers);
+        Self::on(sim, nic)
+    }
+
+    fn on(sim: Sim, nic: SimPlatform) -> Self {
         let (mut control, events) = up(nic.clone(), &mut |_| {}).unwrap().split();
         let pd = control.alloc_pd().unwrap();
         let cq = control.create_cq(16, 0).unwrap();
@@ -139,6 +144,34 @@ fn a_queue_set_that_cannot_be_removed_is_left_to_the_reset() {
         .shutdown()
         .unwrap();
     assert_as_found(&sim);
+}
+
+/// A leaf whose handle is that of a queue set that is left: the old one goes first, or there is none.
+#[test]
+fn a_queue_set_that_is_left_is_not_taken_for_the_next_of_its_handle() {
+    for refusals in [1, 2] {
+        let variation = Variation {
+            queue_set_handles: QueueSetHandles::Lowest,
+            ..Variation::default()
+        };
+        let sim = builder(1).variation(variation).build();
+        let nic = sim.function(0);
+        let mut up = Up::on(sim, nic);
+        let qp = up.queue_pair().unwrap();
+        for nth in 1..=refusals {
+            up.fault(0x0C31, nth, AqFault::Error(AqCode::EIO));
+        }
+        up.destroy(qp);
+        if refusals > 1 {
+            let error = up.queue_pair().unwrap_err();
+            assert!(matches!(error, Error::Adminq(_)), "{error:?}");
+        }
+        let qp = up.queue_pair().unwrap();
+        up.destroy(qp);
+        let (sim, _, error) = up.end();
+        assert_eq!(error, None);
+        assert_as_found(&sim);
+    }
 }
 
 #[test]

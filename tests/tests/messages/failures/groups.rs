@@ -2,18 +2,23 @@
 
 use std::net::IpAddr;
 
+use e810_hal::Ns;
 use e810_sim::pe::CqpErrors;
 use e810_sim::{Sim, SimPlatform};
 use e810_tests::traffic::verbs::datagrams::setup;
 use e810_tests::traffic::{End, Pair, Watched};
 
-use crate::failures::requests::sim;
+use crate::failures::requests::{is_open, sim};
 
 /// A member that is valid (control-path 4.14).
 const VALID: u64 = 1 << 31;
+const CREATE: u8 = 0x26;
 const MODIFY: u8 = 0x27;
 const DESTROY: u8 = 0x28;
 const DESTROY_QP: u8 = 0x02;
+
+/// Longer than the driver waits.
+const LATE: u64 = 6_000_000_000;
 
 fn group() -> IpAddr {
     "239.8.10.2".parse().unwrap()
@@ -72,6 +77,16 @@ impl Joined {
             .filter(|word| word & VALID != 0)
             .map(|word| word as u32 & 0x3_FFFF)
             .collect()
+    }
+
+    /// The next command on a group is not answered in time, and refused after all.
+    fn refuse_late(&mut self, opcode: u8, call: impl Fn(&mut Self) -> Result<(), e810::Error>) {
+        refuse(&self.sim, opcode);
+        let delay = |sim: &Sim, ns| sim.configure_engine(1, |config| config.cqp_delay = ns);
+        delay(&self.sim, (LATE, LATE));
+        assert!(is_open(&call(self).unwrap_err()));
+        delay(&self.sim, (500, 5_000));
+        self.sim.run(Ns::from_ms(3_000));
     }
 
     fn end(self) {
@@ -186,4 +201,77 @@ fn a_destruction_that_is_refused_leaves_the_groups_as_they_were() {
         }
         joined.end();
     }
+}
+
+/// The device has no such group, and is not told to change it.
+#[test]
+fn a_group_that_was_refused_late_and_again_is_joined_or_left() {
+    for is_left in [false, true] {
+        let mut joined = Joined::new(0);
+        joined.refuse_late(CREATE, |joined| joined.attach(0));
+        joined.attach(1).unwrap_err();
+        allow(&joined.sim);
+        if is_left {
+            joined.detach(0).unwrap();
+        } else {
+            joined.attach(1).unwrap();
+            assert_eq!(joined.listed(), [joined.number(0), joined.number(1)]);
+            joined.detach(1).unwrap();
+            joined.detach(0).unwrap();
+        }
+        joined.detach(0).unwrap_err();
+        joined.attach(0).unwrap();
+        joined.detach(0).unwrap();
+        joined.end();
+    }
+}
+
+/// Nothing of it is left in the device, and no memory.
+#[test]
+fn a_group_that_was_not_destroyed_is_tried_again_at_the_end() {
+    for is_late in [false, true] {
+        let mut joined = Joined::new(1);
+        if is_late {
+            joined.refuse_late(DESTROY, |joined| joined.detach(0));
+        } else {
+            refuse(&joined.sim, DESTROY);
+            joined.detach(0).unwrap_err();
+        }
+        let side = &mut joined.pair.sides[1];
+        while let Some(qp) = side.qps.pop() {
+            side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
+        }
+        allow(&joined.sim);
+        joined.end();
+    }
+}
+
+/// A device that answers nothing is waited for once, not once a group.
+#[test]
+fn a_silent_device_is_waited_for_once_when_groups_are_left() {
+    let mut joined = Joined::new(1);
+    let side = &mut joined.pair.sides[1];
+    for n in 0..10 {
+        let group = IpAddr::from([239, 8, 11, n]);
+        side.control
+            .attach_mcast(&side.qps[0], side.gid, group)
+            .unwrap();
+    }
+    joined
+        .sim
+        .configure_engine(1, |config| config.cqp_delay = (60 * LATE, 60 * LATE));
+    let before = joined.pair.now();
+    let side = &mut joined.pair.sides[1];
+    let qp = side.qps.remove(0);
+    let (qp, error) = side.control.destroy_qp(qp).unwrap_err();
+    assert!(is_open(&error));
+    let waited = joined.pair.now() - before;
+    assert!(waited < Ns::from_ms(16_000), "{waited:?}");
+    joined
+        .sim
+        .configure_engine(1, |config| config.cqp_delay = (500, 5_000));
+    joined.sim.run(Ns::from_ms(400_000));
+    let side = &mut joined.pair.sides[1];
+    side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
+    joined.end();
 }

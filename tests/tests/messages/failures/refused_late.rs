@@ -5,7 +5,7 @@ use e810_hal::Ns;
 use e810_hal::regs::PFPE_CQPDB;
 use e810_sim::pe::CqpErrors;
 use e810_sim::{Sim, SimPlatform};
-use e810_tests::traffic::{End, Kind, Pair, Setup, Transfer, Watched};
+use e810_tests::traffic::{End, Kind, Pair, Setup, Side, Transfer, Watched};
 
 use crate::failures::requests::{A, B, is_open, sim};
 
@@ -122,6 +122,64 @@ fn a_leaf_that_is_enabled_late_is_enabled_once() {
                 side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
             }
         }
+        pair.finish(&sim);
+    }
+}
+
+/// Counters that were given too late are the next queue pair's, or given back at the end.
+#[test]
+fn counters_that_are_given_late_are_not_lost() {
+    let setup = Setup {
+        queue_pairs: 0,
+        ..Setup::default()
+    };
+    for is_used in [false, true] {
+        let sim = sim(33);
+        let mut pair = Pair::simulated(&sim, setup);
+        let side = &mut pair.sides[0];
+        let caps = setup.caps;
+        let create = |side: &mut Side<Watched<SimPlatform>>| {
+            let init = QpInit {
+                counters: true,
+                ..QpInit::rc(&side.cqs[0], &side.cqs[0], caps)
+            };
+            side.control.create_qp(&side.pd, &init)
+        };
+        // Behind the four of the queue set.
+        refuse_late(&sim, 0, &side.platform, 5, NONE);
+        assert!(is_open(&create(side).unwrap_err()));
+        recover(&sim, 0, &side.platform, true);
+        if is_used {
+            let mut made = Vec::new();
+            for _ in 0..2 {
+                made.push(create(&mut pair.sides[0]).unwrap());
+            }
+            let side = &mut pair.sides[0];
+            for qp in made {
+                side.control.gather_qp_stats(&qp).unwrap();
+                side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
+            }
+        }
+        pair.finish(&sim);
+    }
+}
+
+/// The queue set of a leaf that was never used goes at the end.
+#[test]
+fn a_leaf_that_nobody_uses_goes_at_the_end() {
+    let setup = Setup {
+        queue_pairs: 0,
+        ..Setup::default()
+    };
+    for nth in 1..=4 {
+        let sim = sim(34);
+        let mut pair = Pair::simulated(&sim, setup);
+        let side = &mut pair.sides[0];
+        refuse_late(&sim, 0, &side.platform, nth, NONE);
+        let init = QpInit::rc(&side.cqs[0], &side.cqs[0], setup.caps);
+        let made = side.control.create_qp(&side.pd, &init);
+        assert!(is_open(&made.unwrap_err()));
+        recover(&sim, 0, &side.platform, true);
         pair.finish(&sim);
     }
 }
