@@ -35,7 +35,7 @@ fuzz_target!(|data: &[u8]| {
         let mut frame = frame.to_vec();
         match mode & 3 {
             0 => {}
-            1 => now = now.plus(Ns::from_ms(1 << (mode >> 4))),
+            1 => now = now + Ns::from_ms(1 << (mode >> 4)),
             2 => drop(interface.lookup([10, 9, 0, mode >> 4].into(), now)),
             _ => drop(interface.ping([10, 9, 0, mode >> 4].into(), 1, 1, now)),
         }

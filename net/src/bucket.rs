@@ -30,14 +30,14 @@ impl TokenBucket {
 
     /// Takes a token, if there is one.
     pub(crate) fn take(&mut self, now: Ns) -> bool {
-        let new = now.since(self.at).0 / self.interval.max(1);
+        let new = (now - self.at).0 / self.interval.max(1);
         let room = self.burst.saturating_sub(self.tokens);
         if new >= u64::from(room) {
             self.tokens = self.burst;
             self.at = self.at.max(now);
         } else {
             self.tokens += new as u32;
-            self.at = self.at.plus(Ns(new * self.interval));
+            self.at = self.at + Ns(new * self.interval);
         }
         let taken = self.tokens.checked_sub(1);
         self.tokens = taken.unwrap_or(0);

@@ -174,11 +174,11 @@ impl Groups {
         };
         if query.version < querier.newest && query.version <= querier.version(now) {
             querier.version = query.version;
-            querier.until = Some(now.plus(OLDER_QUERIER_TIME));
+            querier.until = Some(now + OLDER_QUERIER_TIME);
         }
         let version = querier.version(now);
         let is_newest = version == querier.newest;
-        let at = now.plus(random.between(Ns::ZERO, query.max_response));
+        let at = now + random.between(Ns::ZERO, query.max_response);
         if query.group.is_none() && is_newest {
             querier.general = Some(querier.general.map_or(at, |old| old.min(at)));
             return;
@@ -189,7 +189,7 @@ impl Groups {
             if !is_asked || !is_family || group.users == 0 || is_silent(group.ip) {
                 continue;
             }
-            let at = now.plus(random.between(Ns::ZERO, query.max_response));
+            let at = now + random.between(Ns::ZERO, query.max_response);
             group.next = Some(group.next.map_or(at, |old| old.min(at)));
             if group.left == 0 {
                 group.record = Record::IsExclude;
@@ -210,7 +210,7 @@ impl Groups {
         let place = self.groups.iter().position(is_due)?;
         let group = self.groups.get_mut(place)?;
         group.left = group.left.saturating_sub(1);
-        let again = now.plus(random.between(Ns::ZERO, REPORT_INTERVAL));
+        let again = now + random.between(Ns::ZERO, REPORT_INTERVAL);
         group.next = Some(again).filter(|_| group.left > 0);
         let (ip, record) = (group.ip, group.record);
         if group.users == 0 && group.left == 0 {

@@ -1,38 +1,8 @@
 //! Ethernet addresses, and those that follow from IP addresses.
 
-use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 
-/// An Ethernet address.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct MacAddr(pub [u8; 6]);
-
-impl MacAddr {
-    /// All stations.
-    pub const BROADCAST: Self = Self([0xFF; 6]);
-    /// No station.
-    pub const ZERO: Self = Self([0; 6]);
-
-    /// Whether it names a group, of which broadcast is one.
-    #[must_use]
-    pub const fn is_multicast(self) -> bool {
-        let Self([first, ..]) = self;
-        first & 1 != 0
-    }
-
-    /// Whether one station may have it.
-    #[must_use]
-    pub fn is_unicast(self) -> bool {
-        !self.is_multicast() && self != Self::ZERO
-    }
-}
-
-impl fmt::Display for MacAddr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, last] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{last:02x}")
-    }
-}
+pub use e810_types::MacAddr;
 
 /// The 64 low bits of an address that the MAC gives (modified EUI-64, RFC 4291 appendix A).
 pub(crate) const fn interface_id(mac: MacAddr) -> [u8; 8] {

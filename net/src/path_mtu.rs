@@ -49,7 +49,7 @@ impl PathMtus {
             IpAddr::V6(_) if mtu < MIN_IPV6 => return None,
             IpAddr::V6(_) => mtu.min(u32::from(u16::MAX)) as u16,
         };
-        let until = now.plus(PATH_MTU_TIME);
+        let until = now + PATH_MTU_TIME;
         if mtu >= self.get(ip).unwrap_or(link) {
             return None;
         }

@@ -71,7 +71,7 @@ impl Pings {
         let asked = Asked {
             ping,
             sent: None,
-            until: now.plus(PING_TIME),
+            until: now + PING_TIME,
         };
         self.0.push(asked).map_err(|_| PingError::Full)
     }
@@ -84,7 +84,7 @@ impl Pings {
     pub(crate) fn sent(&mut self, place: usize, now: Ns) {
         if let Some(asked) = self.0.get_mut(place) {
             asked.sent = Some(now);
-            asked.until = now.plus(PING_TIME);
+            asked.until = now + PING_TIME;
         }
     }
 

@@ -25,9 +25,9 @@ impl Random {
 
     /// A duration of `from` to `to`.
     pub(crate) fn between(&mut self, from: Ns, to: Ns) -> Ns {
-        let steps = to.since(from).0 >> 10;
+        let steps = (to - from).0 >> 10;
         let part = (u128::from(steps) * u128::from(self.next())) >> 32;
-        from.plus(Ns((part as u64) << 10))
+        from + Ns((part as u64) << 10)
     }
 }
 

@@ -119,9 +119,9 @@ impl Routers {
 }
 
 /// The end of a lifetime in seconds, of which `u32::MAX` is for ever (RFC 4861 4.6.2).
-pub(crate) const fn end(seconds: u32, now: Ns) -> Option<Ns> {
+pub(crate) fn end(seconds: u32, now: Ns) -> Option<Ns> {
     match seconds {
         u32::MAX => None,
-        _ => Some(now.plus(Ns::from_secs(seconds as u64))),
+        _ => Some(now + Ns::from_secs(seconds.into())),
     }
 }

@@ -1,5 +1,5 @@
 //! Types that the queue crates (`e810-adminq`, `e810-cqp`, `e810-ceq`,
-//! `e810-datapath`) exchange through the driver.
+//! `e810-datapath`) exchange through the driver; MAC addresses and time for all crates.
 //!
 //! The queue crates do not depend on each other. A type that one of them
 //! produces and another consumes is defined here once. A type has its meaning
@@ -7,8 +7,8 @@
 //! words and fields are encoded by the crate that writes them.
 //!
 //! There is no dependency, apart from `defmt` under the feature of that name.
-//! The simulator does not use this crate: it has definitions of its own, so that
-//! a mistake here is not repeated there.
+//! The simulator does not use this crate, but for the time of `e810-hal`: it has definitions of its
+//! own, so that a mistake here is not repeated there.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -20,10 +20,12 @@ mod flush;
 mod mac;
 mod qp_state;
 mod qp_type;
+mod time;
 mod work_queue;
 
 pub use flush::FlushCode;
 pub use mac::MacAddr;
 pub use qp_state::{HwQpState, QpState};
 pub use qp_type::QpType;
+pub use time::Ns;
 pub use work_queue::WorkQueue;

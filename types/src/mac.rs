@@ -3,11 +3,29 @@
 use core::fmt;
 
 /// A MAC address, first octet on the wire first.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {
+    /// All stations.
+    pub const BROADCAST: Self = Self([0xFF; 6]);
+    /// No station.
+    pub const ZERO: Self = Self([0; 6]);
+
+    /// Whether it names a group, of which broadcast is one.
+    #[must_use]
+    pub const fn is_multicast(self) -> bool {
+        let Self([first, ..]) = self;
+        first & 1 != 0
+    }
+
+    /// Whether one station may have it.
+    #[must_use]
+    pub fn is_unicast(self) -> bool {
+        !self.is_multicast() && self != Self::ZERO
+    }
+
     /// The address as the number the RDMA engine takes everywhere: the first
     /// octet on the wire is bits \[47:40\].
     #[must_use]

@@ -19,9 +19,9 @@ impl<'m> Frames<'m> {
     pub(crate) fn join(
         &self,
         control: &mut Control<Metal<'m>>,
-        group: e810_net::MacAddr,
+        group: MacAddr,
     ) -> Result<(), Failure> {
-        Ok(control.join_lan_group(&self.0, MacAddr(group.0))?)
+        Ok(control.join_lan_group(&self.0, group)?)
     }
 
     /// Frames received and sent so far.

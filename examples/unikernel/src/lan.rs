@@ -37,10 +37,10 @@ impl<'m> Lan<'m> {
         ipv4: Ipv4Addr,
     ) -> Result<Self, Failure> {
         let frames = Frames::open(control)?;
-        let now = Ns(machine.now().0);
+        let now = machine.now();
         let config = Config {
             seed: now.0,
-            ..Config::new(e810_net::MacAddr(control.lan().mac.0))
+            ..Config::new(control.lan().mac)
         };
         let mut interface = Interface::new(config, now);
         interface.add_ipv4(ipv4, 24, Claim::Probed, now)?;
@@ -58,7 +58,7 @@ impl<'m> Lan<'m> {
     }
 
     fn now(&self) -> Ns {
-        Ns(self.machine.now().0)
+        self.machine.now()
     }
 
     /// Its IPv4 address.
@@ -158,7 +158,7 @@ impl<'m> Lan<'m> {
 
 fn known(ip: IpAddr, resolution: Resolution) -> Result<Option<MacAddr>, Failure> {
     match resolution {
-        Resolution::Known(mac) => Ok(Some(MacAddr(mac.0))),
+        Resolution::Known(mac) => Ok(Some(mac)),
         Resolution::Pending => Ok(None),
         other => Err(Failure::Unresolved(ip, other)),
     }

@@ -59,7 +59,7 @@ fn resolve(nodes: &mut Both<'_, '_>, address: Address) -> Result<u64, Failure> {
     let mac = until(nodes, "an answer of the neighbour", |[asker, _]| {
         asker.lan.resolve(ip)
     })?;
-    say!("{ip} is at {}", e810_net::MacAddr(mac.0));
+    say!("{ip} is at {}", mac);
     let [_, asked] = nodes;
     match mac == asked.control.lan().mac {
         true => Ok(1),

@@ -132,13 +132,13 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
 /// New lifetimes of an address (RFC 4862 5.5.3 e): a short valid lifetime, which anybody could
 /// advertise, is believed only as far as two hours.
 fn renew(address: &mut Address, prefix: &AdvertisedPrefix, now: Ns) {
-    let remaining = address.valid_until.map(|until| until.since(now));
+    let remaining = address.valid_until.map(|until| until - now);
     let valid = Ns::from_secs(prefix.valid.into());
     let is_longer = remaining.is_some_and(|remaining| valid > remaining);
     if prefix.valid == u32::MAX || valid > TWO_HOURS || is_longer {
         address.valid_until = end(prefix.valid, now);
     } else if remaining.is_none_or(|remaining| remaining > TWO_HOURS) {
-        address.valid_until = Some(now.plus(TWO_HOURS));
+        address.valid_until = Some(now + TWO_HOURS);
     }
     address.preferred_until = end(prefix.preferred, now);
     if address.state == AddressState::Deprecated && prefix.preferred > 0 {

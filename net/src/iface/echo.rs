@@ -109,7 +109,7 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
             ident,
             seq,
             length: payload.len().min(0xFFFF) as u16,
-            round_trip: now.since(sent),
+            round_trip: now - sent,
         });
         Ok(None)
     }

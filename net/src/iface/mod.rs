@@ -173,7 +173,7 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
         let mut address = Address::new(ip.into(), prefix, Origin::Set);
         match claim {
             Claim::Probed => {
-                address.next = Some(now.plus(self.random.between(Ns::ZERO, PROBE_WAIT)));
+                address.next = Some(now + self.random.between(Ns::ZERO, PROBE_WAIT));
             }
             Claim::Announced => {
                 address.state = AddressState::Preferred;
@@ -208,7 +208,7 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
 
     /// An IPv6 address whose detection of duplicates begins.
     fn add_v6(&mut self, mut address: Address, now: Ns) -> Result<(), AddressError> {
-        address.next = Some(now.plus(self.random.between(Ns::ZERO, DAD_DELAY)));
+        address.next = Some(now + self.random.between(Ns::ZERO, DAD_DELAY));
         address.is_optimistic = self.config.optimistic;
         self.addresses.add(address)?;
         if let IpAddr::V6(v6) = address.ip
@@ -262,7 +262,7 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
             }
             AddressState::Preferred | AddressState::Deprecated => {
                 let interval = crate::address::DEFEND_INTERVAL;
-                if address.defended.is_some_and(|at| now.since(at) < interval) {
+                if address.defended.is_some_and(|at| now - at < interval) {
                     return;
                 }
                 address.defended = Some(now);

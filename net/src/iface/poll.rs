@@ -39,7 +39,7 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
     pub fn poll(&mut self, now: Ns, port: &mut impl Port) -> bool {
         if let Some(held) = self.held.take()
             && !self.send(&held.frame, held.since, now, port)
-            && now.since(held.since) < STUCK_TIME
+            && now - held.since < STUCK_TIME
         {
             return false;
         }
@@ -98,7 +98,7 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
         let frame = Vec::from_slice(frame).ok();
         self.held = frame.map(|frame| Held {
             frame,
-            again: now.plus(HELD_TIME),
+            again: now + HELD_TIME,
             since,
         });
         false

@@ -48,12 +48,12 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
                         PROBE_NUM => ANNOUNCE_WAIT,
                         _ => self.random.between(PROBE_MIN, PROBE_MAX),
                     };
-                    address.next = Some(now.plus(wait));
+                    address.next = Some(now + wait);
                     return self.arp_request(out, None, Ipv4Addr::UNSPECIFIED, v4);
                 }
                 (AddressState::Tentative, IpAddr::V6(v6)) if address.probes < DAD_TRANSMITS => {
                     address.probes += 1;
-                    address.next = Some(now.plus(retrans));
+                    address.next = Some(now + retrans);
                     return self.solicit_v6(out, None, None, v6);
                 }
                 (AddressState::Tentative, _) => {
@@ -68,7 +68,7 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
                 }
                 (_, IpAddr::V4(v4)) if address.is_usable() && address.announcements > 0 => {
                     address.announcements -= 1;
-                    let again = Some(now.plus(ANNOUNCE_INTERVAL));
+                    let again = Some(now + ANNOUNCE_INTERVAL);
                     address.next = again.filter(|_| address.announcements > 0);
                     return self.arp_request(out, None, v4, v4);
                 }
@@ -102,7 +102,7 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
     pub(super) fn solicit_routers(&mut self, now: Ns) {
         let delay = self.random.between(Ns::ZERO, MAX_RTR_SOLICITATION_DELAY);
         self.routers.solicits = 0;
-        self.routers.next = Some(now.plus(delay));
+        self.routers.next = Some(now + delay);
     }
 
     /// The next solicitation of routers (RFC 4861 6.3.7).
@@ -115,7 +115,7 @@ impl<P: Places, const FRAME: usize> Interface<P, FRAME> {
         }
         self.routers.solicits += 1;
         if self.routers.solicits < MAX_RTR_SOLICITATIONS {
-            self.routers.next = Some(now.plus(RTR_SOLICITATION_INTERVAL));
+            self.routers.next = Some(now + RTR_SOLICITATION_INTERVAL);
         }
         let to = multicast_mac(nd::ALL_ROUTERS.into())?;
         let mut writer = self.start(out, to, ETHERTYPE_IPV6);

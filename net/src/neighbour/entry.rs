@@ -89,12 +89,12 @@ impl Entry {
         }
     }
 
-    pub(super) const fn learnt(ip: IpAddr, mac: MacAddr, now: Ns) -> Self {
+    pub(super) fn learnt(ip: IpAddr, mac: MacAddr, now: Ns) -> Self {
         Self {
             mac,
             state: NeighbourState::Stale,
             is_learnt: true,
-            next: Some(now.plus(STALE_TIME)),
+            next: Some(now + STALE_TIME),
             set: Some(now),
             ..Self::incomplete(ip, now)
         }
@@ -118,7 +118,7 @@ impl Entry {
     }
 
     pub(super) fn is_locked(&self, now: Ns) -> bool {
-        self.set.is_some_and(|set| now.since(set) < LOCK_TIME)
+        self.set.is_some_and(|set| now - set < LOCK_TIME)
     }
 
     pub(super) fn lookup(&mut self, now: Ns) -> Resolution {
@@ -129,7 +129,7 @@ impl Entry {
             NeighbourState::Failed => Resolution::Unreachable,
             NeighbourState::Stale => {
                 self.state = NeighbourState::Delay;
-                self.next = Some(now.plus(DELAY_FIRST_PROBE_TIME));
+                self.next = Some(now + DELAY_FIRST_PROBE_TIME);
                 Resolution::Known(self.mac)
             }
             _ => Resolution::Known(self.mac),
@@ -142,7 +142,7 @@ impl Entry {
             _ if self.users > 0 => return None,
             NeighbourState::Failed => 0,
             _ if self.is_learnt => 1,
-            _ if self.used.is_none_or(|used| now.since(used) >= IN_USE) => 2,
+            _ if self.used.is_none_or(|used| now - used >= IN_USE) => 2,
             _ => return None,
         };
         Some((rank, self.used))
@@ -173,13 +173,13 @@ impl Entry {
         match state {
             NeighbourState::Reachable => {
                 let half = Ns(times.reachable.0 / 2);
-                let most = times.reachable.plus(half);
+                let most = times.reachable + half;
                 self.failures = 0;
-                self.next = Some(now.plus(random.between(half, most)));
+                self.next = Some(now + random.between(half, most));
             }
             // Queue pairs send without a lookup that would ask for a confirmation.
             NeighbourState::Stale if self.users > 0 => self.probe(now),
-            _ => self.next = Some(now.plus(STALE_TIME)),
+            _ => self.next = Some(now + STALE_TIME),
         }
     }
 
@@ -263,7 +263,7 @@ impl Entry {
             }
             NeighbourState::Reachable => {
                 self.state = NeighbourState::Stale;
-                self.next = Some(now.plus(STALE_TIME));
+                self.next = Some(now + STALE_TIME);
                 Step::Changed
             }
             // Watched, and not heard of since: it is asked again.
@@ -289,7 +289,7 @@ impl Entry {
     ) -> Step {
         if self.solicits < most {
             self.solicits += 1;
-            self.next = Some(now.plus(times.retrans));
+            self.next = Some(now + times.retrans);
             return Step::Solicit(Solicit { ip: self.ip, to });
         }
         // One event a failure, not one for each attempt after it.
@@ -299,7 +299,7 @@ impl Entry {
         self.state = NeighbourState::Failed;
         let backoff = self.failures.min(MAX_BACKOFF);
         self.failures = self.failures.saturating_add(1);
-        self.next = Some(now.plus(Ns(FAILED_TIME.0 << backoff)));
+        self.next = Some(now + Ns(FAILED_TIME.0 << backoff));
         Step::Changed
     }
 }

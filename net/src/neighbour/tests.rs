@@ -59,7 +59,7 @@ impl Bench {
 
     /// Lets so many milliseconds pass; the solicitations, and when.
     fn run(&mut self, ms: u64) -> Vec<(u64, Option<MacAddr>)> {
-        let end = self.now.plus(Ns::from_ms(ms));
+        let end = self.now + Ns::from_ms(ms);
         let mut sent = vec![];
         loop {
             while let Some(solicit) = self.cache.due(self.now, &mut self.events) {

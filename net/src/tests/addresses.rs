@@ -58,7 +58,7 @@ fn an_ipv4_address_is_probed_and_then_announced() {
             (OUR_V4, OUR_V4)
         );
     }
-    let gap = |n: usize| arp[n].0.since(arp[n - 1].0);
+    let gap = |n: usize| arp[n].0 - arp[n - 1].0;
     assert!(arp[0].0 <= Ns::from_secs(1));
     for n in [1, 2] {
         assert!(Ns::from_secs(1) <= gap(n) && gap(n) <= Ns::from_secs(2));
@@ -128,7 +128,7 @@ fn an_ipv6_address_is_used_after_a_solicitation_that_nobody_answers() {
     node.run(20_000);
     let sent = node.sent_icmpv6(133);
     assert_eq!(sent.len(), 3);
-    assert_eq!(sent[2].0.since(sent[0].0), Ns::from_secs(8));
+    assert_eq!(sent[2].0 - sent[0].0, Ns::from_secs(8));
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn a_short_lifetime_is_believed_as_far_as_two_hours() {
         ));
         let ip = IpAddr::V6("2001:db8:7::e8:10ff:fe00:1".parse().unwrap());
         let until = find(&node, ip).valid_until;
-        until.map(|until| until.since(node.now).0 / 1_000_000_000 / u64::from(HOUR))
+        until.map(|until| (until - node.now).0 / 1_000_000_000 / u64::from(HOUR))
     };
     assert_eq!(lifetime(24 * HOUR, 30 * HOUR), Some(30), "longer");
     assert_eq!(

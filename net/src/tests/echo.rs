@@ -18,7 +18,7 @@ fn echo_is_answered_up_to_a_rate() {
     let mut replies = 0;
     // A request each 10 µs for a second.
     for n in 0..100_000u64 {
-        node.now = node.now.plus(Ns(10_000));
+        node.now = node.now + Ns(10_000);
         let request = match n & 1 {
             0 => echo_v4(PEER, PEER_V4, OUR_V4, n as u16),
             _ => echo_v6(PEER, PEER_V6, OUR_V6, n as u16),

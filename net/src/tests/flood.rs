@@ -192,9 +192,9 @@ fn a_neighbour_that_is_used_outlives_those_that_are_not() {
     }
     assert_eq!(node.interface.neighbours().count(), ROOM);
     assert_eq!(answer(&mut node, 50), Resolution::NoRoom);
-    node.now = node.now.plus(Ns::from_secs(29));
+    node.now = node.now + Ns::from_secs(29);
     assert_peer_is_there(&mut node);
-    node.now = node.now.plus(Ns::from_secs(2));
+    node.now = node.now + Ns::from_secs(2);
     assert_eq!(answer(&mut node, 50), Resolution::Pending);
     let has = |node: &Node, n: u8| {
         let ip = IpAddr::from([10, 9, 0, n]);

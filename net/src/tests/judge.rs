@@ -76,7 +76,7 @@ impl Link {
 
     /// Runs both sides for a time, in steps of a millisecond.
     fn run(&mut self, time: Ns) {
-        let end = self.now.plus(time);
+        let end = self.now + time;
         while self.now < end {
             self.step();
         }
@@ -86,7 +86,7 @@ impl Link {
         self.ours.poll(self.now, &mut self.port);
         let now = Instant::from_micros((self.now.0 / 1000) as i64);
         self.theirs.poll(now, &mut self.device, &mut self.sockets);
-        self.now = self.now.plus(Ns::from_ms(1));
+        self.now = self.now + Ns::from_ms(1);
     }
 
     /// Pings of smoltcp; how many replies came back whole.

@@ -41,7 +41,7 @@ impl Node {
 
     /// Lets so many milliseconds pass.
     pub(crate) fn run(&mut self, ms: u64) {
-        let end = self.now.plus(Ns::from_ms(ms));
+        let end = self.now + Ns::from_ms(ms);
         loop {
             self.flush();
             match self.interface.next_deadline() {

@@ -59,7 +59,7 @@ fn a_frame_without_room_is_kept_and_one_that_is_too_long_is_counted() {
     assert!(!node.interface.poll(node.now, &mut port));
     assert_eq!(node.counters().port_full, 1);
     let retry = node.interface.next_deadline().unwrap();
-    assert_eq!(retry, node.now.plus(Ns::from_ms(1)));
+    assert_eq!(retry, node.now + Ns::from_ms(1));
     let mut frame = [0; 1522];
     for seq in [1, 2] {
         assert!(other.receive(&mut frame).is_some());
@@ -116,7 +116,7 @@ fn a_port_that_takes_no_frame_stops_nothing_else() {
     while now < Ns::from_secs(60) {
         let due = interface.next_deadline().unwrap();
         assert!(due > now, "who sleeps until then sleeps");
-        now = now.plus(Ns::from_ms(5));
+        now = now + Ns::from_ms(5);
         interface.poll(now, &mut port);
         events.extend(core::iter::from_fn(|| interface.next_event()));
     }
@@ -134,7 +134,7 @@ fn a_port_that_takes_no_frame_stops_nothing_else() {
     port.takes = true;
     interface.unwatch(hop.unwrap());
     for _ in 0..2000 {
-        now = now.plus(Ns::from_ms(5));
+        now = now + Ns::from_ms(5);
         interface.poll(now, &mut port);
     }
     let is_announcement =

@@ -87,7 +87,7 @@ impl<P: HostPlatform> Station<P> {
         let lan = control.lan();
         let port = control.open_lan(&crate::lan_init(lan.mtu));
         let port = port.context("opening the LAN queues")?;
-        let now = e810_net::Ns(platform.now().0);
+        let now = platform.now();
         let (interface, refused) = network.interface(lan.mac, lan.mtu, now);
         for (own, error) in refused {
             log::warn!("own address {own}: {error}; nothing is answered for it");
@@ -96,7 +96,7 @@ impl<P: HostPlatform> Station<P> {
             let Some(mac) = multicast_mac(group) else {
                 continue;
             };
-            if let Err(error) = control.join_lan_group(&port, MacAddr(mac.0)) {
+            if let Err(error) = control.join_lan_group(&port, mac) {
                 log::warn!("frames to {group} do not arrive: {error}");
             }
         }

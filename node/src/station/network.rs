@@ -14,7 +14,7 @@ const NEIGHBOURS: usize = e810::hmc::Capacity::DEFAULT.arps as usize;
 /// How long an address may take to be resolved where nothing else is said. A neighbour is asked
 /// three times in three seconds, and three times more from the sixth second on: a switch port that
 /// has just come up may forward nothing at first.
-pub const RESOLVE_LIMIT: e810_hal::Ns = e810_hal::Ns::from_ms(10_000);
+pub const RESOLVE_LIMIT: Ns = Ns::from_ms(10_000);
 /// Bytes of the longest frame: the greatest MTU (`--mtu`), an Ethernet header and two VLAN tags.
 pub(super) const FRAME: usize = e810::LanInit::new(9702).max_frame();
 
@@ -33,7 +33,7 @@ pub struct Network {
     /// Room for so many neighbours.
     pub neighbours: usize,
     /// How long an address may take to be resolved.
-    pub resolve_limit: e810_hal::Ns,
+    pub resolve_limit: Ns,
 }
 
 impl Default for Network {
@@ -75,7 +75,7 @@ impl Network {
             // Queue pairs use them at once, so who asks for them is answered at once.
             optimistic: true,
             seed: now.0 ^ u64::from(std::process::id()) << 32,
-            ..Config::new(e810_net::MacAddr(mac.0))
+            ..Config::new(mac)
         };
         let places = vec![Place::EMPTY; self.neighbours].into_boxed_slice();
         let mut interface = Box::new(StationInterface::with_places(config, places, now));

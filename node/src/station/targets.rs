@@ -57,12 +57,12 @@ pub(super) struct Targets {
     all: HashMap<IpAddr, Target>,
     waiting: Vec<Waiting>,
     /// How long a question may take.
-    limit: e810_hal::Ns,
+    limit: Ns,
     sweep_at: Ns,
 }
 
 impl Targets {
-    pub(super) fn new(limit: e810_hal::Ns) -> Self {
+    pub(super) fn new(limit: Ns) -> Self {
         Self {
             all: HashMap::new(),
             waiting: Vec::new(),
@@ -80,7 +80,7 @@ impl Targets {
         self.waiting.push(Waiting {
             destination,
             is_new: true,
-            until: now.plus(Ns(self.limit.0)),
+            until: now + Ns(self.limit.0),
             answer,
         });
     }
@@ -169,7 +169,7 @@ impl Targets {
         if now < self.sweep_at {
             return;
         }
-        self.sweep_at = now.plus(SWEEP_INTERVAL);
+        self.sweep_at = now + SWEEP_INTERVAL;
         let asked: Vec<_> = self.waiting.iter().map(|of| of.destination).collect();
         let over = self.all.iter().filter(|(destination, target)| {
             !target.is_used && target.until <= now && !asked.contains(destination)
@@ -204,7 +204,7 @@ impl Targets {
         let answer = match resolution {
             Resolution::Known(mac) => Ok(Neighbour {
                 via: via.unwrap_or(destination),
-                mac: MacAddr(mac.0),
+                mac,
                 route: route(interface, destination),
             }),
             Resolution::NoRoute => Err(Unresolved::NoRoute { destination }),
@@ -226,7 +226,7 @@ impl Targets {
             }),
         };
         match answer {
-            Ok(_) => target.until = now.plus(UNUSED),
+            Ok(_) => target.until = now + UNUSED,
             Err(_) if target.is_used => {}
             Err(_) => {
                 let mut others = self.waiting.iter();
@@ -243,7 +243,7 @@ impl Targets {
         let used = self.all.iter().filter(|(_, target)| target.is_used);
         let known = used.filter_map(|(destination, target)| {
             let mac = interface.neighbour(target.hop?.via)?.mac?;
-            Some((*destination, MacAddr(mac.0)))
+            Some((*destination, mac))
         });
         known.collect()
     }

@@ -64,7 +64,7 @@ fn two_stations_resolve_and_answer_each_other() {
     let sim = sim();
     let mut both = [0, 1].map(|function| up(&sim, function));
     for (control, _) in &mut both {
-        control.wait_link(e810_hal::Ns::from_ms(5_000)).unwrap();
+        control.wait_link(Ns::from_ms(5_000)).unwrap();
     }
     let stations = [0, 1].map(|function: usize| {
         let nic = sim.function(function as u8);
@@ -74,7 +74,7 @@ fn two_stations_resolve_and_answer_each_other() {
     let there = both[1].0.lan().mac;
     let neighbour = stations[0].resolve(ip(OWN[1]), &|| Ok(())).unwrap();
     assert_eq!((neighbour.via, neighbour.mac), (ip(OWN[1]), there));
-    let link_local = e810_net::link_local(e810_net::MacAddr(there.0)).into();
+    let link_local = e810_net::link_local(there).into();
     for (seq, to) in [(1, ip(OWN[1])), (2, link_local)] {
         stations[0].ping(Ping {
             ip: to,
@@ -113,7 +113,7 @@ fn heard(station: &Station<SimPlatform>, mut is_it: impl FnMut(StationEvent) -> 
 
 /// The interface of a station with the second address, on a port of the test.
 fn claim(mac: MacAddr, now: Ns) -> Interface {
-    let mut interface = Interface::new(Config::new(e810_net::MacAddr(mac.0)), now);
+    let mut interface = Interface::new(Config::new(mac), now);
     let address = OWN[1].parse().unwrap();
     let added = interface.add_ipv4(address, 24, Claim::Announced, now);
     added.unwrap();
@@ -126,7 +126,7 @@ fn paths_follow_a_neighbour_that_moves() {
     let sim = sim();
     let [mut own, mut other] = [0, 1].map(|function| up(&sim, function));
     for (control, _) in [&mut own, &mut other] {
-        control.wait_link(e810_hal::Ns::from_ms(5_000)).unwrap();
+        control.wait_link(Ns::from_ms(5_000)).unwrap();
     }
     let (nic, there) = (sim.function(1), other.0.lan().mac);
     let mut port = Frames(other.0.open_lan(&LanInit::default()).unwrap());
@@ -187,7 +187,7 @@ fn a_flood_does_not_keep_a_station_from_its_end() {
     let sim = sim();
     let [mut own, mut other] = [0, 1].map(|function| up(&sim, function));
     for (control, _) in [&mut own, &mut other] {
-        control.wait_link(e810_hal::Ns::from_ms(5_000)).unwrap();
+        control.wait_link(Ns::from_ms(5_000)).unwrap();
     }
     let mut port = other.0.open_lan(&LanInit::default()).unwrap();
     let control = &mut own.0;

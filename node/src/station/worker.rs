@@ -194,7 +194,7 @@ impl<P: Platform> Worker<P> {
     }
 
     fn now(&self) -> Ns {
-        Ns(self.platform.now().0)
+        self.platform.now()
     }
 
     fn take(&mut self, command: Command) {
@@ -251,7 +251,7 @@ impl<P: Platform> Worker<P> {
         let received = self.interface.counters().received;
         if received != self.received {
             self.received = received;
-            self.busy_until = now.plus(BUSY_FOR);
+            self.busy_until = now + BUSY_FOR;
         }
         if more || self.is_quick || self.echoes > 0 {
             return QUICK;
@@ -261,7 +261,7 @@ impl<P: Platform> Worker<P> {
         }
         let due = self.interface.next_deadline();
         due.map_or(IDLE, |due| {
-            Duration::from_nanos(due.since(now).0).clamp(BUSY, IDLE)
+            Duration::from_nanos((due - now).0).clamp(BUSY, IDLE)
         })
     }
 

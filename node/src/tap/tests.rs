@@ -255,9 +255,9 @@ fn follows(
     let [first, second] = [other.lan().mac, MacAddr([2, 0xAB, 0, 0, 0, 7])];
     let mut port = Frames(other.open_lan(&lan_init(1500)).unwrap());
     let nic = sim.function(1);
-    let now = || e810_net::Ns(nic.now().0);
+    let now = || nic.now();
     let claim = |mac: MacAddr| {
-        let config = e810_net::Config::new(e810_net::MacAddr(mac.0));
+        let config = e810_net::Config::new(mac);
         let mut interface = e810_net::Interface::<[e810_net::Place; 8]>::new(config, now());
         let own = "198.51.100.2".parse().unwrap();
         interface

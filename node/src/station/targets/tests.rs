@@ -97,7 +97,7 @@ impl Bench {
     fn turn(&mut self, time: Ns) {
         while self.interface.poll(self.now, &mut self.port) {}
         self.targets.progress(&mut self.interface, self.now);
-        self.now = self.now.plus(time);
+        self.now = self.now + time;
     }
 
     fn turns(&mut self, number: usize) {
@@ -107,7 +107,7 @@ impl Bench {
     }
 
     fn pass(&mut self, time: Ns) {
-        let end = self.now.plus(time);
+        let end = self.now + time;
         while self.now < end {
             self.turn(Ns::from_ms(50));
         }
@@ -120,7 +120,7 @@ fn small() -> Network {
         addresses: vec!["10.0.0.1/8".parse().unwrap()],
         gateways: vec![ip("10.255.0.254")],
         neighbours: ROOM,
-        resolve_limit: e810_hal::Ns(LIMIT.0),
+        resolve_limit: LIMIT,
         ..Network::default()
     }
 }
@@ -156,7 +156,7 @@ fn questions_without_an_answer_leave_room() {
             let no_answer = Unresolved::NoAnswer {
                 destination,
                 via: destination,
-                limit: e810_hal::Ns(LIMIT.0),
+                limit: LIMIT,
             };
             assert_eq!(answered.try_recv().unwrap(), Err(no_answer), "{round}");
         }
@@ -224,7 +224,7 @@ fn paths_fill_the_table_and_it_says_so() {
         assert!(answered.try_recv().unwrap().is_ok());
     }
     // A day later it is the same.
-    bench.now = bench.now.plus(Ns::from_secs(86_400));
+    bench.now = bench.now + Ns::from_secs(86_400);
     bench.turns(20);
     assert_eq!(bench.targets.macs(&bench.interface).len(), ROOM - 1);
 }

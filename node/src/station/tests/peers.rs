@@ -27,7 +27,7 @@ fn peers(sim: Sim, capacity: Capacity, network: &Network) -> (Peers, Frames<SimP
     let mut own = up_for(&sim, 0, capacity);
     let mut other = up(&sim, 1);
     for (control, _) in [&mut own, &mut other] {
-        control.wait_link(e810_hal::Ns::from_ms(5_000)).unwrap();
+        control.wait_link(Ns::from_ms(5_000)).unwrap();
     }
     let port = Frames(other.0.open_lan(&crate::lan_init(1500)).unwrap());
     let control = &mut own.0;

@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use e810::{Control, EventSet, LanInit, LanPort, MacAddr};
+use e810::{Control, EventSet, LanInit, LanPort};
 use e810_hal::Clock;
 use e810_net::{
-    AddressState, Claim, Config, Event, Full, Interface, Ns, Port, Resolution, link_local,
+    AddressState, Claim, Config, Event, Full, Interface, Port, Resolution, link_local,
     multicast_mac,
 };
 use e810_sim::{Sim, SimPlatform};
@@ -39,14 +39,14 @@ impl Station {
         let (mut control, events) = up(nic.clone(), &mut |_| {}).unwrap().split();
         let port = control.open_lan(&LanInit::default()).unwrap();
         let mac = control.lan().mac;
-        let now = Ns(nic.now().0);
-        let mut interface = Interface::new(Config::new(e810_net::MacAddr(mac.0)), now);
+        let now = nic.now();
+        let mut interface = Interface::new(Config::new(mac), now);
         interface
             .add_ipv4(ipv4(function), 24, Claim::Probed, now)
             .unwrap();
         for group in interface.groups().collect::<Vec<_>>() {
             let mac = multicast_mac(group).unwrap();
-            let _ = control.join_lan_group(&port, MacAddr(mac.0));
+            let _ = control.join_lan_group(&port, mac);
         }
         Self {
             nic,
@@ -58,7 +58,7 @@ impl Station {
     }
 
     fn poll(&mut self) {
-        let now = Ns(self.nic.now().0);
+        let now = self.nic.now();
         while self.interface.poll(now, &mut self.port) {}
     }
 
@@ -96,7 +96,7 @@ fn until<T>(
 fn two_stations_find_and_ping_each_other() {
     let sim = builder(2).build();
     let mut stations = [0, 1].map(|function| Station::new(&sim, function));
-    let macs = [0, 1].map(|at: usize| e810_net::MacAddr(stations[at].control.lan().mac.0));
+    let macs = [0, 1].map(|at: usize| stations[at].control.lan().mac);
     for (at, other) in [(0_usize, 1_usize), (1, 0)] {
         for ip in [
             ipv4(other as u8).into(),
@@ -114,14 +114,14 @@ fn two_stations_find_and_ping_each_other() {
             });
             let known = until(&mut stations, "the neighbour", |stations| {
                 let station = &mut stations[at];
-                let now = Ns(station.nic.now().0);
+                let now = station.nic.now();
                 match station.interface.lookup(ip, now) {
                     Resolution::Known(mac) => Some(mac),
                     _ => None,
                 }
             });
             assert_eq!(known, macs[other], "{ip}");
-            let now = Ns(stations[at].nic.now().0);
+            let now = stations[at].nic.now();
             stations[at].interface.ping(ip, 7, 1, now).unwrap();
             until(&mut stations, "the echo", |stations| {
                 let event = stations[at].interface.next_event()?;
