@@ -9,6 +9,7 @@ pub mod device;
 mod doctor;
 pub mod faults;
 pub(crate) mod file;
+pub(crate) mod files;
 pub mod help;
 mod link;
 mod list;

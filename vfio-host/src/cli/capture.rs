@@ -2,7 +2,6 @@
 //! analysers.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +12,7 @@ use e810_sim::Sim;
 use e810_sim::pcap::Writer;
 
 use super::file::{checked, output};
+use crate::output::file::OutputFile;
 use crate::usage::refuse;
 
 /// Bytes that are held back before they are written: the simulated device
@@ -66,7 +66,7 @@ pub struct Recording {
 
 #[derive(Debug)]
 struct Shared {
-    file: Writer<BufWriter<File>>,
+    file: Writer<BufWriter<OutputFile>>,
     frames: u64,
     /// The first error; nothing is written after it.
     failed: Option<io::Error>,
@@ -75,7 +75,7 @@ struct Shared {
 impl Shared {
     fn attempt(
         &mut self,
-        write: impl FnOnce(&mut Writer<BufWriter<File>>) -> io::Result<()>,
+        write: impl FnOnce(&mut Writer<BufWriter<OutputFile>>) -> io::Result<()>,
     ) -> bool {
         if self.failed.is_none() {
             self.failed = write(&mut self.file).err();
@@ -92,7 +92,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 impl Recording {
     fn start(sim: &Sim, path: &Path) -> Result<Self> {
         let create = || {
-            let file = File::create(path)?;
+            let file = OutputFile::create(path)?;
             let mut file = Writer::new(BufWriter::with_capacity(BUFFER, file))?;
             file.flush()?;
             Ok::<_, io::Error>(file)

@@ -1,11 +1,13 @@
 //! What the command line's parser says, in lines that fit.
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::error::Error;
 
-use crate::output::ending::in_one_object;
+use crate::output::ending::{self, in_one_object};
+use crate::output::standard::Standard;
 use crate::output::terminal;
 use crate::output::wrap::wrap;
 
@@ -31,9 +33,14 @@ pub fn tell(said: &Error, line: impl IntoIterator<Item = OsString>) -> ExitCode 
     match is_error {
         true => terminal::say(text.trim_end_matches('\n')),
         false => {
-            use std::io::Write;
+            let mut out = Standard::lock();
+            let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
             // Who does not read help to its end has read enough.
-            let _ = std::io::stdout().write_all(text.as_bytes());
+            if let Err(error) = written
+                && !out.is_closed()
+            {
+                return ending::tell(&error.into(), false, false);
+            }
         }
     }
     ExitCode::from(code)

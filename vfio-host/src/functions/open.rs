@@ -1,6 +1,5 @@
 //! Opening the devices of a command, with a trace of what is done with them if asked for.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,6 +11,7 @@ use e810_sim::Sim;
 use e810_trace::{Ended, Recorder, TraceFile};
 
 use crate::cli::BackendArgs;
+use crate::output::file::OutputFile;
 
 /// Opens devices as [`e810_backends::open`] does.
 ///
@@ -54,16 +54,20 @@ pub(crate) fn open<const N: usize, V: DeviceVisitor<N, Error = Error>>(
     }
 }
 
-fn begin(path: &Path, specs: &[&DeviceSpec]) -> Result<TraceFile<File>> {
+fn begin(path: &Path, specs: &[&DeviceSpec]) -> Result<TraceFile<OutputFile>> {
     let names: Vec<String> = specs.iter().map(ToString::to_string).collect();
     let program = concat!("e810 ", env!("CARGO_PKG_VERSION"));
-    Ok(TraceFile::begin(File::create(path)?, program, &names)?)
+    Ok(TraceFile::begin(
+        OutputFile::create(path)?,
+        program,
+        &names,
+    )?)
 }
 
 /// A visitor whose devices are traced.
 struct Traced<V> {
     visitor: V,
-    file: Arc<Mutex<TraceFile<File>>>,
+    file: Arc<Mutex<TraceFile<OutputFile>>>,
 }
 
 impl<const N: usize, V: DeviceVisitor<N, Error = Error>> DeviceVisitor<N> for Traced<V> {

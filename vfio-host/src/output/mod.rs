@@ -2,6 +2,7 @@
 
 pub mod counters;
 pub mod ending;
+pub mod file;
 pub mod json;
 pub(crate) mod lasting;
 pub mod progress;

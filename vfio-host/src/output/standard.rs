@@ -3,6 +3,7 @@
 
 use std::io::{self, ErrorKind, StdoutLock, Write, stdout};
 
+use crate::output::file::with_remedy;
 use crate::output::terminal;
 use crate::output::wrap::wrap;
 
@@ -41,10 +42,11 @@ impl Standard {
     }
 
     fn note<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
-        if let Err(error) = &result {
+        result.map_err(|error| {
             self.is_closed |= error.kind() == ErrorKind::BrokenPipe;
-        }
-        result
+            let error = with_remedy(&error);
+            io::Error::new(error.kind(), format!("standard output: {error}"))
+        })
     }
 
     /// Writes what is a whole line, or is to be seen now.

@@ -21,6 +21,7 @@ mod limits;
 mod messages;
 mod middleman;
 mod neighbours;
+mod outputs;
 mod overlap;
 mod pcap;
 mod processes;

@@ -1,7 +1,7 @@
 //! The rows of a measurement: each is shown when it is there.
 
 use std::cell::RefCell;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use crate::functions::workload::TransportLabel;
 use crate::handshake::Role;
 use crate::measure::ended::{Ended, Ending};
 use crate::measure::perf::{self, Layout, PerfReport, Plan, Run, Table, Test, core_to_core};
+use crate::output::file::OutputFile;
 use crate::output::progress::Progress;
 use crate::output::{json, terminal};
 
@@ -57,7 +58,7 @@ impl Sink for DiscardRows {
 /// The file of `--plot`: what is there stays until there is a picture.
 pub(super) struct Plot<'a> {
     path: &'a Path,
-    file: File,
+    file: OutputFile,
     /// Where the picture is written, beside a plain file that it replaces.
     part: Option<PathBuf>,
 }
@@ -70,12 +71,12 @@ impl<'a> Plot<'a> {
         let is_other = fs::metadata(path).is_ok_and(|there| !there.is_file());
         let (part, file) = match is_other {
             true => {
-                let file = File::options().write(true).open(path);
-                (None, file.with_context(of_option)?)
+                let file = OutputFile::create(path).with_context(of_option)?;
+                (None, file)
             }
             false => {
                 let (part, file) = files::part_beside(path).with_context(of_option)?;
-                (Some(part), file)
+                (Some(part), file.into())
             }
         };
         Ok(Self { path, file, part })

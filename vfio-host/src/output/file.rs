@@ -1,0 +1,112 @@
+//! Files that a command writes while it runs. Nothing waits for a reader without a limit: a FIFO
+//! may have none, or one that does not read.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a FIFO may have no reader: one that is started at the same time opens it.
+const READER_COMES: Duration = Duration::from_secs(1);
+/// How long a reader may take nothing.
+const READER_TAKES: Duration = Duration::from_secs(5);
+/// How often both are looked at again.
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// A file, FIFO or device to write to.
+#[derive(Debug)]
+pub struct OutputFile {
+    file: File,
+    /// The time of its reader is over: it is not waited for again.
+    is_given_up: bool,
+}
+
+impl OutputFile {
+    /// Opens what is at `path`, or makes a file there. A file that is there is emptied.
+    ///
+    /// # Errors
+    /// The system's, with what to do, or that nobody reads a FIFO for a second.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let mut how = File::options();
+        how.write(true).create(true).truncate(true);
+        how.custom_flags(libc::O_NONBLOCK);
+        let end = Instant::now() + READER_COMES;
+        loop {
+            let error = match how.open(path) {
+                Ok(file) => return Ok(file.into()),
+                Err(error) => error,
+            };
+            // What a FIFO without a reader says, and a socket.
+            if error.raw_os_error() != Some(libc::ENXIO) {
+                return Err(with_remedy(&error));
+            }
+            if !fs::metadata(path)?.file_type().is_fifo() {
+                return Err(io::Error::new(
+                    error.kind(),
+                    "this is no file: name a file or a FIFO",
+                ));
+            }
+            if Instant::now() >= end {
+                return Err(io::Error::new(
+                    error.kind(),
+                    "nobody reads this FIFO: start its reader first",
+                ));
+            }
+            sleep(AGAIN);
+        }
+    }
+}
+
+impl From<File> for OutputFile {
+    fn from(file: File) -> Self {
+        Self {
+            file,
+            is_given_up: false,
+        }
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut end = None;
+        loop {
+            match self.file.write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+                written => return written.map_err(|error| with_remedy(&error)),
+            }
+            let end = *end.get_or_insert_with(|| Instant::now() + READER_TAKES);
+            if self.is_given_up || Instant::now() >= end {
+                self.is_given_up = true;
+                return Err(io::Error::new(
+                    ErrorKind::TimedOut,
+                    format!("its reader took nothing for {READER_TAKES:?}"),
+                ));
+            }
+            sleep(AGAIN);
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// The error of a file, and what to do about it.
+pub(crate) fn with_remedy(error: &io::Error) -> io::Error {
+    let remedy = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "free some space, or name a file elsewhere"
+        }
+        ErrorKind::IsADirectory => "name a file in it",
+        ErrorKind::NotFound => "make the folder first",
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            "name a file that you may write"
+        }
+        ErrorKind::FileTooLarge => "raise the limit on the size of files (ulimit -f)",
+        _ => return io::Error::new(error.kind(), error.to_string()),
+    };
+    io::Error::new(error.kind(), format!("{error}; {remedy}"))
+}

@@ -1,0 +1,134 @@
+//! Files that commands write: FIFOs, names that are given twice, disks that are full.
+
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::processes::{E810, folder};
+
+fn fifo(path: &Path) {
+    let made = Command::new("mkfifo").arg(path).status();
+    assert!(made.unwrap().success());
+}
+
+/// A FIFO that nobody reads, and one whose reader reads nothing, end a command and not its
+/// patience.
+#[test]
+fn nobody_has_to_read_a_fifo() {
+    let folder = folder();
+    let path = folder.as_path().join("fifo");
+    fifo(&path);
+    let socket = format!("--socket={}", folder.as_path().join("socket").display());
+    for (words, option) in [
+        (vec!["pingpong", "--iters=1"], "--pcap"),
+        (vec!["pingpong", "--iters=1"], "--trace"),
+        (vec!["perf", "--iters=1"], "--plot"),
+        (vec!["sim", &socket], "--pcap"),
+    ] {
+        let named = format!("{option}={}", path.display());
+        let end = E810::start(&[words, vec![&named]].concat()).end();
+        let line = end.failure();
+        assert!(line.starts_with(option), "{line}");
+        assert!(line.contains("start its reader first"), "{line}");
+    }
+    // It never reads.
+    let mut how = File::options();
+    let reader = how.read(true).custom_flags(libc::O_NONBLOCK).open(&path);
+    let named = format!("--pcap={}", path.display());
+    let end = E810::start(&["pingpong", "--iters=3000", &named]).end();
+    assert_eq!(end.status.code(), Some(1), "{end:?}");
+    assert!(end.err.contains("its reader took nothing"), "{end:?}");
+    drop(reader);
+}
+
+/// A reader that is started at the same time gets all of it.
+#[test]
+fn a_fifo_is_read_along() {
+    let folder = folder();
+    let path = folder.as_path().join("fifo");
+    fifo(&path);
+    let named = format!("--trace={}", path.display());
+    let e810 = E810::start(&["pingpong", "--iters=500", &named]);
+    let trace = std::fs::read_to_string(&path).unwrap();
+    assert!(e810.end().status.success());
+    assert!(trace.len() > 100_000 && trace.ends_with('\n'));
+}
+
+#[test]
+fn one_file_is_not_written_twice() {
+    let folder = folder();
+    let at = |name: &str| folder.as_path().join(name).display().to_string();
+    std::fs::write(at("there"), "").unwrap();
+    std::os::unix::fs::symlink(at("there"), at("link")).unwrap();
+    std::fs::hard_link(at("there"), at("hard")).unwrap();
+    let socket = format!("--socket={}", at("socket"));
+    let same = |words: Vec<&str>, first: (&str, &str), second: (&str, &str)| {
+        let [first, second] =
+            [first, second].map(|(option, name)| format!("{option}={}", at(name)));
+        let end = E810::start(&[words, vec![&first, &second]].concat()).end();
+        let line = end.refusal();
+        assert!(line.contains("are one file"), "{line}");
+    };
+    let pingpong = || vec!["pingpong", "--iters=1"];
+    same(pingpong(), ("--pcap", "new"), ("--trace", "./new"));
+    same(pingpong(), ("--pcap", "there"), ("--trace", "link"));
+    same(pingpong(), ("--pcap", "hard"), ("--trace", "there"));
+    same(pingpong(), ("--ddp", "there"), ("--trace", "hard"));
+    same(vec!["sim", &socket], ("--report", "r"), ("--pcap", "r"));
+    same(vec!["sim", &socket], ("--report", "r"), ("--package", "r"));
+    same(
+        vec!["sim", &socket],
+        ("--card", "there"),
+        ("--pcap", "link"),
+    );
+    same(
+        vec!["report", "--level=1"],
+        ("--out", "r"),
+        ("--trace", "r"),
+    );
+    let perf = vec!["perf", "--iters=1"];
+    same(perf, ("--plot", "p.svg"), ("--pcap", "p.svg"));
+    let null = E810::start(&[
+        "pingpong",
+        "--iters=1",
+        "--pcap=/dev/null",
+        "--trace=/dev/null",
+    ]);
+    assert!(null.end().status.success());
+}
+
+/// What was wrong with a file, and what to do.
+#[test]
+fn an_output_that_cannot_be_written_says_what_to_do() {
+    let folder = folder();
+    for option in ["--pcap", "--trace"] {
+        for (path, remedy) in [
+            (folder.as_path(), "name a file in it"),
+            (Path::new("/dev/full"), "free some space"),
+            (Path::new("/nowhere/at/all"), "make the folder first"),
+        ] {
+            let named = format!("{option}={}", path.display());
+            let end = E810::start(&["pingpong", "--iters=2000", &named]).end();
+            let line = end.failure();
+            assert!(line.starts_with(option) && line.contains(remedy), "{line}");
+        }
+    }
+}
+
+/// Help is an output like any other.
+#[test]
+fn standard_output_that_is_full_is_named() {
+    for words in ["--help", "--version", "sim --help", "list", "doctor --json"] {
+        let full = File::options().write(true).open("/dev/full");
+        let child = Command::new(env!("CARGO_BIN_EXE_e810"))
+            .args(words.split(' '))
+            .stdout(full.unwrap())
+            .stderr(Stdio::piped())
+            .stdin(Stdio::null())
+            .spawn();
+        let end = E810(child.unwrap()).end();
+        assert_eq!(end.status.code(), Some(1), "{words}: {end:?}");
+        assert!(end.err.contains("standard output: "), "{words}: {end:?}");
+    }
+}
