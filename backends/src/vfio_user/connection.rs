@@ -5,9 +5,11 @@
 //! failure that leaves the stream in doubt every further one fails at once
 //! with the first cause.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -370,7 +372,15 @@ fn connect(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     // SAFETY: an address of that length, alive for the call.
     let connected = unsafe { libc::connect(fd, (&raw const address).cast(), length) };
     if connected != 0 {
-        return Err(io::Error::last_os_error());
+        let error = io::Error::last_os_error();
+        // Of a file that is no socket the system says that the connection is refused.
+        return Err(match fs::metadata(path) {
+            Ok(there) if !there.file_type().is_socket() => io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "this is no socket: name the one that the server listens on",
+            ),
+            _ => error,
+        });
     }
     Ok(socket)
 }

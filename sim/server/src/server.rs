@@ -9,7 +9,6 @@
 //! What arrives in messages is checked, sizes before anything else: see
 //! [`crate::protocol`]. What is left for a user to do is [`crate::USERS`].
 
-use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +28,7 @@ use crate::connection::converse;
 use crate::device::{Counts, Device};
 use crate::interrupts::Interrupts;
 use crate::report::{AccessReport, BringUpReport, FindingReport, FunctionReport, ServerReport};
-use crate::socket;
+use crate::socket::{self, SocketFile};
 
 /// MSI-X vectors of a served function when nothing is said. Functions of cards
 /// with four ports were seen with 512, with two ports with 1024.
@@ -46,7 +45,7 @@ pub struct Server {
 
 #[derive(Debug)]
 struct Socket {
-    path: PathBuf,
+    file: SocketFile,
     counts: Arc<Counts>,
     interrupts: Arc<Interrupts>,
 }
@@ -88,13 +87,13 @@ impl Server {
     }
 
     fn serve(&mut self, function: u8, path: &Path) -> Result<()> {
-        let listener = socket::listen(path)?;
+        let (listener, file) = socket::listen(path)?;
         let nic = self.sim.function(function);
         let interrupts = Arc::new(Interrupts::new(nic.vector_count()));
         let counts = Arc::<Counts>::default();
         // From here on the path is ours to remove.
         self.sockets.push(Socket {
-            path: path.to_owned(),
+            file,
             counts: Arc::clone(&counts),
             interrupts: Arc::clone(&interrupts),
         });
@@ -146,7 +145,7 @@ impl Server {
         let resets = self.sim.reset_counts(function);
         let counts = &socket.counts;
         FunctionReport {
-            socket: socket.path.display().to_string(),
+            socket: socket.file.path().display().to_string(),
             users: counts.users.load(Ordering::Relaxed),
             register_reads: stats.register_reads,
             register_writes: stats.register_writes,
@@ -187,8 +186,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         for socket in &self.sockets {
-            // It may have been removed already.
-            let _ = fs::remove_file(&socket.path);
+            socket.file.remove();
         }
     }
 }

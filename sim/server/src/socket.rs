@@ -2,12 +2,37 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
+
+/// The name of a socket that this process listens on.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    /// Device and inode: nobody else has them while the socket is open.
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    /// Where it was made.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes it, while the socket is open, unless another file was put in its place.
+    pub fn remove(&self) {
+        let there = fs::symlink_metadata(&self.path);
+        if there.is_ok_and(|there| (there.dev(), there.ino()) == self.identity) {
+            // It may be removed by somebody else in this moment.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
 
 /// Listens at `path`, for this user only (mode 0600); a socket that a process left
 /// behind is replaced.
@@ -18,7 +43,7 @@ use anyhow::{Context, Result, bail};
 ///
 /// # Errors
 /// Something else is there, a process listens, or the folder cannot be written.
-pub fn listen(path: &Path) -> Result<UnixListener> {
+pub fn listen(path: &Path) -> Result<(UnixListener, SocketFile)> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
@@ -32,7 +57,13 @@ pub fn listen(path: &Path) -> Result<UnixListener> {
             _ => bail!("another process listens there: stop it, or name another path"),
         },
     }
-    Ok(bind_private(path)?)
+    let listener = bind_private(path)?;
+    let about = fs::symlink_metadata(path)?;
+    let file = SocketFile {
+        path: path.to_owned(),
+        identity: (about.dev(), about.ino()),
+    };
+    Ok((listener, file))
 }
 
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
@@ -74,5 +105,20 @@ mod tests {
         listen(&path).unwrap();
         assert_eq!(mode(&path), 0o600);
         assert!(listen(&file).is_err());
+    }
+
+    #[test]
+    fn a_socket_that_another_process_put_there_is_not_removed() {
+        let folder = TempDir::new_with_prefix(std::env::temp_dir().join("e810-socket-")).unwrap();
+        let path = folder.as_path().join("s");
+        let (_open, ours) = listen(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let (_other, theirs) = listen(&path).unwrap();
+        ours.remove();
+        assert!(path.exists());
+        theirs.remove();
+        assert!(!path.exists());
+        // Nothing is there any more.
+        theirs.remove();
     }
 }

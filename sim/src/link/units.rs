@@ -11,8 +11,15 @@ const MAX_TIME: u64 = 10_000;
 
 /// Why a string is not a time.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{0}` is no time, like 500ns, 20us or 1ms: at most 10000ms")]
+#[error("{}", no_time(.0))]
 pub struct NoTime(pub String);
+
+fn no_time(text: &str) -> String {
+    match digits(text) {
+        Some(number) => format!("`{text}` has no unit: give {number}ns, {number}us or {number}ms"),
+        None => format!("`{text}` is no time, like 500ns, 20us or 1ms: at most 10000ms"),
+    }
+}
 
 /// Reads a time with its unit, `ns`, `us` or `ms`, at most 10 s. Zero needs no unit.
 ///

@@ -2,7 +2,8 @@
 
 use std::io::{self, ErrorKind, IsTerminal as _, stderr};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::thread::sleep;
+use std::sync::mpsc;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -193,7 +194,7 @@ impl Rendezvous {
         loop {
             watch()?;
             let left = end.saturating_duration_since(Instant::now());
-            match TcpStream::connect_timeout(&at, left.max(AGAIN)) {
+            match connect(at, left.max(AGAIN), watch)? {
                 Ok(stream) => return Ok(stream),
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused && !left.is_zero() => {
                     if !is_said {
@@ -207,6 +208,27 @@ impl Rendezvous {
                 Err(error) => return Err(HandshakeError::Connect { at, error }.into()),
             }
             sleep(AGAIN);
+        }
+    }
+}
+
+/// Connects within `limit`. Where nothing answers, `watch` is asked meanwhile.
+///
+/// # Errors
+/// What `watch` said. The error of the attempt is inside.
+fn connect(
+    at: SocketAddr,
+    limit: Duration,
+    watch: &dyn Fn() -> Result<()>,
+) -> Result<io::Result<TcpStream>> {
+    let (tell, told) = mpsc::channel();
+    let attempt = thread::Builder::new().name("connect".to_owned());
+    // It ends with its limit, if nobody waits for it any more.
+    attempt.spawn(move || tell.send(TcpStream::connect_timeout(&at, limit)))?;
+    loop {
+        match told.recv_timeout(AGAIN) {
+            Ok(attempt) => return Ok(attempt),
+            Err(_) => watch()?,
         }
     }
 }

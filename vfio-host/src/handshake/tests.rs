@@ -405,3 +405,23 @@ fn try_receive_does_not_wait_and_keeps_the_message() {
     };
     assert!(matches!(gone, HandshakeError::Gone { .. }));
 }
+
+/// Nothing answers there, as behind a firewall that drops: whoever watches is asked all the same.
+#[test]
+fn a_silent_address_is_left_when_that_is_asked() {
+    let full = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = full.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    // Its queue of connections that it has not taken has an end.
+    while let Ok(one) = TcpStream::connect_timeout(&at, Duration::from_millis(300)) {
+        waiting.push(one);
+        assert!(waiting.len() < 100_000);
+    }
+    let connector = Rendezvous::connect(&at.into(), PORT, Program::E810, WAIT).unwrap();
+    let asked = AtomicU32::new(0);
+    let ended = connector.establish(&|| match asked.fetch_add(1, Ordering::Relaxed) {
+        0..3 => Ok(()),
+        _ => Err(crate::stop::Interrupted(2).into()),
+    });
+    assert!(ended.unwrap_err().is::<crate::stop::Interrupted>());
+}

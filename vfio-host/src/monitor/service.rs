@@ -3,12 +3,11 @@
 //! Any line of the client is a request; a line of JSON answers it. A client that may
 //! connect may read snapshots, and cannot do anything else.
 
-use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
 use std::net::Shutdown;
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -16,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use e810_sim_server::quota::Quota;
-use e810_sim_server::socket;
+use e810_sim_server::socket::{self, SocketFile};
 
 use super::registry::MonitorRegistry;
 
@@ -34,7 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Answers for a registry until it is dropped.
 #[derive(Debug)]
 pub struct Service {
-    path: PathBuf,
+    file: SocketFile,
+    /// The listener, as what can be shut down.
+    waker: UnixStream,
     shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
 }
@@ -54,8 +55,9 @@ impl Service {
     /// The socket cannot be made there.
     pub fn start(registry: MonitorRegistry, path: &Path) -> Result<Self> {
         let at = || format!("a socket for `e810 monitor`, {}", path.display());
-        let listener = socket::listen(path).with_context(at)?;
-        fs::set_permissions(path, Permissions::from_mode(0o600)).with_context(at)?;
+        let (listener, file) = socket::listen(path).with_context(at)?;
+        let waker = listener.try_clone().with_context(at)?;
+        let waker = UnixStream::from(OwnedFd::from(waker));
         let shared = Arc::new(Shared::default());
         let accepting = Arc::clone(&shared);
         let acceptor = thread::Builder::new()
@@ -80,7 +82,8 @@ impl Service {
             })
             .with_context(at)?;
         Ok(Self {
-            path: path.to_owned(),
+            file,
+            waker,
             shared,
             acceptor: Some(acceptor),
         })
@@ -138,13 +141,13 @@ fn answer(mut stream: &UnixStream, registry: &MonitorRegistry) -> Result<()> {
 impl Drop for Service {
     fn drop(&mut self) {
         self.shared.ends.store(true, Ordering::Release);
-        // A client that is none wakes the thread; without one it waits on.
-        if UnixStream::connect(&self.path).is_ok()
+        self.file.remove();
+        // The thread's waiting for clients ends with an error.
+        if self.waker.shutdown(Shutdown::Both).is_ok()
             && let Some(acceptor) = self.acceptor.take()
         {
             let _ = acceptor.join();
         }
-        let _ = fs::remove_file(&self.path);
         let mut clients = self
             .shared
             .clients

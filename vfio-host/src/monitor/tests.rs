@@ -356,3 +356,16 @@ fn a_view_fits_its_terminal() {
         }
     }
 }
+
+/// It is not removed, and not waited for.
+#[test]
+fn a_socket_that_took_the_place_of_a_service_stays() {
+    let folder = folder();
+    let path = folder.as_path().join("look");
+    let service = Service::start(MonitorRegistry::new("perf"), &path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let other = UnixListener::bind(&path).unwrap();
+    drop(service);
+    assert!(UnixStream::connect(&path).is_ok());
+    drop(other);
+}

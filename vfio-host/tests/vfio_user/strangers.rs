@@ -57,6 +57,12 @@ fn what_is_no_server_is_one_line() {
     let file = folder.as_path().join("file");
     assert!(up_on(&file).contains("cannot connect: No such file"));
     std::fs::write(&file, "").unwrap();
+    for other in [&file, folder.as_path()] {
+        assert!(up_on(other).contains("cannot connect: this is no socket"));
+    }
+    std::fs::remove_file(&file).unwrap();
+    // The process that made it is gone.
+    drop(UnixListener::bind(&file).unwrap());
     assert!(up_on(&file).contains("cannot connect: Connection refused"));
     let long = folder.as_path().join("x".repeat(120));
     assert!(up_on(&long).contains("too long for a socket"));
