@@ -254,8 +254,8 @@ impl Scheduler {
         }
     }
 
-    /// A leaf. Its weight is the class's relative bandwidth, 1 without DCB
-    /// (control-path 9.11).
+    /// A leaf of weight 1, which existing drivers give without DCB (control-path 9.11): the shares
+    /// of DCBX are not read.
     const fn leaf_node(&self, class: u8, change: NodeChange, enable: bool) -> WorkSchedNode {
         WorkSchedNode {
             node: FIRST_LEAF + class as u16,

@@ -36,6 +36,8 @@ pub(super) fn mark<M: SlotMemory>(slots: &Slots<M>, entry: &Aeqe) -> Marking {
             let key = slots.qp_key(id);
             key.map_or(Marking::Quiet, |key| mark_qp(slots, key, entry))
         }
+        // Existing drivers drop every other code that names a CQ (control-path 7.6).
+        (Object::Cq(_), _) if entry.code.action() != Action::CqError => Marking::Quiet,
         (Object::Cq(id), Some(generation)) => {
             mark_cq(slots, CqKey::from_bits(context(id, generation)))
         }
@@ -156,6 +158,16 @@ mod tests {
             let (table, _, cq) = table(4);
             let failed = entry(OF_A_CQ, 2, CQ, context(cq.bits()));
             assert_eq!(mark(table.slots(), &failed), Marking::Cq(cq));
+        }
+    }
+
+    #[test]
+    fn a_completion_queue_is_failed_by_its_own_error_only() {
+        for code in [0x0102, 0x0303, 0x0FFF] {
+            let (table, _, cq) = table(1);
+            assert_eq!(mark(table.slots(), &entry(code, 2, CQ, 0)), Marking::Quiet);
+            let failed = entry(OF_A_CQ, 2, CQ, cq.bits());
+            assert_eq!(mark(table.slots(), &failed), Marking::Cq(cq), "as new");
         }
     }
 

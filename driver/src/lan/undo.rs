@@ -30,7 +30,8 @@ impl<P: Platform> LanSide<P> {
         self.vsi.named |= !self.left.is_empty();
         let freed = self.vsi.free(&mut self.tree, &mut self.adminq);
         let closed = self.adminq.shutdown();
-        let reset = reset_function(platform, false).map(drop);
+        // A function with a LAN side has told that it is capable of RDMA.
+        let reset = reset_function(platform, true).map(drop);
         if reset.is_ok() {
             self.remains.release_after_reset();
         }
