@@ -6,7 +6,6 @@ use crate::record::{from_hex, hex};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigSpace(pub Vec<u8>);
 
-/// A capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capability {
     /// Offset of its first byte.

@@ -45,7 +45,6 @@ pub enum ReadError {
     /// It is of a newer format.
     #[error("the {file} has format {found}, and this program reads up to {most}: use a newer e810")]
     Newer {
-        /// What it is.
         file: &'static str,
         /// The format of the file.
         found: u32,
@@ -72,9 +71,6 @@ pub enum ReadError {
 
 impl<R: Line> Lines<R> {
     /// Reads a file.
-    ///
-    /// # Errors
-    /// [`ReadError`].
     pub fn parse(bytes: &[u8]) -> Result<Self, ReadError> {
         if bytes.len() > MOST_BYTES {
             return Err(ReadError::TooLarge {

@@ -31,41 +31,23 @@ pub enum Record {
     Skipped {
         /// Its name.
         what: String,
-        /// Why.
         why: String,
     },
     /// Something that could not be read.
-    Absent {
-        /// What.
-        what: String,
-        /// Why.
-        why: String,
-    },
+    Absent { what: String, why: String },
     /// A fact with a name: a file of sysfs, a property of the transport.
-    Fact {
-        /// Its name.
-        name: String,
-        /// Its text.
-        text: String,
-    },
+    Fact { name: String, text: String },
     /// Configuration space.
     Config {
         /// Its bytes, in hexadecimal.
         bytes: String,
     },
     /// A line of the kernel's log.
-    Log {
-        /// The line.
-        line: String,
-    },
+    Log { line: String },
     /// Registers follow, read in this state of the function.
-    State {
-        /// The state.
-        state: State,
-    },
+    State { state: State },
     /// A register, all elements of an array.
     Register {
-        /// Its name.
         name: String,
         /// Offset of its first element in BAR 0.
         offset: u32,
@@ -75,9 +57,7 @@ pub enum Record {
     /// A command of the AdminQ and its answer.
     #[serde(rename = "adminq")]
     AdminQ {
-        /// Its name.
         name: String,
-        /// Its opcode.
         opcode: u16,
         /// Its parameters, in hexadecimal; the address of a buffer is left out.
         params: String,
@@ -104,7 +84,6 @@ pub enum Record {
     End {
         /// Everything that was asked for was done.
         complete: bool,
-        /// Why not.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[serde(default)]
         why: Option<String>,

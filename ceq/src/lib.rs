@@ -23,6 +23,7 @@
 //! The device is not trusted: any bytes in a queue give an event, a counted
 //! skip, or nothing, and one call handles a bounded number of entries.
 
+#![warn(missing_docs)]
 #![no_std]
 #![forbid(unsafe_code)]
 

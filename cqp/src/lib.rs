@@ -60,6 +60,7 @@
 //! Memory the device may still use is never freed: what a command that timed
 //! out was given is leaked, and logged.
 
+#![warn(missing_docs)]
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -88,6 +88,7 @@
 //! # }
 //! ```
 
+#![warn(missing_docs)]
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -60,6 +60,7 @@
 //!
 //! Names of libibverbs find their counterparts in the search of this page.
 
+#![warn(missing_docs)]
 #![no_std]
 #![forbid(unsafe_code)]
 

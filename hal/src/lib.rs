@@ -16,6 +16,7 @@
 //! assert_eq!((slot.index, slot.polarity), (0, true));
 //! ```
 
+#![warn(missing_docs)]
 #![no_std]
 
 #[cfg(not(target_has_atomic = "64"))]

@@ -34,6 +34,7 @@
 //! The device is not trusted: any bytes in a ring give a frame, a counted drop or
 //! nothing, and one call looks at a bounded number of descriptors.
 
+#![warn(missing_docs)]
 #![no_std]
 #![forbid(unsafe_code)]
 

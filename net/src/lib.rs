@@ -38,6 +38,7 @@
 //! [`DropReason`]; one frame gives at most one reply, and no table grows: the caller chooses the
 //! room for neighbours, and the other tables have fixed sizes.
 
+#![warn(missing_docs)]
 #![no_std]
 #![forbid(unsafe_code)]
 

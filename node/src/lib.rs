@@ -8,6 +8,7 @@
 //! * [`route`]: what either is asked, and what it answers.
 //! * [`neighbours`]: moves the paths of queue pairs when the neighbours they go to move.
 
+#![warn(missing_docs)]
 #![deny(unsafe_code)]
 // The embedding program decides where text goes.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]

@@ -51,9 +51,6 @@ pub enum EngineError {
 }
 
 /// Asks the engine of a function that was reset and has no control QP.
-///
-/// # Errors
-/// [`EngineError`].
 pub fn ask_all<M: Medium, P: Platform>(
     journal: &mut Journal<M>,
     platform: &P,

@@ -13,7 +13,6 @@ use crate::record::Record;
 /// A row of `docs/errata.md`.
 #[derive(Clone, Copy, Debug)]
 pub struct Erratum {
-    /// Its id.
     pub id: &'static str,
     /// In a few words.
     pub title: &'static str,

@@ -52,9 +52,6 @@ pub enum LevelError {
 
 /// Writes down all that `levels` asks for of a function that was opened; the line of level 1
 /// is there already. `begins` is called before each further level begins.
-///
-/// # Errors
-/// [`LevelError`].
 pub fn go<M: Medium, P: Platform>(
     journal: &mut Journal<M>,
     platform: &P,
@@ -84,9 +81,6 @@ pub fn go<M: Medium, P: Platform>(
 
 /// The report of a function that was opened, in memory: for programs that are a driver
 /// themselves, and for tests. `device` is what the report calls the function.
-///
-/// # Errors
-/// [`LevelError`].
 pub fn document<P: Platform>(
     platform: &P,
     device: &str,

@@ -284,7 +284,6 @@ fn write_aer(out: &mut String, facts: &BTreeMap<&str, &str>) -> std::fmt::Result
     Ok(())
 }
 
-/// Registers by state.
 fn by_state(document: &Document) -> BTreeMap<State, Registers<'_>> {
     let mut all: BTreeMap<State, Registers<'_>> = BTreeMap::new();
     let mut state = None;

@@ -155,9 +155,6 @@ fn is_serial(identifier: u8, at: u16) -> bool {
 }
 
 /// Asks the firmware of a function that was opened.
-///
-/// # Errors
-/// [`QueryError`].
 pub fn ask_all<M: Medium, P: Platform>(
     journal: &mut Journal<M>,
     platform: &P,

@@ -55,7 +55,6 @@ pub enum ResetError {
     /// The reset did not end.
     #[error("{what}: {source}")]
     Reset {
-        /// The reset.
         what: &'static str,
         /// What was wrong.
         source: e810_adminq::Error,
@@ -68,9 +67,6 @@ const PAUSE: Ns = Ns::from_ms(100);
 
 /// Resets a function that was opened, and reads its registers after each reset. That
 /// nobody uses the card's other functions is for the caller to see to.
-///
-/// # Errors
-/// [`ResetError`].
 pub fn reset_all<M: Medium, P: Platform>(
     journal: &mut Journal<M>,
     platform: &P,

@@ -50,7 +50,6 @@ pub enum Arrivals {
 pub struct Load {
     /// Messages a second.
     pub rate: u32,
-    /// When.
     pub arrivals: Arrivals,
     /// Messages before those that count, so that what adapts has done so.
     pub before: usize,

@@ -212,7 +212,6 @@ impl<const RECORD: bool> InterruptVectors for Plain<RECORD> {
 /// What queues to build.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
-    /// Id of the QP.
     pub qp_id: u32,
     /// Quanta of the send ring.
     pub sq_quanta: u32,
@@ -222,7 +221,6 @@ pub struct Spec {
     pub cq_entries: u32,
     /// Limits of the send queue.
     pub limits: SendLimits,
-    /// Most SGEs of a receive.
     pub max_recv_sge: u32,
     /// State the QP is put in.
     pub state: QpState,
@@ -270,25 +268,17 @@ pub type PlainCq<const RECORD: bool> =
 /// One QP, both of whose queues complete into one CQ.
 #[derive(Debug)]
 pub struct Queues<const RECORD: bool = true> {
-    /// The platform they are on.
     pub platform: Plain<RECORD>,
     /// The control path's side of the slots.
     pub registry: Registry<Memory<RECORD>>,
-    /// The QP.
     pub qp: QpKey,
-    /// The CQ.
     pub cq_key: CqKey,
-    /// Send queue.
     pub send: PlainSend<RECORD>,
-    /// Receive queue.
     pub recv: PlainRecv<RECORD>,
-    /// Completion queue.
     pub cq: PlainCq<RECORD>,
     /// The send ring as the device sees it.
     pub sq_ring: &'static [AtomicU64],
-    /// The receive ring.
     pub rq_ring: &'static [AtomicU64],
-    /// The completion ring.
     pub cq_ring: &'static [AtomicU64],
     /// The CQ's shadow area.
     pub cq_shadow: &'static [AtomicU64],

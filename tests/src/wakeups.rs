@@ -25,7 +25,6 @@ const QUIET: Ns = Ns(60_000);
 /// What schedules did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Schedules.
     pub schedules: u64,
     /// Completions that the program polled.
     pub completions: u64,
@@ -44,7 +43,6 @@ pub struct Tally {
     pub skipped: u64,
 }
 
-/// Where the program is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Program {
     Polls,

@@ -65,7 +65,6 @@ pub struct Descriptor {
 pub struct Attached {
     /// The word of the WQE that has its address.
     pub word: u8,
-    /// Its bytes.
     pub bytes: String,
 }
 
@@ -73,9 +72,7 @@ pub struct Attached {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkQueue {
-    /// The send queue.
     Send,
-    /// The receive queue.
     Receive,
 }
 
@@ -122,7 +119,6 @@ pub enum Event {
     Allocated {
         /// Where the device sees it.
         at: Hex,
-        /// How much.
         bytes: u64,
     },
     /// Memory was freed.
@@ -163,20 +159,15 @@ pub enum Event {
     },
     /// A work request.
     Wqe {
-        /// Its queue pair.
         qp: u32,
-        /// Its queue.
         queue: WorkQueue,
         /// Where it is, in quanta of 32 bytes.
         index: u32,
-        /// All of it.
         bytes: String,
     },
     /// An entry of a completion queue.
     Cqe {
-        /// The queue.
         cq: u32,
-        /// Where it is.
         index: u32,
         /// Its 32 bytes.
         bytes: String,
@@ -185,14 +176,12 @@ pub enum Event {
     Ceqe {
         /// The queue.
         ceq: u32,
-        /// Where it is.
         index: u32,
         /// Its 8 bytes.
         bytes: String,
     },
     /// An entry of the asynchronous event queue.
     Aeqe {
-        /// Where it is.
         index: u32,
         /// Its 16 bytes.
         bytes: String,
@@ -211,7 +200,6 @@ pub enum Event {
     End {
         /// Everything is in it.
         complete: bool,
-        /// Why not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },

@@ -34,7 +34,6 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// All.
     pub const ALL: Self = Self {
         registers: true,
         adminq: true,

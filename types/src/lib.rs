@@ -10,6 +10,7 @@
 //! The simulator does not use this crate, but for the time of `e810-hal`: it has definitions of its
 //! own, so that a mistake here is not repeated there.
 
+#![warn(missing_docs)]
 #![no_std]
 #![forbid(unsafe_code)]
 

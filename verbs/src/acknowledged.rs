@@ -14,7 +14,6 @@ impl Acknowledged {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One was taken.
     pub(crate) fn taken(&self) {
         *self.open() += 1;
     }

@@ -106,7 +106,6 @@ enum Waiting {
     Qp(Token, Arc<QpTarget>, QpEvent),
 }
 
-/// Events of a context.
 #[derive(Debug)]
 pub(crate) struct ContextEvents {
     waiting: Arc<Units<Waiting>>,
@@ -114,7 +113,6 @@ pub(crate) struct ContextEvents {
     channels: Mutex<Channels>,
 }
 
-/// The channels of a context.
 #[derive(Debug, Default)]
 struct Channels {
     open: Vec<Weak<ChannelEvents>>,

@@ -18,7 +18,6 @@ pub(crate) struct NotNow {
 }
 
 impl NotNow {
-    /// From now on.
     #[inline]
     pub(crate) fn begin() -> Self {
         let mut before = 0;

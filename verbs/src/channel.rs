@@ -25,10 +25,8 @@ use crate::wait;
 /// about as many as queues, unless a program requests again and again and takes none.
 const WAITING: usize = 1 << 20;
 
-/// The event of a completion queue.
 type CqEvent = (Token, Arc<CqTarget>);
 
-/// The events of a channel.
 #[derive(Debug)]
 pub(crate) struct ChannelEvents {
     waiting: Arc<Units<CqEvent>>,

@@ -22,7 +22,6 @@ pub enum QpEvent {
     SqDrained,
 }
 
-/// What happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Happened {

@@ -112,7 +112,6 @@ fn wiped_page() -> *mut AtomicU64 {
 /// What a process makes when it first wants it, and a child of it makes again.
 pub(crate) struct PerProcess<T>(AtomicPtr<Made<T>>);
 
-/// What one process has.
 struct Made<T> {
     by: Process,
     value: OnceLock<T>,

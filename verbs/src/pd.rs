@@ -24,7 +24,6 @@ pub(crate) struct PdObject {
 /// What a protection domain is to the device.
 #[derive(Debug)]
 enum Role {
-    /// One of its own.
     Own {
         /// Parent domains of it.
         parents: AtomicU32,

@@ -42,7 +42,6 @@ where
     QpObject::on(Box::new(PlatformQpRings::new(send, recv, false)))
 }
 
-/// A completion queue on such a ring.
 pub fn cq_on<P>(ring: CqRing<P>) -> *mut Cq
 where
     P: Platform + Send + Sync + 'static,

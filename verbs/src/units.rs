@@ -130,7 +130,6 @@ impl<T> Units<T> {
         false
     }
 
-    /// Adds units.
     fn add(&self, units: u64) -> bool {
         // SAFETY: the word is this function's.
         let added = unsafe {

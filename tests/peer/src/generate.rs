@@ -40,7 +40,6 @@ impl Rng {
 pub struct Limits {
     /// Kind of queue pair.
     pub qp_type: QpType,
-    /// Most SGEs.
     pub max_sge: u32,
     /// Most inline bytes.
     pub max_inline: u32,

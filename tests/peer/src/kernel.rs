@@ -46,7 +46,6 @@ pub enum Purpose {
 /// Memory of the process to be made visible to the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Registration {
-    /// Protection domain.
     pub pd: u32,
     /// First byte in this process.
     pub start: u64,
@@ -56,7 +55,6 @@ pub struct Registration {
     pub address: u64,
     /// `ibv_access_flags`.
     pub access: c_int,
-    /// What for.
     pub purpose: Purpose,
 }
 
@@ -83,7 +81,6 @@ pub struct CqRequest {
 /// A queue pair to be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpRequest {
-    /// Protection domain.
     pub pd: u32,
     /// `ibv_qp_type`.
     pub qp_type: c_int,

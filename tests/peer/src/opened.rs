@@ -30,11 +30,9 @@ pub struct Opened {
     doorbells: Doorbells,
 }
 
-/// A protection domain.
 #[derive(Clone, Copy, Debug)]
 pub struct Domain(NonNull<Pd>);
 
-/// A region.
 #[derive(Debug)]
 pub struct LibraryMr(NonNull<Mr>);
 
@@ -47,7 +45,6 @@ impl LibraryMr {
     }
 }
 
-/// An address handle.
 #[derive(Debug)]
 pub struct LibraryAh(NonNull<Ah>);
 
@@ -90,11 +87,9 @@ impl Ring {
     }
 }
 
-/// A completion queue.
 #[derive(Debug)]
 pub struct LibraryCq {
     raw: NonNull<Cq>,
-    /// Its id.
     pub id: u32,
     ring: Ring,
 }
@@ -111,11 +106,9 @@ impl LibraryCq {
     }
 }
 
-/// A queue pair.
 #[derive(Debug)]
 pub struct LibraryQp {
     raw: NonNull<Qp>,
-    /// Its number.
     pub id: u32,
     /// What CQEs name it by.
     pub context: u64,

@@ -13,7 +13,6 @@ use e810_verbs::abi::work::{self, RdmaTarget};
 /// What a request does. Only what the library posts on this generation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// SEND.
     Send,
     /// SEND with invalidate of this key.
     SendInv(u32),
@@ -48,7 +47,6 @@ pub enum Payload {
 pub struct Request {
     /// Comes back in the completion.
     pub wr_id: u64,
-    /// What it does.
     pub kind: Kind,
     /// What it carries.
     pub payload: Payload,

@@ -14,7 +14,6 @@ use super::payload::Payload;
 /// One device of the two, ready for use.
 #[derive(Debug)]
 pub struct Party<P: Platform> {
-    /// The platform it is on.
     pub platform: P,
     /// Its control path.
     pub control: Control<P>,

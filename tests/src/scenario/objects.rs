@@ -7,20 +7,15 @@ use e810::{
 /// What was being made or given back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Step {
-    /// The protection domain.
     Pd,
-    /// The completion queue.
     Cq,
-    /// The memory region.
     Mr,
-    /// The queue pair.
     Qp,
 }
 
 /// The objects there are. Each is given back by [`Objects::give_back`].
 #[derive(Debug)]
 pub struct Objects<P: Platform> {
-    /// The protection domain of all.
     pub pd: Option<Pd>,
     /// Completions of both directions.
     pub cq: Option<Cq<P>>,

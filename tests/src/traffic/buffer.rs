@@ -87,7 +87,6 @@ impl Buffer {
         Self(keep(unsafe { SharedBytes::new(start, bytes) }))
     }
 
-    /// All of it.
     #[must_use]
     pub const fn bytes(&self) -> SharedBytes {
         self.0

@@ -189,7 +189,6 @@ impl<P: Platform> Pair<P> {
         }
     }
 
-    /// A side.
     pub fn side(&mut self, side: usize) -> &mut Side<P> {
         self.sides.get_mut(side).expect("a side")
     }

@@ -20,7 +20,6 @@ pub const KINDS: [Kind; 3] = [Kind::Send, Kind::Write, Kind::Read];
 /// What is done with two devices that are up and connected.
 #[derive(Debug)]
 pub struct Scenario<P: Platform> {
-    /// Its name.
     pub name: &'static str,
     /// What the devices are set up with.
     pub setup: Setup,
@@ -31,7 +30,6 @@ pub struct Scenario<P: Platform> {
 /// Name, set-up, and what is done.
 type Row<P> = (&'static str, Setup, fn(&mut Pair<P>));
 
-/// All of them.
 #[must_use]
 pub fn scenarios<P: Room>() -> Vec<Scenario<P>> {
     let many_sges = QpCaps {

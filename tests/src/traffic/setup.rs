@@ -10,7 +10,6 @@ use e810::{AccessFlags, Config, Lan, MacAddr, Mtu, QpAttr, QpCaps, QpType, Quirk
 pub struct Setup {
     /// Kind of service of every queue pair.
     pub qp_type: QpType,
-    /// Sizes of every queue pair.
     pub caps: QpCaps,
     /// Completions each CQ has room for.
     pub cqe: u32,
@@ -37,7 +36,6 @@ pub struct Setup {
     pub channel: bool,
     /// Transport retries.
     pub retry_cnt: u8,
-    /// RNR retries.
     pub rnr_retry: u8,
     /// How much the device is brought up for, if not for the usual.
     pub capacity: Option<Capacity>,

@@ -14,7 +14,6 @@ use super::{Buffer, Room, Setup};
 pub struct Done {
     /// Index in [`Side::cqs`].
     pub cq: usize,
-    /// The completion.
     pub wc: Wc,
 }
 
@@ -35,7 +34,6 @@ pub struct Side<P: Platform> {
     pub channel: Option<Channel<P>>,
     /// One CQ, or the send and the receive CQ.
     pub cqs: Vec<Cq<P>>,
-    /// Queue pairs.
     pub qps: Vec<Qp<P>>,
     /// The region over the whole buffer, with all rights.
     pub mr: Mr<P>,
@@ -141,7 +139,6 @@ impl<P: Platform> Side<P> {
         self.setup.buffer / 2
     }
 
-    /// The address of this side.
     #[must_use]
     pub fn ip(&self) -> IpAddr {
         self.setup.ip(self.control.lan().mac)

@@ -7,7 +7,6 @@ use super::{End, Pair, pattern};
 /// The operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// SEND.
     Send,
     /// RDMA WRITE.
     Write,

@@ -109,7 +109,6 @@ pub struct Watched<P> {
 }
 
 impl<P> Watched<P> {
-    /// Watches a platform.
     pub fn new(platform: P) -> Self {
         Self {
             platform,

@@ -65,7 +65,6 @@ fn said<T>(done: Result<T>) -> String {
     done.map_or_else(|error| error.to_string(), |_| "done".to_owned())
 }
 
-/// Takes one out.
 fn take<T>(all: &mut Vec<T>, place: u64) -> Option<T> {
     let place = place as usize % all.len().max(1);
     (!all.is_empty()).then(|| all.swap_remove(place))

@@ -99,7 +99,6 @@ const ADMIN_COMMANDS: [u16; 10] = [
     0x02A0, 0x02A1, 0x02A3, 0x0211, 0x0401, 0x0404, 0x040F, 0x0C30, 0x0C31, 0x0C33,
 ];
 
-/// One of them.
 fn pick<T: Copy>(rng: &mut e810_sim::Rng, all: &[T]) -> T {
     let place = rng.below(all.len() as u64) as usize;
     *all.get(place).expect("one of several")

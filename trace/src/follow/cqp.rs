@@ -32,7 +32,6 @@ pub(crate) enum Learned {
     Ring(EntryKind, u32, u64, u32),
     /// There is no such ring any more.
     RingGone(EntryKind, u32),
-    /// A queue pair.
     Queues(u32, QueuePair),
     /// There is no such queue pair any more.
     QueuesGone(u32),

@@ -117,7 +117,6 @@ impl EntryRings {
             .retain(|ring| ring.kind != kind || ring.number != number);
     }
 
-    /// Memory is freed.
     pub(crate) fn freed(&mut self, memory: &DeviceMemory, at: Iova) {
         self.0.retain(|ring| {
             let block = memory.block(Iova(ring.base));

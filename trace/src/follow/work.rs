@@ -73,7 +73,6 @@ fn send_quanta(header: u64) -> u32 {
     }
 }
 
-/// The queues of a queue pair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct QueuePair {
     send: Ring,
@@ -129,7 +128,6 @@ impl WorkQueues {
         self.0.remove(&qp);
     }
 
-    /// Memory is freed.
     pub(crate) fn freed(&mut self, memory: &DeviceMemory, at: Iova) {
         self.0.retain(|_, queues| {
             let gone = |ring: &Ring| {

@@ -98,7 +98,6 @@ macro_rules! api {
         #[repr(usize)]
         pub enum Sym { $($field,)+ $($pointer,)+ }
 
-        /// The exported names.
         pub const EXPORTED: &[&str] = &[$($name),+];
 
         /// All that is called: exported names, and those behind pointers.

@@ -76,7 +76,6 @@ fn inspect(run: &Run, before: &[(u64, u64, u64)]) {
 }
 
 impl Campaign {
-    /// Runs it.
     #[must_use]
     pub fn run(&self) -> Tally {
         let mut tally = Tally::default();

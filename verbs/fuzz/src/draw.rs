@@ -65,13 +65,11 @@ impl Draw {
         self.below(times) == times.saturating_sub(1)
     }
 
-    /// One of them.
     pub fn one_of<T: Copy>(&mut self, values: &[T]) -> Option<T> {
         let at = self.below(values.len());
         values.get(at).copied()
     }
 
-    /// One of them.
     pub fn number<T: Copy + Default>(&mut self, values: &[T]) -> T {
         self.one_of(values).unwrap_or_default()
     }

@@ -47,9 +47,7 @@ fn guard(watch: Arc<Watch>) {
 /// What was called and reached.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Calls of each.
     pub calls: Vec<u64>,
-    /// Those that did what they are for.
     pub good: Vec<u64>,
     /// Changes of state: service, from, to.
     pub edges: BTreeSet<(c_int, c_int, c_int)>,

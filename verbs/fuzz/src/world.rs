@@ -59,7 +59,6 @@ impl<T> Pool<T> {
         all.filter_map(|(at, object)| Some((at, object.as_ref()?)))
     }
 
-    /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.iter().flatten().count()
@@ -106,10 +105,8 @@ impl OpenCtx {
     }
 }
 
-/// What a protection domain is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PdRole {
-    /// One of its own.
     Own,
     /// Another name for the one of this number.
     Parent(usize),
@@ -117,16 +114,13 @@ pub enum PdRole {
     Imported(usize),
 }
 
-/// A protection domain.
 #[derive(Clone, Debug)]
 pub struct LivePd {
     /// The program's pointer.
     pub ptr: *mut Pd,
     /// Its context.
     pub ctx: usize,
-    /// What it is.
     pub role: PdRole,
-    /// Parent domains of it.
     pub parents: u32,
     /// Regions, queue pairs and address handles in it.
     pub users: u32,
@@ -134,20 +128,16 @@ pub struct LivePd {
     pub kept: bool,
 }
 
-/// A region.
 #[derive(Clone, Debug)]
 pub struct LiveMr {
     /// The program's pointer.
     pub ptr: *mut Mr,
     /// Its context.
     pub ctx: usize,
-    /// The own protection domain that it is in.
     pub pd: usize,
-    /// Its memory.
     pub address: usize,
     /// Bytes.
     pub length: usize,
-    /// Its key.
     pub key: u32,
     /// What its first byte is called.
     pub iova: u64,
@@ -161,7 +151,6 @@ pub struct LiveMr {
     pub kept: bool,
 }
 
-/// A channel.
 #[derive(Clone, Debug)]
 pub struct LiveChannel {
     /// The program's pointer.
@@ -174,7 +163,6 @@ pub struct LiveChannel {
     pub kept: bool,
 }
 
-/// A completion queue.
 #[derive(Clone, Debug)]
 pub struct LiveCq {
     /// The program's pointer.
@@ -183,7 +171,6 @@ pub struct LiveCq {
     pub ctx: usize,
     /// Made by the extended interface.
     pub is_ex: bool,
-    /// Its channel.
     pub channel: Option<usize>,
     /// Queue pairs on it.
     pub users: u32,
@@ -205,14 +192,12 @@ impl LiveCq {
     }
 }
 
-/// A queue pair.
 #[derive(Clone, Debug)]
 pub struct LiveQp {
     /// The program's pointer.
     pub ptr: *mut Qp,
     /// Its context.
     pub ctx: usize,
-    /// The own protection domain that it is in.
     pub pd: usize,
     /// Completions of sends and receives.
     pub cqs: [usize; 2],
@@ -230,7 +215,6 @@ pub struct LiveQp {
     pub sent: u64,
     /// Receives so far.
     pub received: u64,
-    /// Groups that it is in.
     pub groups: u32,
     /// Another thread uses it too.
     pub shared: bool,
@@ -245,7 +229,6 @@ impl LiveQp {
         self.ptr.cast()
     }
 
-    /// Its number.
     #[must_use]
     pub fn number(&self) -> u32 {
         // SAFETY: it is live.
@@ -253,14 +236,12 @@ impl LiveQp {
     }
 }
 
-/// An address handle.
 #[derive(Clone, Debug)]
 pub struct LiveAh {
     /// The program's pointer.
     pub ptr: *mut Ah,
     /// Its context.
     pub ctx: usize,
-    /// The own protection domain that it is in.
     pub pd: usize,
     /// Not destroyed by a call.
     pub kept: bool,
@@ -284,7 +265,6 @@ pub struct Done {
     pub flushed: bool,
 }
 
-/// All of it.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "a pool a kind of object")]
 pub struct World {
@@ -353,13 +333,11 @@ impl Arena {
         }
     }
 
-    /// Its address.
     #[must_use]
     pub fn address(&self) -> usize {
         self.start as usize
     }
 
-    /// Bytes.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.length
@@ -400,7 +378,6 @@ impl Drop for Arena {
 /// What is the same for all contexts of a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Own {
-    /// Its address.
     pub gid: Gid,
     /// The place of that.
     pub index: u8,

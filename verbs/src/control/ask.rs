@@ -22,7 +22,6 @@ macro_rules! ask {
     };
 }
 
-/// A completion queue that was made.
 #[derive(Debug)]
 pub(crate) struct MadeCq {
     pub(crate) number: u32,
@@ -30,7 +29,6 @@ pub(crate) struct MadeCq {
     pub(crate) rings: Box<dyn CqRings>,
 }
 
-/// A queue pair that was made.
 #[derive(Debug)]
 pub(crate) struct MadeQp {
     pub(crate) number: u32,
@@ -42,33 +40,21 @@ type Asked<T> = Result<T, Refused>;
 
 impl dyn ControlPlane + '_ {
     /// What the device offers.
-    ///
-    /// # Errors
-    /// [`Refused`].
     pub fn query_device(&self) -> Asked<DeviceAttr> {
         ask!(self, Command::QueryDevice, Answer::Device(attr) => attr)
     }
 
     /// What a port, from 1, says of itself.
-    ///
-    /// # Errors
-    /// [`Refused`].
     pub fn query_port(&self, port: u8) -> Asked<PortAttr> {
         ask!(self, Command::QueryPort(port), Answer::Port(attr) => attr)
     }
 
     /// An entry of the GID table, if there is one.
-    ///
-    /// # Errors
-    /// [`Refused`].
     pub fn query_gid(&self, index: u8) -> Asked<Option<GidEntry>> {
         ask!(self, Command::QueryGid(index), Answer::Gid(entry) => entry)
     }
 
     /// An entry of a port's P_Key table.
-    ///
-    /// # Errors
-    /// [`Refused`].
     pub fn query_pkey(&self, port: u8, index: u16) -> Asked<u16> {
         ask!(self, Command::QueryPkey { port, index }, Answer::Pkey(key) => key)
     }

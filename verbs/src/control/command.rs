@@ -32,22 +32,17 @@ pub type Handover = Box<dyn Any + Send>;
 /// Memory of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Memory {
-    /// Its address.
     pub address: usize,
     /// Bytes.
     pub length: usize,
 }
 
-/// A new queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewQp {
-    /// Its protection domain.
     pub pd: u32,
     /// Kind of service.
     pub qp_type: QpType,
-    /// Completions of sends.
     pub send_cq: u32,
-    /// Completions of receives.
     pub recv_cq: u32,
     /// Sizes asked for.
     pub caps: QpCaps,
@@ -57,14 +52,12 @@ pub struct NewQp {
     pub token: Token,
 }
 
-/// Changes of a memory region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MrChanges {
     /// Another protection domain.
     pub pd: Option<u32>,
     /// Other rights.
     pub access: Option<AccessFlags>,
-    /// Other memory.
     pub memory: Option<Memory>,
 }
 
@@ -82,25 +75,20 @@ pub enum Command {
     QueryPkey {
         /// The port, from 1.
         port: u8,
-        /// The index.
         index: u16,
     },
     /// Where packets to an address go that come from one on a VLAN, or on none. May take as long as
     /// a neighbour may take to answer.
     Resolve(IpAddr, Option<u16>),
-    /// A protection domain.
     AllocPd,
     /// It is not needed any more.
     DeallocPd(u32),
     /// Registers memory.
     RegMr {
-        /// In this protection domain.
         pd: u32,
-        /// The memory.
         memory: Memory,
         /// What its first byte is called.
         iova: u64,
-        /// Who may do what.
         access: AccessFlags,
     },
     /// Changes a region, named by its key.
@@ -118,9 +106,7 @@ pub enum Command {
     },
     /// Gives one room for so many; nobody polls it meanwhile.
     ResizeCq(u32, u32),
-    /// Destroys one.
     DestroyCq(u32),
-    /// Makes a queue pair.
     CreateQp(NewQp),
     /// Changes one, but not to RESET.
     ModifyQp(u32, Box<QpAttr>),
@@ -132,11 +118,9 @@ pub enum Command {
     Reopen(u32),
     /// Third: the device has it again.
     FinishReset(u32),
-    /// Destroys one.
     DestroyQp(u32),
     /// Makes an address handle.
     CreateAh(u32, Path),
-    /// Destroys one.
     DestroyAh(u32),
     /// Takes a queue pair into a multicast group.
     AttachMcast(u32, IpAddr),
@@ -162,11 +146,9 @@ impl Command {
     }
 }
 
-/// What it answers.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// It is done.
     Done,
     /// The number of what was made.
     Number(u32),
@@ -184,7 +166,6 @@ pub enum Answer {
     Key(u32),
     /// Of [`Command::CreateCq`].
     Cq {
-        /// Its number.
         number: u32,
         /// Completions it has room for.
         entries: u32,
@@ -201,7 +182,6 @@ pub enum Answer {
     },
     /// Of [`Command::CreateQp`].
     Qp {
-        /// Its number.
         number: u32,
         /// Sizes granted.
         caps: QpCaps,

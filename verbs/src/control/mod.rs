@@ -32,12 +32,7 @@ pub enum Refused {
     MrLost(e810::Error),
     /// There is no object of this number (any more).
     #[error("there is no {object} {number}")]
-    NoSuch {
-        /// What it would be.
-        object: &'static str,
-        /// Its number.
-        number: u32,
-    },
+    NoSuch { object: &'static str, number: u32 },
     /// There is no memory for the library's own part of an object.
     #[error("out of memory")]
     NoMemory,
@@ -61,9 +56,6 @@ impl Refused {
 /// Where commands go.
 pub trait ControlPlane: Send + Sync + Debug {
     /// Carries a command out; it may take as long as the device does (bounded by the driver).
-    ///
-    /// # Errors
-    /// [`Refused`].
     fn call(&self, command: Command) -> Result<Answer, Refused>;
 
     /// Has events told to `sink`, too, until that is dropped.

@@ -49,7 +49,6 @@ pub struct ListedDevice {
     /// Other libraries look behind it for what their own devices have there: nothing.
     zeroes: [u64; 16],
     number: usize,
-    /// The process that listed it.
     process: Process,
     opening: Opening,
     up: Mutex<Option<Up>>,

@@ -30,7 +30,6 @@ pub(super) enum Refusal {
     Of(Option<u32>),
     /// This process has it, as another of its devices.
     Here,
-    /// There is no lock.
     NoLock(String),
 }
 
@@ -44,9 +43,6 @@ pub(super) struct Locks {
 
 impl Locks {
     /// Takes a function for this process.
-    ///
-    /// # Errors
-    /// [`Refusal`].
     pub(super) fn take(&mut self, spec: &DeviceSpec) -> Result<(), Refusal> {
         let Some(name) = name(spec) else {
             return Ok(());

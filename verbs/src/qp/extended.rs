@@ -30,7 +30,6 @@ mod given {
 /// `enum ibv_qp_create_send_ops_flags`, as far as the device has them. RDMA WRITE, with immediate
 /// data, SEND, with immediate data, RDMA READ, local invalidation, SEND with invalidation.
 const SEND_OPS: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 7 | 1 << 9;
-/// Those of them that datagrams have.
 const DATAGRAM_OPS: u64 = 1 << 2 | 1 << 3;
 
 /// `ibv_create_qp_ex`, through the context: as `ibv_create_qp`, and with functions for requests if

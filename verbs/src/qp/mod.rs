@@ -117,7 +117,6 @@ impl QpObject {
         0
     }
 
-    /// Groups that it is in.
     pub(crate) fn groups(&self) -> MutexGuard<'_, Vec<IpAddr>> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -23,7 +23,6 @@ const EMPTY: u32 = 16;
 /// What a device that is a program may take for what a card does at once.
 const SLOW: Duration = Duration::from_millis(20);
 
-/// The ring of a completion queue, on a platform.
 pub struct PlatformCqRings<P: Platform> {
     polled: Lock<Polled<P>>,
     /// The thread that is between `ibv_start_poll` and `ibv_end_poll`, and has the lock; 0: none.

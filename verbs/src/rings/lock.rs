@@ -9,7 +9,6 @@ use spin::relax::RelaxStrategy;
 /// A lock that costs two atomic accesses while nobody else wants it.
 pub(super) type Lock<T> = SpinMutex<T, YieldNow>;
 
-/// What has it.
 pub(super) type Guard<'a, T> = SpinMutexGuard<'a, T>;
 
 /// Keeps a lock that was taken: the thread calls `force_unlock` itself.

@@ -88,7 +88,6 @@ pub trait LockedQp {
     fn restart(&mut self, reopened: &dyn Any) -> e810::Result<()>;
 }
 
-/// The ring of a completion queue.
 pub trait CqRings: Debug + Send + Sync {
     /// Gives a device that is a program of this machine some time for what was posted before, which
     /// a card would have done.

@@ -13,7 +13,6 @@ use crate::abi::objects::Qp;
 use crate::abi::work::{RecvWr as ProgramRecvWr, SendWr as ProgramSendWr};
 use crate::qp::QpObject;
 
-/// The queues of a queue pair, on a platform.
 pub struct PlatformQpRings<P: Platform> {
     send: Lock<QpSend<P>>,
     recv: Lock<QpRecv<P>>,

@@ -19,7 +19,6 @@ use crate::harness::{
 /// A time in which nothing happens.
 const QUIET: Duration = Duration::from_millis(60);
 
-/// The queue pair of an event.
 fn qp(event: &AsyncEvent) -> Qp {
     // SAFETY: the kind of the event says which it is.
     Qp(unsafe { event.element.qp })

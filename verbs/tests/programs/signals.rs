@@ -21,7 +21,6 @@ static IS_DONE: AtomicBool = AtomicBool::new(false);
 /// A time in which a thread begins to wait.
 const BEGINS: Duration = Duration::from_millis(30);
 
-/// An event of a queue pair.
 struct QpEvent(AsyncEvent);
 
 // SAFETY: objects may be used by any thread.

@@ -11,7 +11,6 @@ use crate::harness::connection::INCOMING;
 use crate::harness::objects::{RC, flag, state};
 use crate::harness::{ALONE, Connection, Cq, Ctx, PATIENCE, Qp, until};
 
-/// Threads.
 const THREADS: u64 = 4;
 
 fn operations() -> u64 {

@@ -78,7 +78,6 @@ pub const ROWS: &[(&str, Row)] = &[
 /// One of those that do the work. Methods do [`BATCH`] operations and say
 /// whether all went as they should.
 pub trait Contestant {
-    /// Its name.
     fn name(&self) -> &'static str;
     /// The function that a row's calls go through, by its symbol.
     fn symbol(&self, row: Row) -> &'static str;
@@ -86,7 +85,6 @@ pub trait Contestant {
     fn post(&mut self, what: Single) -> bool;
     /// Posts lists of `length` SENDs.
     fn post_chains(&mut self, length: usize) -> bool;
-    /// Posts receives one by one.
     fn post_recv(&mut self) -> bool;
     /// Plays the device: completes what was posted last, sends of `quanta`
     /// each.

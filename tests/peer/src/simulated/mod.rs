@@ -43,7 +43,6 @@ const CEQ_ENTRIES: u32 = 512;
 /// Where a function is on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
-    /// Ethernet.
     pub mac: [u8; 6],
     /// IPv4.
     pub ip: Ipv4Addr,

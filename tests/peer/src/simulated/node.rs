@@ -16,11 +16,9 @@ use crate::opened::{Domain, Opened};
 pub struct Node {
     /// The function.
     pub nic: SimPlatform,
-    /// Its kernel.
     pub kernel: Rc<RefCell<Simulated>>,
     /// The library on it.
     pub opened: Opened,
-    /// A protection domain.
     pub pd: Domain,
 }
 

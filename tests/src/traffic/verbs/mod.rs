@@ -21,7 +21,6 @@ pub mod posting;
 pub mod queues;
 pub mod vectors;
 
-/// A signaled request.
 #[must_use]
 pub const fn signaled(wr_id: u64, op: Op<'_>) -> SendWr<'_> {
     SendWr {

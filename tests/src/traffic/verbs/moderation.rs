@@ -86,7 +86,6 @@ impl Program {
         }
     }
 
-    /// Takes what there is; how many.
     fn take(pair: &mut Pair<impl Platform>) -> usize {
         let mut wcs = [Wc::default(); 16];
         let taken = Self::cq(pair).poll(&mut wcs);

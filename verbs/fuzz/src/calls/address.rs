@@ -147,7 +147,6 @@ fn of_completion(engine: &mut Engine) {
     }
 }
 
-/// Destroys one.
 pub(crate) fn destroy_ah(engine: &mut Engine, at: usize) {
     let ah = engine.world.ahs.remove(at);
     let answer = call!(engine.run, destroy_ah(ah.ptr));

@@ -313,7 +313,6 @@ pub(crate) fn events(engine: &mut Engine) {
     }
 }
 
-/// Polls one.
 pub(crate) fn poll(engine: &mut Engine) {
     let in_pair = |engine: &Engine, at| engine.pairs.iter().any(|pair| pair.has_cq(at));
     let cq = engine.world.cqs.pick(&mut engine.run.draw, |_| true);
@@ -331,7 +330,6 @@ pub(crate) fn poll(engine: &mut Engine) {
     poll_some(engine, at, count);
 }
 
-/// Polls for so many; how many there were.
 pub(crate) fn poll_some(engine: &mut Engine, at: usize, count: c_int) -> usize {
     let cq = engine.world.cqs.get(at).clone();
     if cq.is_ex && engine.run.draw.once_in(2) {

@@ -28,7 +28,6 @@ const NUMBERS: &[c_int] = &[
 /// Entries of the GID table.
 const GIDS: c_int = 32;
 
-/// Any of them.
 pub(crate) fn any(engine: &mut Engine) {
     let run = &mut engine.run;
     let number = run.draw.number(NUMBERS);

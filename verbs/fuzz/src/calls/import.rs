@@ -8,7 +8,6 @@ use crate::engine::Engine;
 use crate::run::call;
 use crate::world::{LiveMr, LivePd, OpenCtx, PdRole};
 
-/// Any of them.
 pub(crate) fn any(engine: &mut Engine) {
     match engine.run.draw.below(3) {
         0 => device(engine),

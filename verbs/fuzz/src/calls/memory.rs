@@ -381,7 +381,6 @@ pub(crate) fn domains(engine: &mut Engine) {
     }
 }
 
-/// Destroys one.
 pub(crate) fn destroy_td(engine: &mut Engine, at: usize) {
     let td = engine.world.tds.remove(at);
     let run = &mut engine.run;

@@ -22,7 +22,6 @@ const GUARD: usize = 64;
 /// What datagrams begin with.
 const AREA: usize = 40;
 
-/// What a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Message {
     Write = 0,

@@ -22,7 +22,6 @@ pub(crate) struct Pair {
     pub(super) is_across: bool,
 }
 
-/// One of them.
 #[derive(Clone, Debug)]
 pub(super) struct Side {
     pub(super) qp: usize,

@@ -84,7 +84,6 @@ fn name_devices() {
     });
 }
 
-/// The GID of an address.
 pub(crate) fn gid(ip: impl Into<IpAddr>) -> Gid {
     let v6 = match ip.into() {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),

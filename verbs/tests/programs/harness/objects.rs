@@ -30,17 +30,12 @@ macro_rules! handles {
     )+};
 }
 handles! {
-    /// A protection domain.
     Pd(objects::Pd);
-    /// A memory region.
     Mr(objects::Mr);
     /// A completion channel.
     Channel(objects::CompChannel);
-    /// A completion queue.
     Cq(objects::Cq);
-    /// A queue pair.
     Qp(objects::Qp);
-    /// An address handle.
     Ah(objects::Ah);
 }
 
@@ -163,7 +158,6 @@ impl Ah {
     }
 }
 
-/// Where a GID is, from the own one of an index.
 pub(crate) fn address(dgid: Gid, sgid_index: u8) -> AhAttr {
     AhAttr {
         grh: GlobalRoute {
@@ -313,7 +307,6 @@ impl Qp {
         unsafe { multicast::attach_mcast(self.0, &raw const group, 0) }
     }
 
-    /// Out of it.
     pub(crate) fn detach(self, group: Gid) -> c_int {
         // SAFETY: it is there, and the group can be read.
         unsafe { multicast::detach_mcast(self.0, &raw const group, 0) }
