@@ -4,7 +4,6 @@
 //! hands it to a [`DeviceVisitor`] as a [`HostDevice`]: a platform with payload memory and
 //! interrupts. A program that knows its kind of device makes it with [`Function::open`].
 //!
-#![warn(missing_docs)]
 #![cfg_attr(feature = "sim", doc = "```")]
 #![cfg_attr(not(feature = "sim"), doc = "```no_run")]
 //! use e810::{ColdStart, Config, LinkPolicy, MacAddr, Package, PackageSource, bring_up_cold};
@@ -57,6 +56,7 @@
 //!
 //! Simulated functions of this process are devices too with the feature `sim`, which is off
 //! by default.
+#![warn(missing_docs)]
 
 mod accept;
 mod addressed_spec;
