@@ -15,12 +15,14 @@ const SPARE: u64 = 64;
 #[non_exhaustive]
 pub enum BackendError {
     /// Connecting to the device's server failed.
-    #[error("{device}: cannot connect: {cause}; start the server first, and check the path")]
+    #[error("{device}: cannot connect: {cause}; {remedy}")]
     Connect {
         /// The device asked for.
         device: String,
-        /// The operating system's reason.
+        /// The operating system's reason, or what is there in place of a socket.
         cause: String,
+        /// What to do.
+        remedy: &'static str,
         /// Its number.
         errno: Option<i32>,
     },

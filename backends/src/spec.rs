@@ -288,8 +288,7 @@ mod tests {
             ("sim:", "rate=RATE, wire=NAME, mac=MAC and classes=N"),
             ("sim:wire=a/b", "`a/b` is no name of a wire"),
             ("sim:latency=1", "`1` has no unit: give 1ns, 1us or 1ms"),
-            ("sim:latency=1s", "`1s` is no time"),
-            ("sim:rate=1", "`1` is no rate"),
+            ("sim:rate=1", "`1` has no unit: give 1K, 1M or 1G"),
             ("sim:classes=9", "`9` is none of 1 to 8"),
         ] {
             let error = text.parse::<DeviceSpec>().unwrap_err();

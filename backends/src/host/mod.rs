@@ -24,6 +24,7 @@ pub mod process;
 pub mod resource;
 pub mod routes;
 pub mod secure_exec;
+pub mod socket;
 pub mod user_folder;
 
 use std::fs;

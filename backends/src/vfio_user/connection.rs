@@ -5,11 +5,9 @@
 //! failure that leaves the stream in doubt every further one fails at once
 //! with the first cause.
 
-use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -23,6 +21,7 @@ use super::protocol::{
 };
 use super::spin::Spin;
 use crate::BackendError;
+use crate::host::socket;
 
 /// Longest answer that is read: far above anything the protocol has for us.
 const LONGEST: usize = 64 << 10;
@@ -75,11 +74,7 @@ impl Connection {
                 during: "the connection request",
                 limit,
             },
-            _ => BackendError::Connect {
-                device: device.clone(),
-                cause: cause.to_string(),
-                errno: cause.raw_os_error(),
-            },
+            _ => not_connected(device.clone(), path, &cause),
         })?;
         Ok(Self {
             device,
@@ -340,6 +335,29 @@ fn name_of(command: u16) -> String {
     )
 }
 
+/// Why there is no connection with `path`, and what to do.
+fn not_connected(device: String, path: &Path, cause: &io::Error) -> BackendError {
+    let what_else = socket::why_not(path);
+    let remedy = match cause.kind() {
+        _ if what_else.is_some() => {
+            "name the socket that a server listens on (`e810 sim --socket PATH`)"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "the socket is for the user who started the server: connect as that user"
+        }
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            "start the server first, and check the path"
+        }
+        _ => "check the path",
+    };
+    BackendError::Connect {
+        device,
+        cause: what_else.map_or_else(|| cause.to_string(), str::to_owned),
+        remedy,
+        errno: cause.raw_os_error(),
+    }
+}
+
 /// Connects with `limit` on the connection and on everything after it.
 ///
 /// The standard library cannot bound the connection itself, which waits while
@@ -372,15 +390,7 @@ fn connect(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     // SAFETY: an address of that length, alive for the call.
     let connected = unsafe { libc::connect(fd, (&raw const address).cast(), length) };
     if connected != 0 {
-        let error = io::Error::last_os_error();
-        // Of a file that is no socket the system says that the connection is refused.
-        return Err(match fs::metadata(path) {
-            Ok(there) if !there.file_type().is_socket() => io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "this is no socket: name the one that the server listens on",
-            ),
-            _ => error,
-        });
+        return Err(io::Error::last_os_error());
     }
     Ok(socket)
 }

@@ -104,7 +104,8 @@ impl ReportFile {
     }
 }
 
-fn identity(about: &fs::Metadata) -> (u64, u64) {
+/// What tells a file from all others that are there: its device and the number of its inode.
+pub(crate) fn identity(about: &fs::Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }
 

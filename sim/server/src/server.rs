@@ -34,8 +34,8 @@ use crate::socket::{self, SocketFile};
 /// with four ports were seen with 512, with two ports with 1024.
 pub const VECTORS: u16 = 64;
 
-/// Functions being served. Dropping it removes the sockets; their threads end
-/// with the process.
+/// Functions being served. Dropping it removes the sockets, but not what others have put in their
+/// place; their threads end with the process.
 #[derive(Debug)]
 pub struct Server {
     sim: Sim,
@@ -183,14 +183,6 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        for socket in &self.sockets {
-            socket.file.remove();
-        }
-    }
-}
-
 /// Serves one user after the other.
 fn serve_in_turn(listener: &UnixListener, mut device: Device) {
     /// How long to wait for what accepting needs (descriptors, memory).
@@ -217,5 +209,34 @@ fn serve_in_turn(listener: &UnixListener, mut device: Device) {
             }),
         }
         device.user_left();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::net::UnixStream;
+
+    use vmm_sys_util::tempdir::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn only_its_own_sockets_are_removed() {
+        let folder = TempDir::new_with_prefix(std::env::temp_dir().join("e810-server-")).unwrap();
+        let [taken, removed, file, own] =
+            ["taken", "removed", "file", "own"].map(|name| folder.as_path().join(name));
+        let paths = [&taken, &removed, &file, &own].map(PathBuf::clone);
+        let server = Server::start(Sim::builder().functions(4).build(), &paths).unwrap();
+        // Another process has cleaned up, and listens there now.
+        fs::remove_file(&taken).unwrap();
+        let _other = UnixListener::bind(&taken).unwrap();
+        fs::remove_file(&removed).unwrap();
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, "precious").unwrap();
+        drop(server);
+        assert!(UnixStream::connect(&taken).is_ok());
+        assert_eq!(fs::read(&file).unwrap(), b"precious");
+        assert!(!removed.exists() && !own.exists());
     }
 }

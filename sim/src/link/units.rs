@@ -11,13 +11,13 @@ const MAX_TIME: u64 = 10_000;
 
 /// Why a string is not a time.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{}", no_time(.0))]
+#[error("`{0}` {why}, at most {MAX_TIME}ms", why = why_no_time(.0))]
 pub struct NoTime(pub String);
 
-fn no_time(text: &str) -> String {
+fn why_no_time(text: &str) -> String {
     match digits(text) {
-        Some(number) => format!("`{text}` has no unit: give {number}ns, {number}us or {number}ms"),
-        None => format!("`{text}` is no time, like 500ns, 20us or 1ms: at most 10000ms"),
+        Some(_) => format!("has no unit: give {text}ns, {text}us or {text}ms"),
+        None => "is no time: give a whole number with ns, us or ms behind it, like 20us".to_owned(),
     }
 }
 
@@ -63,8 +63,15 @@ pub struct Rate(NonZeroU64);
 
 /// Why a string is not a rate.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{0}` is no rate, like 25G, 2500M or 100M bits per second: 1K to 1000G")]
+#[error("`{0}` {why} bits per second, at least 1K and at most 1000G", why = why_no_rate(.0))]
 pub struct NoRate(pub String);
+
+fn why_no_rate(text: &str) -> String {
+    match digits(text) {
+        Some(1..Rate::MIN) => format!("has no unit: give {text}K, {text}M or {text}G"),
+        _ => "is no rate: give a whole number with K, M or G behind it, like 25G".to_owned(),
+    }
+}
 
 /// Units of a rate, the largest first.
 const UNITS: [(&str, u64); 3] = [("G", 1_000_000_000), ("M", 1_000_000), ("K", 1_000)];
@@ -149,6 +156,30 @@ mod tests {
             "", "1", "us", "+1us", "1.5us", "1s", "10001ms", "1 us", "-1ns",
         ] {
             assert_eq!(parse_time(text), Err(NoTime(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_number_without_its_unit_is_said_to_be_that() {
+        let time = |text| parse_time(text).unwrap_err().to_string();
+        assert_eq!(
+            time("2"),
+            "`2` has no unit: give 2ns, 2us or 2ms, at most 10000ms"
+        );
+        for text in ["", "1s", "1.5us", "1 us", "10001ms", "99999999999999999999"] {
+            let said = time(text);
+            assert!(said.starts_with(&format!("`{text}` is no time")), "{said}");
+            assert!(said.contains("ns, us or ms"), "{said}");
+        }
+        let rate = |text: &str| text.parse::<Rate>().unwrap_err().to_string();
+        assert_eq!(
+            rate("25"),
+            "`25` has no unit: give 25K, 25M or 25G bits per second, at least 1K and at most 1000G"
+        );
+        for text in ["0", "25Gbit", "1T", "0.5G", "9999999999999"] {
+            let said = rate(text);
+            assert!(said.starts_with(&format!("`{text}` is no rate")), "{said}");
+            assert!(said.contains("K, M or G"), "{said}");
         }
     }
 

@@ -33,13 +33,10 @@ pub fn tell(said: &Error, line: impl IntoIterator<Item = OsString>) -> ExitCode 
     match is_error {
         true => terminal::say(text.trim_end_matches('\n')),
         false => {
-            let mut out = Standard::lock();
+            let mut out = Standard::lock_unwrapped();
             let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-            // Who does not read help to its end has read enough.
-            if let Err(error) = written
-                && !out.is_closed()
-            {
-                return ending::tell(&error.into(), false, false);
+            if let Err(error) = written {
+                return ending::tell(&error.into(), out.is_closed(), false);
             }
         }
     }

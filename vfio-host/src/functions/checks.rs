@@ -2,10 +2,11 @@
 
 use std::io::ErrorKind;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use e810_backends::host::Host;
 use e810_backends::host::limits::{self, Memlock};
 use e810_backends::host::pci::DEVICES;
+use e810_backends::host::socket;
 use e810_backends::spec::DeviceSpec;
 
 use super::memory_need;
@@ -24,6 +25,9 @@ pub(crate) fn exists(host: &Host, device: &DeviceSpec) -> Result<()> {
             "{device}: there is no such socket; start `e810 sim --socket {}`, or name another path",
             path.display()
         );
+        if let Some(why) = socket::why_not(path) {
+            bail!("{device}: {why}; name the socket of `e810 sim --socket PATH`");
+        }
     }
     if let Some(bdf) = device.bdf() {
         ensure!(

@@ -5,7 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
+use e810_backends::host::socket;
 use e810_backends::printable::printable;
 use serde_json::Value;
 
@@ -37,11 +38,16 @@ impl Client {
     /// # Errors
     /// Nobody does.
     pub fn connect(path: &Path) -> Result<Self> {
-        let stream = UnixStream::connect(path).with_context(|| {
-            format!(
-                "{}: start the command to monitor with --monitor {0}",
-                path.display()
-            )
+        let stream = UnixStream::connect(path).map_err(|error| {
+            let shown = path.display();
+            match socket::why_not(path) {
+                Some(why) => {
+                    anyhow!("{shown}: {why}; name the socket of a command's --monitor PATH")
+                }
+                None => Error::new(error).context(format!(
+                    "{shown}: start the command to monitor with --monitor {shown}"
+                )),
+            }
         })?;
         Ok(Self::over(stream, PATIENCE))
     }

@@ -33,7 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Answers for a registry until it is dropped.
 #[derive(Debug)]
 pub struct Service {
-    file: SocketFile,
+    /// Until the end.
+    socket: Option<SocketFile>,
     /// The listener, as what can be shut down.
     waker: UnixStream,
     shared: Arc<Shared>,
@@ -55,7 +56,7 @@ impl Service {
     /// The socket cannot be made there.
     pub fn start(registry: MonitorRegistry, path: &Path) -> Result<Self> {
         let at = || format!("a socket for `e810 monitor`, {}", path.display());
-        let (listener, file) = socket::listen(path).with_context(at)?;
+        let (listener, socket) = socket::listen(path).with_context(at)?;
         let waker = listener.try_clone().with_context(at)?;
         let waker = UnixStream::from(OwnedFd::from(waker));
         let shared = Arc::new(Shared::default());
@@ -82,7 +83,7 @@ impl Service {
             })
             .with_context(at)?;
         Ok(Self {
-            file,
+            socket: Some(socket),
             waker,
             shared,
             acceptor: Some(acceptor),
@@ -141,8 +142,9 @@ fn answer(mut stream: &UnixStream, registry: &MonitorRegistry) -> Result<()> {
 impl Drop for Service {
     fn drop(&mut self) {
         self.shared.ends.store(true, Ordering::Release);
-        self.file.remove();
-        // The thread's waiting for clients ends with an error.
+        // Removed before the thread lets the listener go.
+        drop(self.socket.take());
+        // The thread's waiting for a client ends with an error.
         if self.waker.shutdown(Shutdown::Both).is_ok()
             && let Some(acceptor) = self.acceptor.take()
         {

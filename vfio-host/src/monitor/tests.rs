@@ -256,6 +256,25 @@ fn a_service_answers_until_it_ends() {
     assert!(Client::connect(&path).is_err());
 }
 
+/// And its end does not wait for the other process.
+#[test]
+fn a_service_that_ends_leaves_the_socket_of_another_process() {
+    let folder = folder();
+    let path = folder.as_path().join("look");
+    let service = Service::start(MonitorRegistry::new("perf"), &path).unwrap();
+    let mut client = Client::connect(&path).unwrap();
+    assert!(client.snapshot().unwrap().is_some());
+    std::fs::remove_file(&path).unwrap();
+    let other = UnixListener::bind(&path).unwrap();
+    other.set_nonblocking(true).unwrap();
+    drop(service);
+    // Nobody has knocked there.
+    let knocked = other.accept().map(drop);
+    assert_eq!(knocked.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    assert!(UnixStream::connect(&path).is_ok());
+    assert_eq!(client.snapshot().unwrap(), None);
+}
+
 #[test]
 fn more_clients_than_there_is_room_for_are_turned_away() {
     let folder = folder();
@@ -355,17 +374,4 @@ fn a_view_fits_its_terminal() {
             assert!(text.contains("21 idle vectors") || rows == 80, "{text}");
         }
     }
-}
-
-/// It is not removed, and not waited for.
-#[test]
-fn a_socket_that_took_the_place_of_a_service_stays() {
-    let folder = folder();
-    let path = folder.as_path().join("look");
-    let service = Service::start(MonitorRegistry::new("perf"), &path).unwrap();
-    std::fs::remove_file(&path).unwrap();
-    let other = UnixListener::bind(&path).unwrap();
-    drop(service);
-    assert!(UnixStream::connect(&path).is_ok());
-    drop(other);
 }

@@ -58,12 +58,13 @@ pub(crate) struct Steps {
 
 impl Steps {
     /// Notes how a step ended. The first error is the one of the command, and others are logged,
-    /// but not that nobody reads any more: who closed the output knows.
+    /// but not the same again, nor that nobody reads any more: who closed the output knows.
     pub(crate) fn note<T>(&mut self, done: Result<T, impl Into<Error>>) {
         match (done.map_err(Into::into), &self.first) {
             (Ok(_), _) => {}
             (Err(error), None) => self.first = Some(error),
             (Err(error), Some(_)) if is_of_a_closed_pipe(&error) => {}
+            (Err(error), Some(first)) if format!("{error:#}") == format!("{first:#}") => {}
             (Err(error), Some(_)) => log::warn!("{error:#}"),
         }
     }

@@ -8,6 +8,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use super::unwritten::of_file;
+
 /// How long a FIFO may have no reader: one that is started at the same time opens it.
 const READER_COMES: Duration = Duration::from_secs(1);
 /// How long a reader may take nothing.
@@ -40,7 +42,7 @@ impl OutputFile {
             };
             // What a FIFO without a reader says, and a socket.
             if error.raw_os_error() != Some(libc::ENXIO) {
-                return Err(with_remedy(&error));
+                return Err(of_file(&error));
             }
             if !fs::metadata(path)?.file_type().is_fifo() {
                 return Err(io::Error::new(
@@ -75,7 +77,7 @@ impl Write for OutputFile {
             match self.file.write(bytes) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-                written => return written.map_err(|error| with_remedy(&error)),
+                written => return written.map_err(|error| of_file(&error)),
             }
             let end = *end.get_or_insert_with(|| Instant::now() + READER_TAKES);
             if self.is_given_up || Instant::now() >= end {
@@ -92,21 +94,4 @@ impl Write for OutputFile {
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
-}
-
-/// The error of a file, and what to do about it.
-pub(crate) fn with_remedy(error: &io::Error) -> io::Error {
-    let remedy = match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            "free some space, or name a file elsewhere"
-        }
-        ErrorKind::IsADirectory => "name a file in it",
-        ErrorKind::NotFound => "make the folder first",
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            "name a file that you may write"
-        }
-        ErrorKind::FileTooLarge => "raise the limit on the size of files (ulimit -f)",
-        _ => return io::Error::new(error.kind(), error.to_string()),
-    };
-    io::Error::new(error.kind(), format!("{error}; {remedy}"))
 }

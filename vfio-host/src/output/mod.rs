@@ -9,5 +9,6 @@ pub mod progress;
 pub mod standard;
 pub mod terminal;
 pub mod units;
+pub(crate) mod unwritten;
 pub mod wire;
 pub mod wrap;

@@ -1,10 +1,10 @@
-//! Standard output that remembers whether its reader is gone, with lines that fit a
-//! terminal.
+//! Standard output that remembers whether its reader is gone and is named in its errors, with
+//! lines that fit a terminal.
 
 use std::io::{self, ErrorKind, StdoutLock, Write, stdout};
 
-use crate::output::file::with_remedy;
 use crate::output::terminal;
+use crate::output::unwritten::of_standard_output;
 use crate::output::wrap::wrap;
 
 /// Exit code when nobody reads the output any more: what shells say of a program
@@ -26,9 +26,18 @@ impl Standard {
     /// Takes it.
     #[must_use]
     pub fn lock() -> Self {
+        Self::with(terminal::size().map(|size| size.columns))
+    }
+
+    /// Takes it for text whose lines fit already.
+    pub(crate) fn lock_unwrapped() -> Self {
+        Self::with(None)
+    }
+
+    fn with(width: Option<usize>) -> Self {
         Self {
             out: stdout().lock(),
-            width: terminal::size().map(|size| size.columns),
+            width,
             line: Vec::new(),
             is_closed: false,
         }
@@ -44,8 +53,7 @@ impl Standard {
     fn note<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
         result.map_err(|error| {
             self.is_closed |= error.kind() == ErrorKind::BrokenPipe;
-            let error = with_remedy(&error);
-            io::Error::new(error.kind(), format!("standard output: {error}"))
+            of_standard_output(error)
         })
     }
 

@@ -49,8 +49,13 @@ impl FromStr for ModerationArg {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
+            let (_, time) = text.split_once('/').unwrap_or(("", text));
+            let has_no_unit = match number(time) {
+                Some(_) => format!("the time has no unit, give {text}us; "),
+                None => String::new(),
+            };
             format!(
-                "`{text}` is no moderation: use off, adaptive, dim, TIME like 50us (at most {MOST_US}us), or COUNT/TIME like 16/50us (COUNT at most {})",
+                "`{text}` is no moderation: {has_no_unit}use off, adaptive, dim, TIME like 50us (at most {MOST_US}us), or COUNT/TIME like 16/50us (COUNT at most {})",
                 u16::MAX
             )
         };
@@ -109,6 +114,11 @@ mod tests {
         ] {
             let error = text.parse::<ModerationArg>().unwrap_err();
             assert!(error.contains(&format!("`{text}` is no moderation")));
+        }
+        for (text, right) in [("50", "50us"), ("16/50", "16/50us")] {
+            let error = text.parse::<ModerationArg>().unwrap_err();
+            let said = format!("`{text}` is no moderation: the time has no unit, give {right}; ");
+            assert!(error.starts_with(&said), "{error}");
         }
     }
 }

@@ -107,29 +107,61 @@ fn ping_that_is_cut_short_tells_what_came_also_by_two_signals_at_once() {
 
 #[test]
 fn nobody_who_reads_is_nothing_to_tell() {
-    for words in [
-        &["stat"][..],
-        &["stat", "--json"],
-        &["up"],
-        &["ping", "-c=1"],
-        &["report", "--level=1"],
-        &["pingpong", "--iters=10", "--json"],
-        &["perf", "--test=bw", "--iters=10"],
-        &["monitor", "--once", "--interval=10"],
-        &["list"],
-    ] {
+    for words in WRITERS {
         // Gone before anything is written.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let child = Command::new(env!("CARGO_BIN_EXE_e810"))
-            .args(words)
-            .env_remove("RUST_LOG")
-            .stdout(writer)
-            .stderr(Stdio::piped())
-            .stdin(Stdio::null())
-            .spawn();
-        let End { status, err, .. } = E810(child.unwrap()).end();
-        assert_eq!((status.code(), err.as_str()), (Some(141), ""), "{words:?}");
+        let End { status, err, .. } = onto(words, writer.into());
+        assert_eq!((status.code(), err.as_str()), (Some(141), ""), "{words}");
+    }
+}
+
+/// Commands that print something and end.
+const WRITERS: [&str; 19] = [
+    "stat",
+    "stat --json",
+    "up",
+    "up --card",
+    "ping -c=1",
+    "report --level=1",
+    "pingpong --iters=10",
+    "pingpong --iters=10 --json",
+    "perf --test=bw --iters=10",
+    "perf --test=bw --iters=10 --csv",
+    "monitor --once --interval=10",
+    "list",
+    "--help",
+    "--version",
+    "help",
+    "help sim",
+    "sim --help",
+    "pingpong -h",
+    "trace show --help",
+];
+
+/// How `e810` ends with these words, when standard output is `out`.
+fn onto(words: &str, out: Stdio) -> End {
+    let child = Command::new(env!("CARGO_BIN_EXE_e810"))
+        .args(words.split(' '))
+        .env_remove("RUST_LOG")
+        .stdout(out)
+        .stderr(Stdio::piped())
+        .stdin(Stdio::null())
+        .spawn();
+    E810(child.unwrap()).end()
+}
+
+#[test]
+fn standard_output_that_takes_nothing_is_named_with_what_to_do() {
+    for words in WRITERS {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let end = onto(words, full.unwrap().into());
+        let line = end.failure();
+        assert!(
+            line.starts_with("standard output: No space left on device")
+                && line.contains("make room"),
+            "{words}: {line}"
+        );
     }
 }
 

@@ -3,7 +3,8 @@
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::symlink;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -25,8 +26,15 @@ fn up(answer: impl FnOnce(UnixStream) + Send + 'static) -> String {
 }
 
 fn up_on(path: &Path) -> String {
+    on_device("up", path)
+}
+
+/// The one line of a command on what is at `path`.
+fn on_device(command: &str, path: &Path) -> String {
     let device = format!("vfio-user:{}", path.display());
-    let end = E810::start(&["up", "--device", &device]).end();
+    let mut words = vec![command, "--device", &device];
+    words.extend((command == "ping").then_some("192.0.2.1"));
+    let end = E810::start(&words).end();
     let line = end.failure();
     assert!(line.starts_with(&device), "{line}");
     line.to_owned()
@@ -57,13 +65,35 @@ fn what_is_no_server_is_one_line() {
     let file = folder.as_path().join("file");
     assert!(up_on(&file).contains("cannot connect: No such file"));
     std::fs::write(&file, "").unwrap();
-    for other in [&file, folder.as_path()] {
-        assert!(up_on(other).contains("cannot connect: this is no socket"));
+    let link = folder.as_path().join("link");
+    symlink(folder.as_path(), &link).unwrap();
+    for (path, is) in [
+        (file.as_path(), "it is a plain file, and no socket"),
+        (folder.as_path(), "it is a folder, and no socket"),
+        (&link, "it is a folder, and no socket"),
+        (Path::new("/dev/null"), "it is a device, and no socket"),
+    ] {
+        for command in ["up", "pingpong", "ping", "stat"] {
+            let line = on_device(command, path);
+            assert!(line.contains(is), "{command}: {line}");
+            assert!(line.contains("--socket"), "what to do: {line}");
+        }
+        let at = format!("--at={}", path.display());
+        let line = E810::start(&["monitor", &at]).end().failure();
+        assert!(line.contains(is) && line.contains("--monitor"), "{line}");
     }
-    std::fs::remove_file(&file).unwrap();
-    // The process that made it is gone.
-    drop(UnixListener::bind(&file).unwrap());
-    assert!(up_on(&file).contains("cannot connect: Connection refused"));
+    // Left behind by a process that is gone.
+    let left = folder.as_path().join("left");
+    drop(UnixListener::bind(&left).unwrap());
+    let line = up_on(&left);
+    assert!(
+        line.contains("cannot connect: Connection refused") && line.contains("start the server"),
+        "{line}"
+    );
+    let other = folder.as_path().join("datagrams");
+    let _datagrams = UnixDatagram::bind(&other).unwrap();
+    let line = up_on(&other);
+    assert!(!line.contains("start the server"), "{line}");
     let long = folder.as_path().join("x".repeat(120));
     assert!(up_on(&long).contains("too long for a socket"));
     let closed = up(drop);
