@@ -101,7 +101,7 @@ pub struct Cause {
 pub enum Marked {
     /// The QP is in ERR now; control has to move the device's side there.
     Now,
-    /// It had been marked before.
+    /// It had been marked before, or its program had ended it.
     Before,
     /// No such QP (any more).
     Unknown,
@@ -239,17 +239,17 @@ impl<'a, A: Atom> QpSlot<'a, A> {
     /// ERR.
     pub(super) fn mark(&self, key: QpKey, cause: Cause) -> Marked {
         let sends_only = cause.queue == Some(WorkQueue::Send) && self.is_datagram();
-        // One that its program has ended stays in ERR.
-        let to = |state: u64| match state_from_bits(state) {
-            QpState::Err => QpState::Err,
-            _ if sends_only => QpState::Sqe,
-            _ => QpState::Err,
+        let to = match sends_only {
+            true => QpState::Sqe,
+            false => QpState::Err,
         };
         let is_ours = |state: u64| is_of(state, key);
+        // One that its program has ended is flushed already, as one that was marked.
+        let works = |state: u64| state & FAILED_BIT == 0 && state_from_bits(state) != QpState::Err;
         let marked = self.update(|state| {
-            (is_ours(state) && state & FAILED_BIT == 0).then_some(
+            (is_ours(state) && works(state)).then_some(
                 generation_bits(key)
-                    | state_bits(to(state))
+                    | state_bits(to)
                     | ATTENTION_BIT
                     | FAILED_BIT
                     | queue_code(cause.queue) << CAUSE_SHIFT

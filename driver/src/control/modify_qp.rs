@@ -93,6 +93,17 @@ impl<P: Platform> Control<P> {
         }
     }
 
+    /// Whether [`reset_qp`](Self::reset_qp) may begin for a program that named these attributes for
+    /// it: RESET takes none but the state and the current one.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], an attribute out of place, a current state that is another.
+    pub fn check_reset(&self, qp: &QpControl<P>, attr: &QpAttr) -> Result<()> {
+        self.own(qp.owner, Object::Qp, qp.key.id())?;
+        check_supported(attr)?;
+        self.allowed(qp, attr, qp.state(), QpState::Reset)
+    }
+
     /// Whether it is this device's and no destruction or reset of it has begun that did not end.
     /// The device may not have one of which it has.
     pub(super) fn usable_qp(&self, qp: &QpControl<P>) -> Result<()> {

@@ -59,8 +59,9 @@ fn mark_qp<M: SlotMemory>(slots: &Slots<M>, key: QpKey, entry: &Aeqe) -> Marking
                 code: entry.code.flush(),
             };
             match slots.mark_failed(key, cause) {
-                Marked::Unknown => Marking::Quiet,
-                Marked::Now | Marked::Before => Marking::Qp(key),
+                // Existing drivers tell nothing once a flush was issued (control-path 7.6).
+                Marked::Unknown | Marked::Before => Marking::Quiet,
+                Marked::Now => Marking::Qp(key),
             }
         }
         Action::SuspendDone => match slots.mark_drained(key) {

@@ -125,8 +125,8 @@ impl dyn ControlPlane + '_ {
         ask!(self, Command::QueryQp(qp, mask), Answer::QueriedQp(queried) => *queried)
     }
 
-    pub(crate) fn begin_reset(&self, qp: u32) -> Asked<()> {
-        ask!(self, Command::BeginReset(qp), Answer::Done => ())
+    pub(crate) fn begin_reset(&self, qp: u32, attr: QpAttr) -> Asked<()> {
+        ask!(self, Command::BeginReset(qp, Box::new(attr)), Answer::Done => ())
     }
 
     pub(crate) fn reopen(&self, qp: u32) -> Asked<Handover> {

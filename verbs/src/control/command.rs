@@ -112,8 +112,9 @@ pub enum Command {
     ModifyQp(u32, Box<QpAttr>),
     /// What one says of itself.
     QueryQp(u32, AttrMask),
-    /// To RESET, first: the device has it no more. Its completion queues forget it then.
-    BeginReset(u32),
+    /// To RESET with these attributes, first: the device has it no more. Its completion queues
+    /// forget it then.
+    BeginReset(u32, Box<QpAttr>),
     /// Second: it is opened again. Its queues restart then.
     Reopen(u32),
     /// Third: the device has it again.

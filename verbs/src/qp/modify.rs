@@ -186,7 +186,7 @@ unsafe fn apply(
         drop(cqs);
         thread::yield_now();
     };
-    control.begin_reset(number).map_err(wrong)?;
+    control.begin_reset(number, changes).map_err(wrong)?;
     for cq in &mut cqs {
         cq.forget_gone();
     }

@@ -67,6 +67,25 @@ static void ud_init_extra(void) { modify(IBV_QPT_UD, IBV_QPS_INIT, false); }
 static void ud_rtr_extra(void) { modify(IBV_QPT_UD, IBV_QPS_RTR, false); }
 static void ud_rts_extra(void) { modify(IBV_QPT_UD, IBV_QPS_RTS, false); }
 
+/* RESET and ERR take no other attribute. */
+static void ending(enum ibv_qp_type type, enum ibv_qp_state to) {
+    struct ibv_pd *pd = new_pd();
+    struct ibv_cq *cq = new_cq(16);
+    for (size_t at = 0; at < COUNT(attributes_by_name); at++) {
+        struct ibv_qp *qp = new_qp(pd, cq, type);
+        struct ibv_qp_attr attributes = to_state(to, qp->qp_num);
+        need_state(qp, IBV_QPS_RTR, qp->qp_num);
+        attributes.cur_qp_state = IBV_QPS_RTR;
+        int result = ibv_modify_qp(qp, &attributes, IBV_QP_STATE | attributes_by_name[at].bit);
+        say_error(attributes_by_name[at].name, result);
+        if (qp->state != (result ? IBV_QPS_RTR : to)) say("(state %d)", qp->state);
+        NEED(!ibv_destroy_qp(qp));
+    }
+}
+static void rc_reset_extra(void) { ending(IBV_QPT_RC, IBV_QPS_RESET); }
+static void ud_reset_extra(void) { ending(IBV_QPT_UD, IBV_QPS_RESET); }
+static void rc_err_extra(void) { ending(IBV_QPT_RC, IBV_QPS_ERR); }
+
 /* Every change of state, with the attributes that the new state takes. */
 static void transitions(enum ibv_qp_type type) {
     static const int from[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPS_ERR};
@@ -214,8 +233,10 @@ static void modify_to_nobody(void) {
 const struct check errors_of_states[] = {
     {"modify/init-values", init_values},
     {"modify/masks", modify_masks},
+    {"modify/rc-err-extra", rc_err_extra},
     {"modify/rc-init-extra", rc_init_extra},
     {"modify/rc-init-missing", rc_init_missing},
+    {"modify/rc-reset-extra", rc_reset_extra},
     {"modify/rc-rtr-extra", rc_rtr_extra},
     {"modify/rc-rtr-missing", rc_rtr_missing},
     {"modify/rc-rts-extra", rc_rts_extra},
@@ -226,6 +247,7 @@ const struct check errors_of_states[] = {
     {"modify/to-nobody", modify_to_nobody},
     {"modify/ud-init-extra", ud_init_extra},
     {"modify/ud-init-missing", ud_init_missing},
+    {"modify/ud-reset-extra", ud_reset_extra},
     {"modify/ud-rtr-extra", ud_rtr_extra},
     {"modify/ud-rts-extra", ud_rts_extra},
     {"modify/ud-rts-missing", ud_rts_missing},

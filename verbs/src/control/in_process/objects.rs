@@ -191,8 +191,9 @@ impl<P: HostPlatform> Objects<P> {
                 let qp = find(&mut self.qps, "queue pair", number)?;
                 Answer::QueriedQp(Box::new(control.query_qp(&qp.control, mask)?))
             }
-            Command::BeginReset(number) => {
+            Command::BeginReset(number, attr) => {
                 let qp = find(&mut self.qps, "queue pair", number)?;
+                control.check_reset(&qp.control, &attr)?;
                 let resetting = control.begin_reset_qp(&mut qp.control)?;
                 qp.resetting = Some(resetting);
                 Answer::Done
