@@ -3,16 +3,19 @@
 use std::process::exit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use e810_backends::signals::Signals;
 
 /// How often the waiting thread checks whether the run is over.
 const AGAIN: Duration = Duration::from_millis(100);
+/// How often [`watched`] work is looked after.
+const LOOK: Duration = Duration::from_millis(20);
 /// Signals within this time are one request: `timeout`, and who ends a process and its group,
 /// sends each process two.
 const ONE_REQUEST: Duration = Duration::from_millis(500);
@@ -50,8 +53,25 @@ struct Shared {
 }
 
 impl Shared {
-    fn is_asked(&self) -> bool {
-        self.signal.load(Ordering::Relaxed) != 0
+    fn check(&self) -> Result<(), Interrupted> {
+        match self.signal.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            signal => Err(Interrupted(signal)),
+        }
+    }
+}
+
+/// Whether a run is asked to end, for those who wait in it and do not begin it.
+#[derive(Clone, Debug, Default)]
+pub struct StopView(Arc<Shared>);
+
+impl StopView {
+    /// Fails when the run is to end.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub fn check(&self) -> Result<(), Interrupted> {
+        self.0.check()
     }
 }
 
@@ -78,7 +98,7 @@ impl Stop {
                     Err(error) => return log::warn!("signals are not seen any more: {error:#}"),
                 };
                 let first = *first.get_or_insert_with(Instant::now);
-                if !shared.is_asked() {
+                if shared.check().is_ok() {
                     shared.signal.store(signal, Ordering::Relaxed);
                 } else if first.elapsed() > ONE_REQUEST {
                     // A second signal means: end at once, without an orderly shutdown.
@@ -94,7 +114,13 @@ impl Stop {
     /// Whether the run is to end.
     #[must_use]
     pub fn is_asked(&self) -> bool {
-        self.0.is_asked()
+        self.check().is_err()
+    }
+
+    /// The same question, for others.
+    #[must_use]
+    pub fn view(&self) -> StopView {
+        StopView(Arc::clone(&self.0))
     }
 
     /// Fails when the run is to end.
@@ -102,10 +128,7 @@ impl Stop {
     /// # Errors
     /// [`Interrupted`].
     pub fn check(&self) -> Result<(), Interrupted> {
-        match self.0.signal.load(Ordering::Relaxed) {
-            0 => Ok(()),
-            signal => Err(Interrupted(signal)),
-        }
+        self.0.check()
     }
 
     /// Why messages end before all were posted: a signal, or else their time is over.
@@ -121,6 +144,31 @@ impl Stop {
 impl Drop for Stop {
     fn drop(&mut self) {
         self.0.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What `work` comes to, which waits for others and cannot be ended: a thread of its own, `name`,
+/// does it, and is left behind with it when `watch`, which is asked meanwhile, fails.
+///
+/// # Errors
+/// That of `watch`; no thread.
+pub fn watched<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+    watch: &dyn Fn() -> Result<()>,
+) -> Result<T> {
+    watch()?;
+    let (tell, told) = sync_channel(1);
+    let thread = thread::Builder::new().name(name.to_owned());
+    // Who has left does not hear of it.
+    let done = thread.spawn(move || drop(tell.send(work())));
+    done.with_context(|| format!("a thread for {name}"))?;
+    loop {
+        match told.recv_timeout(LOOK) {
+            Ok(outcome) => return Ok(outcome),
+            Err(RecvTimeoutError::Timeout) => watch()?,
+            Err(RecvTimeoutError::Disconnected) => bail!("{name}: its thread panicked"),
+        }
     }
 }
 
@@ -141,5 +189,28 @@ mod tests {
         assert_eq!(stop.check(), Ok(()));
         stop.0.signal.store(libc::SIGTERM, Ordering::Relaxed);
         assert_eq!(stop.check(), Err(Interrupted(libc::SIGTERM)));
+        assert_eq!(stop.view().check(), stop.check());
+    }
+
+    #[test]
+    fn work_that_waits_for_others_ends_by_itself_or_by_its_watch() {
+        assert_eq!(watched("work", || 7, &|| Ok(())).unwrap(), 7);
+        let (never, waits) = sync_channel::<()>(1);
+        let looks = std::cell::Cell::new(0);
+        let watch = || {
+            looks.set(looks.get() + 1);
+            match looks.get() {
+                3 => bail!("enough"),
+                _ => Ok(()),
+            }
+        };
+        let ended = watched("work", move || waits.recv(), &watch).unwrap_err();
+        assert_eq!((ended.to_string().as_str(), looks.get()), ("enough", 3));
+        drop(never);
+        // It is not begun when it is too late.
+        let late = watched("work", || (), &|| bail!("late"));
+        assert_eq!(late.unwrap_err().to_string(), "late");
+        let panicked = watched("work", || panic!("on purpose"), &|| Ok(()));
+        assert!(panicked.unwrap_err().to_string().contains("panicked"));
     }
 }

@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
+use anyhow::Result;
 use clap::{ArgGroup, Args};
 
 use super::number::number;
 use crate::handshake::{HandshakeError, HostPort, Program, Rendezvous};
+use crate::stop::watched;
+
+/// How a side is made: with the port where none is named, the other program, and how long it has.
+type Open = fn(&HostPort, u16, Program, Duration) -> Result<Rendezvous, HandshakeError>;
 
 /// Where the other process is.
 #[derive(Args, Debug, Clone, Default)]
@@ -45,17 +50,38 @@ impl RendezvousArgs {
         self.listen.is_some() || self.connect.is_some()
     }
 
-    /// The meeting that was asked for, if any. A listener listens from here on.
+    /// The meeting that was asked for, if any. A listener listens from here on. `watch` is asked
+    /// while hosts are looked for, and its error ends that.
     ///
     /// # Errors
-    /// A host that is not found, or a port that cannot be listened on.
-    pub fn open(&self) -> Result<Option<Rendezvous>, HandshakeError> {
+    /// A host that is not found, or a port that cannot be listened on; what `watch` said.
+    pub fn open(&self, watch: &dyn Fn() -> Result<()>) -> Result<Option<Rendezvous>> {
         let wait = Duration::from_secs(self.wait.into());
         let (port, with) = (self.port, self.with);
-        match (&self.listen, &self.connect) {
-            (Some(at), _) => Rendezvous::listen(at, port, with, wait).map(Some),
-            (None, Some(at)) => Rendezvous::connect(at, port, with, wait).map(Some),
-            (None, None) => Ok(None),
-        }
+        let (at, open) = match (&self.listen, &self.connect) {
+            (Some(at), _) => (at.clone(), Rendezvous::listen as Open),
+            (None, Some(at)) => (at.clone(), Rendezvous::connect as Open),
+            (None, None) => return Ok(None),
+        };
+        // A name server may be silent.
+        let open = move || open(&at, port, with, wait);
+        Ok(Some(watched("finding the host", open, watch)??))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_asked_to_end_looks_for_no_host() {
+        let asked_for = RendezvousArgs {
+            connect: Some("e810.invalid".parse().unwrap()),
+            ..RendezvousArgs::default()
+        };
+        let error = asked_for.open(&|| anyhow::bail!("enough")).unwrap_err();
+        assert_eq!(error.to_string(), "enough");
+        let none = RendezvousArgs::default().open(&|| Ok(()));
+        assert!(none.unwrap().is_none());
     }
 }

@@ -87,6 +87,10 @@ pub(super) struct Measure<'a, S> {
 impl<S: Sink> Workload for Measure<'_, S> {
     type Outcome = ();
 
+    fn stop(&self) -> &Stop {
+        self.stop
+    }
+
     fn run_local<P: HostPlatform>(
         &self,
         platforms: [P; 2],

@@ -158,6 +158,10 @@ enum Counted {
 impl Workload for Messages<'_> {
     type Outcome = ();
 
+    fn stop(&self) -> &Stop {
+        self.stop
+    }
+
     fn run_local<P: HostPlatform>(
         &self,
         platforms: [P; 2],

@@ -14,7 +14,7 @@ use super::addressing::{destination_mac, settle};
 use super::lifecycle::{self, close};
 use super::workload::RunContext;
 use crate::cli::PairArgs;
-use crate::handshake::{Link, Offer, Program, Rendezvous, Role, WIRE};
+use crate::handshake::{HandshakeError, Link, Offer, Program, Rendezvous, Role, WIRE};
 use crate::measure::endpoint::Endpoint;
 use crate::stop::{Interrupted, Stop};
 
@@ -42,12 +42,15 @@ pub(crate) fn run_with_peer<S, O>(
     };
     let link = rendezvous.establish(&watch);
     let outcome = link.and_then(|mut link| {
+        link.hear(stop.view());
         let outcome = job(role, &mut side, &mut link);
         if let Err(error) = &outcome {
-            match error.downcast_ref::<Interrupted>() {
+            match (error.downcast_ref::<Interrupted>(), error.downcast_ref()) {
                 // What was going on is not why.
-                Some(interrupted) => link.interrupted(*interrupted),
-                None => link.give_up(&format_args!("{error:#}")),
+                (Some(interrupted), _) | (_, Some(HandshakeError::Asked(interrupted))) => {
+                    link.interrupted(*interrupted);
+                }
+                _ => link.give_up(&format_args!("{error:#}")),
             }
         }
         outcome

@@ -35,6 +35,9 @@ pub(crate) trait Workload {
     /// The result.
     type Outcome;
 
+    /// What asks it to end.
+    fn stop(&self) -> &Stop;
+
     /// Runs with both functions in this process.
     fn run_local<P: HostPlatform>(
         &self,
@@ -99,7 +102,8 @@ pub(crate) fn run<J: Workload>(args: &PairArgs, workload: &J) -> Result<J::Outco
         let link = link(spec, mode(args), args.faults);
         WireReport::new(link, spec.wire.as_ref())
     });
-    if let Some(rendezvous) = args.rendezvous.open()? {
+    let watch = || Ok(workload.stop().check()?);
+    if let Some(rendezvous) = args.rendezvous.open(&watch)? {
         match &wire {
             None => only_simulated(args)?,
             Some(WireReport { name: None, .. }) => refuse!(

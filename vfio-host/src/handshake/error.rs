@@ -136,6 +136,9 @@ pub enum HandshakeError {
         /// In its words.
         why: String,
     },
+    /// A signal came while the peer was waited for.
+    #[error("{0}")]
+    Asked(Interrupted),
     /// A signal ended the peer before all was done.
     #[error("the peer, {peer}, was {by} before all was done; start both again")]
     Interrupted {

@@ -14,6 +14,7 @@ use e810::{Gid, MacAddr, Mtu};
 
 use super::{HandshakeError, Lines, Offer, Peer, QpRecord, Role, shown};
 use crate::handshake::RemoteQp;
+use crate::stop::StopView;
 
 /// Bytes of the first text, with its zero byte.
 const TEXT: usize = "0000:000000:000000:00000000000000000000000000000000".len() + 1;
@@ -49,6 +50,11 @@ impl Texts {
     /// Who the peer is.
     pub(super) const fn peer(&self) -> SocketAddr {
         self.lines.peer()
+    }
+
+    /// Has waits end when the run is asked to.
+    pub(super) fn hear(&mut self, stop: StopView) {
+        self.lines.hear(stop);
     }
 
     /// Whether the peer's text is there. Does not wait.

@@ -8,12 +8,16 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::HandshakeError;
+use crate::stop::StopView;
 
 /// Bytes of a line at most; the longest that is sent has some 250 endpoints.
 pub const MAX_LINE: usize = 64 << 10;
 
 /// Bytes taken from the socket at once.
 const CHUNK: usize = 4096;
+
+/// How often a wait for the peer looks whether the run is to end.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A connection that carries lines.
 #[derive(Debug)]
@@ -22,6 +26,10 @@ pub struct Lines {
     peer: SocketAddr,
     /// What was received and is not a line yet, or the lines after the first.
     kept: Vec<u8>,
+    /// Whether the run of this side is asked to end.
+    stop: StopView,
+    /// This side has said that it ends: what it waits for after that is a part of the end.
+    is_ending: bool,
 }
 
 impl Lines {
@@ -37,7 +45,19 @@ impl Lines {
             stream,
             peer,
             kept: Vec::new(),
+            stop: StopView::default(),
+            is_ending: false,
         })
+    }
+
+    /// Has waits end when the run is asked to, from now on.
+    pub(super) fn hear(&mut self, stop: StopView) {
+        self.stop = stop;
+    }
+
+    /// Has waits go on that begin when the run was asked to end: for the answer to that.
+    pub(super) fn ends(&mut self) {
+        self.is_ending = true;
     }
 
     /// The other end.
@@ -93,7 +113,7 @@ impl Lines {
     ///
     /// # Errors
     /// No line in time, one that is too long, the end of the connection, or the
-    /// socket's.
+    /// socket's; that the run is asked to end.
     pub fn receive(&mut self, limit: Duration) -> Result<Vec<u8>, HandshakeError> {
         self.receive_with(limit, Self::take)
     }
@@ -134,6 +154,7 @@ impl Lines {
     ) -> Result<Vec<u8>, HandshakeError> {
         let peer = self.peer;
         let end = Instant::now() + limit;
+        let was_asked = self.is_ending && self.stop.check().is_err();
         loop {
             if let Some(taken) = take(self)? {
                 return Ok(taken);
@@ -142,7 +163,10 @@ impl Lines {
             if left.is_zero() {
                 return Err(HandshakeError::Silent { peer, limit });
             }
-            let set = self.stream.set_read_timeout(Some(left));
+            if let (false, Err(interrupted)) = (was_asked, self.stop.check()) {
+                return Err(HandshakeError::Asked(interrupted));
+            }
+            let set = self.stream.set_read_timeout(Some(left.min(LOOK)));
             set.map_err(|error| HandshakeError::Socket { peer, error })?;
             self.read()?;
         }

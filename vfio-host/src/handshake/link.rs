@@ -1,6 +1,5 @@
 //! The connection with a peer, in the handshake of its program.
 
-use crate::stop::StoppedBy;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use std::time::Duration;
 use super::ibv_rc_pingpong::Texts;
 use super::messages::{Done, Message, Messages};
 use super::{HandshakeError, Lines, Offer, Peer, Program, Role};
-use crate::stop::Interrupted;
+use crate::stop::{Interrupted, StopView, StoppedBy};
 
 /// The connection with a peer.
 #[derive(Debug)]
@@ -50,6 +49,16 @@ impl Link {
         match &self.0 {
             Dialogue::E810(messages) => messages.peer(),
             Dialogue::IbvRcPingpong(texts) => texts.peer(),
+        }
+    }
+
+    /// Has the waits for the peer from here on end when the run is asked to. A signal that came
+    /// before this side said [`stop`](Self::stop) or [`done`](Self::done) does not end what it
+    /// waits for after that.
+    pub(crate) fn hear(&mut self, stop: StopView) {
+        match &mut self.0 {
+            Dialogue::E810(messages) => messages.hear(stop),
+            Dialogue::IbvRcPingpong(texts) => texts.hear(stop),
         }
     }
 

@@ -1,6 +1,5 @@
 //! The handshake of two e810: one JSON object a line.
 
-use crate::stop::StoppedBy;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use serde_json::Value;
 
 use super::offer::DURATION;
 use super::{HandshakeError, Lines, Offer, Peer, VERSION, shown};
-use crate::stop::Interrupted;
+use crate::stop::{Interrupted, StopView, StoppedBy};
 
 /// How a side ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -113,8 +112,16 @@ impl Messages {
         self.lines.peer()
     }
 
+    /// Has waits end when the run is asked to.
+    pub(super) fn hear(&mut self, stop: StopView) {
+        self.lines.hear(stop);
+    }
+
     /// Sends `message`.
     pub(super) fn say(&mut self, message: &Message) -> Result<(), HandshakeError> {
+        if let Message::Stop { .. } | Message::Done(_) = message {
+            self.lines.ends();
+        }
         self.lines.send(message, self.wait)
     }
 

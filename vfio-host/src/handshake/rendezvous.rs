@@ -2,8 +2,7 @@
 
 use std::io::{self, ErrorKind, IsTerminal as _, stderr};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc;
-use std::thread::{self, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -11,6 +10,7 @@ use anyhow::Result;
 use super::host_port::HostPort;
 use super::{HandshakeError, Lines, Link, Program};
 use crate::output::terminal::say;
+use crate::stop::watched;
 
 /// How often a listener polls, and a connection that was refused is tried again.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -194,7 +194,9 @@ impl Rendezvous {
         loop {
             watch()?;
             let left = end.saturating_duration_since(Instant::now());
-            match connect(at, left.max(AGAIN), watch)? {
+            // An address may be silent for as long as that.
+            let connect = move || TcpStream::connect_timeout(&at, left.max(AGAIN));
+            match watched("connecting", connect, watch)? {
                 Ok(stream) => return Ok(stream),
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused && !left.is_zero() => {
                     if !is_said {
@@ -208,27 +210,6 @@ impl Rendezvous {
                 Err(error) => return Err(HandshakeError::Connect { at, error }.into()),
             }
             sleep(AGAIN);
-        }
-    }
-}
-
-/// Connects within `limit`. Where nothing answers, `watch` is asked meanwhile.
-///
-/// # Errors
-/// What `watch` said. The error of the attempt is inside.
-fn connect(
-    at: SocketAddr,
-    limit: Duration,
-    watch: &dyn Fn() -> Result<()>,
-) -> Result<io::Result<TcpStream>> {
-    let (tell, told) = mpsc::channel();
-    let attempt = thread::Builder::new().name("connect".to_owned());
-    // It ends with its limit, if nobody waits for it any more.
-    attempt.spawn(move || tell.send(TcpStream::connect_timeout(&at, limit)))?;
-    loop {
-        match told.recv_timeout(AGAIN) {
-            Ok(attempt) => return Ok(attempt),
-            Err(_) => watch()?,
         }
     }
 }

@@ -99,7 +99,11 @@ pub fn judged<T>(stop: &Stop, result: Result<T>) -> Result<T> {
         let is_asked_too = error.is::<Interrupted>()
             || matches!(
                 error.downcast_ref(),
-                Some(HandshakeError::Interrupted { .. } | HandshakeError::Gone { .. })
+                Some(
+                    HandshakeError::Asked(_)
+                        | HandshakeError::Interrupted { .. }
+                        | HandshakeError::Gone { .. }
+                )
             );
         if !is_asked_too {
             log::warn!("{own}, and then: {error:#}");

@@ -3,12 +3,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::apart::{listener, on};
-use super::processes::{E810, End, ServerProcess, folder, package};
+use super::processes::{E810, End, ServerProcess, folder, package, until};
 
 /// The lines of a process so far, as they come.
 pub(super) fn lines(e810: &mut E810) -> impl Iterator<Item = String> + use<> {
@@ -83,6 +85,62 @@ fn who_waits_for_a_peer_can_be_ended() {
     let (end, report) = server.stop(libc::SIGTERM);
     assert!(end.status.success(), "{end:?}");
     assert_eq!(report["findings_in_all"], 0);
+}
+
+/// An address that answers no request for a connection, as behind a firewall that drops them: a
+/// listener whose queue is full, and what fills it.
+fn silent_address() -> (TcpListener, Vec<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // SAFETY: no memory is touched. The shortest queue there is.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+    let at = listener.local_addr().unwrap();
+    let connect = || TcpStream::connect_timeout(&at, Duration::from_millis(300)).ok();
+    let queued = std::iter::from_fn(connect).collect();
+    (listener, queued)
+}
+
+/// Whether a process of this network waits for an answer of `at` (proc_pid_net(5): SYN_SENT is 2).
+fn is_connecting(at: SocketAddr) -> bool {
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let port = format!(":{:04X}", at.port());
+    sockets.lines().any(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        words[2].ends_with(&port) && words[3] == "02"
+    })
+}
+
+#[test]
+fn who_connects_to_a_silent_address_can_be_ended() {
+    for command in ["pingpong", "perf"] {
+        let (listener, _queued) = silent_address();
+        let at = listener.local_addr().unwrap();
+        let device = format!("--device=sim:wire={}", super::segment::name());
+        let e810 = E810::start(&[command, &device, &format!("--connect={at}"), "--wait=200"]);
+        until("a request for a connection", || {
+            is_connecting(at).then_some(())
+        });
+        e810.signal(libc::SIGTERM);
+        let end = e810.end();
+        // Not that there was no connection in time, too.
+        assert_eq!((end.status.code(), end.err.as_str()), (Some(143), ""));
+    }
+}
+
+#[test]
+fn who_waits_for_a_peer_that_says_nothing_can_be_ended_and_tells_it() {
+    for command in ["pingpong", "perf"] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let device = format!("--device=sim:wire={}", super::segment::name());
+        let e810 = E810::start(&[command, &device, &format!("--connect={at}"), "--wait=200"]);
+        let mut lines = BufReader::new(listener.accept().unwrap().0).lines();
+        assert!(lines.next().unwrap().unwrap().contains("hello"));
+        e810.signal(libc::SIGTERM);
+        let end = e810.end();
+        assert_eq!((end.status.code(), end.err.as_str()), (Some(143), ""));
+        let last = lines.next().unwrap().unwrap();
+        assert_eq!(last, "{\"step\":\"interrupted\",\"signal\":15}");
+    }
 }
 
 #[test]
