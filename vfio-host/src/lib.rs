@@ -46,7 +46,7 @@ pub mod usage;
 /// # Errors
 /// What failed, with the cause below it and what to do about it.
 pub fn run(cli: &cli::Cli, out: &mut dyn Write) -> Result<()> {
-    cli::files::check(&cli.command)?;
+    cli::named_files::check(&cli.command.named_files()).map_err(usage::Usage::from)?;
     match &cli.command {
         cli::Command::List(args) => commands::list::run(args, out),
         cli::Command::Doctor(args) => commands::doctor::run(args, out),

@@ -6,13 +6,14 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::Args;
 use e810_sim::Sim;
 use e810_sim::pcap::Writer;
 
 use super::file::{checked, output};
 use crate::output::file::OutputFile;
+use crate::output::unwritten::{of_file, of_unfinished_file};
 use crate::usage::refuse;
 
 /// Bytes that are held back before they are written: the simulated device
@@ -97,7 +98,7 @@ impl Recording {
             file.flush()?;
             Ok::<_, io::Error>(file)
         };
-        let file = create().with_context(|| format!("--pcap {}", path.display()))?;
+        let file = create().map_err(|error| of_file("--pcap", path, error))?;
         let shared = Arc::new(Mutex::new(Shared {
             file,
             frames: 0,
@@ -126,10 +127,7 @@ impl Recording {
         let frames = shared.frames;
         match &shared.failed {
             None => Ok(frames),
-            Some(error) => bail!(
-                "--pcap {}: {error}; the file is not whole",
-                self.path.display()
-            ),
+            Some(error) => Err(of_unfinished_file("--pcap", &self.path, error)),
         }
     }
 

@@ -23,6 +23,7 @@ use crate::functions::card_users::refuse_if_used;
 use crate::functions::open::open;
 use crate::functions::watch;
 use crate::output::ending::Steps;
+use crate::output::unwritten::of_file;
 use crate::usage::refuse;
 use e810_node::simulated::simulator;
 
@@ -88,7 +89,7 @@ pub fn run_on(host: &Host, args: &ReportArgs, out: &mut dyn Write) -> Result<()>
             let mut how = OpenOptions::new();
             how.read(true).write(true).create(true).truncate(false);
             let file = plain::open(path, &mut how);
-            let file = file.with_context(|| format!("--out {}", path.display()))?;
+            let file = file.map_err(|error| of_file("--out", path, error))?;
             let journal = Journal::new(file, skipped, header)?;
             let (mut file, result) = asked.run(&device, journal, out)?;
             let mut steps = Steps::default();
@@ -115,7 +116,7 @@ fn to_leave_out(path: &Path, goes_on: bool) -> Result<BTreeSet<String>> {
     let bytes = match plain::read(path, LONGEST) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
-        Err(error) => return Err(error).with_context(|| format!("--out {}", path.display())),
+        Err(error) => return Err(of_file("--out", path, error)),
     };
     if !goes_on {
         refuse!(

@@ -21,12 +21,16 @@ use crate::commands::report;
 use crate::functions::simulated::link;
 use crate::output::ending::Steps;
 use crate::output::lasting::Lasting;
+use crate::output::unwritten::{of_file, with_remedy};
 use crate::usage::refuse;
 
 /// What has the report written, and nothing else.
 const WRITE_REPORT: libc::c_int = libc::SIGUSR1;
 /// What takes the cables out, or puts them back.
 const SWITCH_LINK: libc::c_int = libc::SIGUSR2;
+
+/// The option that names the file of the report.
+const REPORT: &str = "--report";
 
 /// The card of a report.
 fn card(path: &Path) -> Result<RecordedCard> {
@@ -43,11 +47,6 @@ fn check_sockets(sockets: &[PathBuf]) -> Result<()> {
             "{} of --socket: a card has {MAX_FUNCTIONS} functions; start another `e810 sim` for the others, on the same --wire NAME",
             sockets.len()
         );
-    }
-    for (at, socket) in sockets.iter().enumerate() {
-        if sockets.iter().take(at).any(|before| before == socket) {
-            refuse!("--socket {}: it is given twice", socket.display());
-        }
     }
     Ok(())
 }
@@ -98,20 +97,19 @@ impl Running {
         };
         // Made before anybody can be disappointed.
         let report = args.report.as_ref().map(|path| {
-            let file = ReportFile::create(path);
-            let file = file.with_context(|| format!("creating {}", path.display()))?;
-            Ok::<_, Error>((path.clone(), file))
+            let file = ReportFile::create(path).map_err(|error| of_file(REPORT, path, error));
+            Ok::<_, Error>((path.clone(), file?))
         });
         let report = report.transpose()?;
         if let Some(path) = &args.package {
             let package = files::write_once(path, &e810_sim::test_package());
-            package.with_context(|| format!("writing {}", path.display()))?;
+            package.map_err(|error| of_file("--package", path, error))?;
         }
         let sim = simulator(args, first_mac)?;
         let recording = args.capture.record(&sim)?;
         let first_mac = sim.function(0).mac();
         let cables = Cables::new(sim.clone());
-        let mut server = Server::start(sim, &args.socket)?;
+        let mut server = Server::start(sim, &args.socket).map_err(with_remedy)?;
         let local = wire.as_ref().map(|wire| server.join(wire)).transpose()?;
         for (function, path) in args.socket.iter().enumerate() {
             writeln!(out, "function {function} on {}", path.display())?;
@@ -165,7 +163,7 @@ impl Running {
 
 fn write((path, file): &mut (PathBuf, ReportFile), report: &ServerReport) -> Result<()> {
     let written = file.write(report);
-    written.with_context(|| format!("writing the report {}", path.display()))
+    written.map_err(|error| of_file(REPORT, path, error))
 }
 
 /// The simulator that `args` name.

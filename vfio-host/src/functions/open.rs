@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Error, Result};
 use e810_backends::observed::Observed;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice};
@@ -12,6 +12,7 @@ use e810_trace::{Ended, Recorder, TraceFile};
 
 use crate::cli::BackendArgs;
 use crate::output::file::OutputFile;
+use crate::output::unwritten::{of_file, of_unfinished_file};
 
 /// Opens devices as [`e810_backends::open`] does.
 ///
@@ -26,7 +27,7 @@ pub(crate) fn open<const N: usize, V: DeviceVisitor<N, Error = Error>>(
     let Some(path) = backend.trace.as_deref() else {
         return e810_backends::open(specs, options, visitor);
     };
-    let file = begin(path, &specs).with_context(|| format!("--trace {}", path.display()))?;
+    let file = begin(path, &specs).map_err(|error| of_file("--trace", path, error))?;
     let file = Arc::new(Mutex::new(file));
     let traced = Traced {
         visitor,
@@ -34,16 +35,16 @@ pub(crate) fn open<const N: usize, V: DeviceVisitor<N, Error = Error>>(
     };
     let outcome = e810_backends::open(specs, options, traced);
     let ended = file.lock().unwrap_or_else(PoisonError::into_inner).finish();
-    let path = path.display();
     let error = match ended {
         None => return outcome,
         Some(Ended::Full) => {
             log::warn!(
-                "--trace {path}: it reached the size of the largest trace that can be read, and ends there"
+                "--trace {}: it reached the size of the largest trace that can be read, and ends there",
+                path.display()
             );
             return outcome;
         }
-        Some(Ended::Failed(error)) => anyhow!("--trace {path}: {error}; the file is not whole"),
+        Some(Ended::Failed(error)) => of_unfinished_file("--trace", path, &error),
     };
     match outcome {
         Ok(_) => Err(error),

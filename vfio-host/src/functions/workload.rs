@@ -1,7 +1,7 @@
 //! A workload on two functions, or on one whose peer is in another process: the
 //! functions are opened, started, and watched while it runs.
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Error, Result};
 use e810::Mtu;
 use e810_backends::host::Host;
 use e810_backends::interrupts::HostPlatform;
@@ -20,6 +20,7 @@ use crate::handshake::{Rendezvous, Role};
 use crate::measure::pingpong::Watch;
 use crate::monitor::{MonitorRegistry, Service, SnapshotPublisher};
 use crate::output::terminal::say;
+use crate::output::unwritten::of_file;
 use crate::output::wire::{FrameCounts, WireReport};
 use crate::stop::Stop;
 use crate::usage::refuse;
@@ -334,7 +335,8 @@ pub(crate) fn registry(
         return Ok(None);
     };
     let registry = MonitorRegistry::new(command);
-    let service = Service::start(registry.clone(), path).context("--monitor")?;
+    let service = Service::start(registry.clone(), path);
+    let service = service.map_err(|error| of_file("--monitor", path, error))?;
     Ok(Some((registry, service)))
 }
 

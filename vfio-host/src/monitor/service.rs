@@ -55,10 +55,8 @@ impl Service {
     /// # Errors
     /// The socket cannot be made there.
     pub fn start(registry: MonitorRegistry, path: &Path) -> Result<Self> {
-        let at = || format!("a socket for `e810 monitor`, {}", path.display());
-        let (listener, socket) = socket::listen(path).with_context(at)?;
-        let waker = listener.try_clone().with_context(at)?;
-        let waker = UnixStream::from(OwnedFd::from(waker));
+        let (listener, socket) = socket::listen(path)?;
+        let waker = UnixStream::from(OwnedFd::from(listener.try_clone()?));
         let shared = Arc::new(Shared::default());
         let accepting = Arc::clone(&shared);
         let acceptor = thread::Builder::new()
@@ -81,7 +79,7 @@ impl Service {
                     }
                 }
             })
-            .with_context(at)?;
+            .context("a thread for it")?;
         Ok(Self {
             socket: Some(socket),
             waker,

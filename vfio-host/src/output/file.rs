@@ -8,8 +8,6 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::unwritten::of_file;
-
 /// How long a FIFO may have no reader: one that is started at the same time opens it.
 const READER_COMES: Duration = Duration::from_secs(1);
 /// How long a reader may take nothing.
@@ -29,7 +27,7 @@ impl OutputFile {
     /// Opens what is at `path`, or makes a file there. A file that is there is emptied.
     ///
     /// # Errors
-    /// The system's, with what to do, or that nobody reads a FIFO for a second.
+    /// The system's, or that nobody reads a FIFO for a second.
     pub fn create(path: &Path) -> io::Result<Self> {
         let mut how = File::options();
         how.write(true).create(true).truncate(true);
@@ -41,18 +39,12 @@ impl OutputFile {
                 Err(error) => error,
             };
             // What a FIFO without a reader says, and a socket.
-            if error.raw_os_error() != Some(libc::ENXIO) {
-                return Err(of_file(&error));
-            }
-            if !fs::metadata(path)?.file_type().is_fifo() {
-                return Err(io::Error::new(
-                    error.kind(),
-                    "this is no file: name a file or a FIFO",
-                ));
+            let is_unread = error.raw_os_error() == Some(libc::ENXIO);
+            if !(is_unread && fs::metadata(path)?.file_type().is_fifo()) {
+                return Err(error);
             }
             if Instant::now() >= end {
-                return Err(io::Error::new(
-                    error.kind(),
+                return Err(io::Error::other(
                     "nobody reads this FIFO: start its reader first",
                 ));
             }
@@ -76,16 +68,14 @@ impl Write for OutputFile {
         loop {
             match self.file.write(bytes) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-                written => return written.map_err(|error| of_file(&error)),
+                written => return written,
             }
             let end = *end.get_or_insert_with(|| Instant::now() + READER_TAKES);
             if self.is_given_up || Instant::now() >= end {
                 self.is_given_up = true;
-                return Err(io::Error::new(
-                    ErrorKind::TimedOut,
-                    format!("its reader took nothing for {READER_TAKES:?}"),
-                ));
+                return Err(io::Error::other(format!(
+                    "its reader took nothing for {READER_TAKES:?}"
+                )));
             }
             sleep(AGAIN);
         }

@@ -1,44 +1,73 @@
 //! Outputs that cannot be written: which, why, and what to do.
 
 use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use anyhow::{Error, anyhow};
 
 /// `error` of standard output, with its name. A reader that is gone stays one by its kind.
 pub(crate) fn of_standard_output(error: io::Error) -> io::Error {
-    let what = match first_aid(&error) {
+    let what = match where_it_is(&error) {
         Some(first) => format!("{first}, or send it elsewhere"),
         None => "send it elsewhere".to_owned(),
     };
     io::Error::new(error.kind(), format!("standard output: {error}; {what}"))
 }
 
-/// `error` of a file that a user has named, with what to do.
-pub(crate) fn of_file(error: &io::Error) -> io::Error {
-    let what = match error.kind() {
-        ErrorKind::IsADirectory => Some("name a file in it"),
-        ErrorKind::NotFound => Some("make the folder first"),
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            Some("name a file that you may write")
-        }
-        _ => first_aid(error),
-    };
-    let text = match what {
-        Some(what) => format!("{error}; {what}"),
-        None => error.to_string(),
-    };
-    io::Error::new(error.kind(), text)
+/// Why the file at `path`, which `option` names, cannot be written.
+pub(crate) fn of_file(option: &str, path: &Path, error: impl Into<Error>) -> Error {
+    let error = with_remedy(error.into());
+    anyhow!("{option} {}: {error:#}", path.display())
 }
 
-/// What may help where the output goes.
-fn first_aid(error: &io::Error) -> Option<&'static str> {
+/// Why the file at `path`, which `option` names, cannot be written any further.
+pub(crate) fn of_unfinished_file(option: &str, path: &Path, error: &io::Error) -> Error {
+    let remedy = remedy(error).map_or_else(String::new, |remedy| format!(": {remedy}"));
+    let path = path.display();
+    anyhow!("{option} {path}: {error}; the file is not whole{remedy}")
+}
+
+/// `error` of a file that a user names, with what to do, unless it says so itself.
+pub(crate) fn with_remedy(error: Error) -> Error {
+    let remedy = error.downcast_ref().and_then(remedy);
+    match remedy {
+        Some(remedy) => anyhow!("{error:#}; {remedy}"),
+        None => error,
+    }
+}
+
+/// What to do about the system's error of a file.
+fn remedy(error: &io::Error) -> Option<String> {
+    if error.kind() == ErrorKind::Other {
+        // Made by this program, with words of its own.
+        return None;
+    }
+    Some(match (error.kind(), error.raw_os_error()) {
+        (ErrorKind::NotFound, _) => "make its folder, or name another file".to_owned(),
+        (ErrorKind::IsADirectory, _) => "name a file in it".to_owned(),
+        (ErrorKind::BrokenPipe, _) => "let its reader read to the end".to_owned(),
+        (_, Some(libc::ENXIO)) => "a socket cannot be written: name another file".to_owned(),
+        _ => match where_it_is(error) {
+            Some(first) => format!("{first}, or name another file"),
+            None => "name another file".to_owned(),
+        },
+    })
+}
+
+/// What may help where the output is.
+fn where_it_is(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some("make room there"),
         ErrorKind::FileTooLarge => Some("raise the limit on the size of files (`ulimit -f`)"),
+        ErrorKind::PermissionDenied => Some("let this user write there"),
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use anyhow::Context as _;
+
     use super::*;
 
     #[test]
@@ -56,5 +85,40 @@ mod tests {
         assert_eq!(kind, ErrorKind::BrokenPipe);
         assert!(text.ends_with("; send it elsewhere"), "{text}");
         assert!(said(libc::EFBIG).1.contains("ulimit -f"));
+    }
+
+    #[test]
+    fn a_file_is_named_with_what_to_do() {
+        let of = |errno| {
+            let error = io::Error::from_raw_os_error(errno);
+            let error = Err::<(), _>(error).context("a part").unwrap_err();
+            of_file("--x", Path::new("dir/f"), error).to_string()
+        };
+        for (errno, what) in [
+            (libc::ENOENT, "make its folder, or name another file"),
+            (libc::EISDIR, "name a file in it"),
+            (libc::ENOTDIR, "name another file"),
+            (libc::EROFS, "name another file"),
+            (libc::ENXIO, "a socket cannot be written: name another file"),
+            (
+                libc::EACCES,
+                "let this user write there, or name another file",
+            ),
+            (libc::EDQUOT, "make room there, or name another file"),
+        ] {
+            let text = of(errno);
+            assert!(text.starts_with("--x dir/f: a part: "), "{text}");
+            assert!(text.ends_with(&format!("; {what}")), "{text}");
+        }
+        let own = io::Error::other("no plain file: name one");
+        assert_eq!(
+            of_file("--x", Path::new("f"), own).to_string(),
+            "--x f: no plain file: name one"
+        );
+        let full = io::Error::from_raw_os_error(libc::ENOSPC);
+        assert_eq!(
+            of_unfinished_file("--x", Path::new("f"), &full).to_string(),
+            "--x f: No space left on device (os error 28); the file is not whole: make room there, or name another file"
+        );
     }
 }

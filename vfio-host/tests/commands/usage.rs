@@ -1,5 +1,8 @@
 //! Options that do not fit together: a usage error, before a function is brought up.
 
+use std::fs;
+use std::os::unix::fs::symlink;
+
 use e810_host::usage::Usage;
 
 #[test]
@@ -67,6 +70,65 @@ fn a_simulated_function_has_the_address_of_its_name() {
     assert!(text.contains("02:00:00:00:00:01"), "{text}");
 }
 
+/// By whatever name: nothing begins, and what is there stays.
+#[test]
+fn two_options_that_name_one_file_are_a_usage_error() {
+    let folder = super::temporary_folder();
+    let at = |name: &str| folder.as_path().join(name);
+    fs::write(at("file"), "precious").unwrap();
+    symlink("file", at("link")).unwrap();
+    fs::hard_link(at("file"), at("hard")).unwrap();
+    symlink("new", at("dangling")).unwrap();
+    fs::create_dir(at("folder")).unwrap();
+    let count = || fs::read_dir(folder.as_path()).unwrap().count();
+    let before = count();
+    let pairs = [
+        ["file", "file"],
+        ["file", "link"],
+        ["hard", "file"],
+        ["link", "folder/../hard"],
+        ["new", "new"],
+        ["new", "./new"],
+        ["folder/../new", "dangling"],
+        ["dangling", "new"],
+    ];
+    let commands = [
+        ("pingpong --iters 1", ["--pcap", "--trace"]),
+        ("pingpong --iters 1", ["--monitor", "--pcap"]),
+        ("perf --iters 1", ["--plot", "--trace"]),
+        ("perf --iters 1 --monitor m", ["--plot", "--pcap"]),
+        ("ping --count 1", ["--trace", "--pcap"]),
+        ("tap lab0 --device sim:wire=lab", ["--trace", "--pcap"]),
+        ("monitor --once", ["--pcap", "--trace"]),
+        ("up", ["--trace", "--pcap"]),
+        ("report --level 1", ["--out", "--trace"]),
+        ("sim --socket s", ["--report", "--package"]),
+        ("sim --socket s", ["--pcap", "--report"]),
+        ("sim", ["--socket", "--pcap"]),
+        ("sim", ["--socket", "--socket"]),
+        // What is read would be gone before.
+        ("sim --socket s", ["--card", "--pcap"]),
+        ("stat", ["--ddp", "--trace"]),
+        ("report --level 1", ["--compare", "--trace"]),
+    ];
+    for (words, [one, other]) in commands {
+        for names in pairs {
+            let [first, second] = names.map(|name| at(name).display().to_string());
+            let words = format!("{words} {one} {first} {other} {second}");
+            let error = super::run(&words).unwrap_err();
+            let text = format!("{error:#}");
+            assert!(error.is::<Usage>(), "{words}: {text}");
+            assert!(text.contains(one) && text.contains(other), "{text}");
+            let is_said = text.contains("one file") || text.contains("it is given twice");
+            assert!(is_said && text.contains(&first), "{text}");
+        }
+    }
+    assert_eq!(fs::read(at("file")).unwrap(), b"precious");
+    assert_eq!(count(), before);
+    // Nothing is kept there that could be overwritten.
+    super::good("up --trace /dev/null --pcap /dev/null");
+}
+
 /// A FIFO that nobody writes would be waited for, and what has no end read without one.
 #[test]
 fn files_that_are_read_are_plain_ones() {
@@ -91,4 +153,49 @@ fn files_that_are_read_are_plain_ones() {
             assert!(is_said && text.contains(file), "{words}: {text}");
         }
     }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named_with_what_to_do() {
+    let folder = super::temporary_folder();
+    let at = |name: &str| folder.as_path().join(name).display().to_string();
+    fs::write(at("file"), "").unwrap();
+    fs::create_dir(at("folder.svg")).unwrap();
+    let socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    for (words, option) in [
+        ("up", "--pcap"),
+        ("up", "--trace"),
+        ("stat", "--trace"),
+        ("perf --iters 1", "--plot"),
+        ("pingpong --iters 1", "--pcap"),
+        ("pingpong --iters 1", "--monitor"),
+        ("report --level 1", "--out"),
+        ("sim --socket SOCKET", "--report"),
+        ("sim --socket SOCKET", "--package"),
+        ("sim --socket SOCKET", "--pcap"),
+        ("sim", "--socket"),
+    ] {
+        let words = words.replace("SOCKET", &at("s"));
+        for (path, what_to_do) in [
+            (at("folder.svg"), &["name"][..]),
+            (at("missing/x"), &["make its folder", "name another"]),
+            (at("file/x"), &["name another"]),
+            (at("socket"), &["name another", "name one", "name a"]),
+            ("/dev/full".to_owned(), &["name"]),
+        ] {
+            let error = super::run(&format!("{words} {option} {path}")).unwrap_err();
+            let text = format!("{error:#}");
+            let begins = match option {
+                "--socket" => format!("serving function 0 on {path}: "),
+                _ => format!("{option} {path}: "),
+            };
+            assert!(text.starts_with(&begins), "{text}");
+            let has_one = what_to_do.iter().any(|what| text.contains(what));
+            assert!(has_one, "{text}");
+        }
+    }
+    drop(socket);
+    let error = super::run("pingpong --iters 2000 --pcap /dev/full").unwrap_err();
+    let text = format!("{error:#}");
+    assert!(text.contains("make room there"), "{text}");
 }

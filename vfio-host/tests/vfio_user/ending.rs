@@ -271,6 +271,29 @@ fn a_file_that_may_not_grow_ends_a_run_in_order() {
     }
 }
 
+/// What is printed, and what is logged, would be overwritten.
+#[test]
+fn a_file_that_a_stream_goes_to_is_no_other_output() {
+    let folder = folder();
+    let file = folder.as_path().join("file");
+    for (stream, name) in [(">", "standard output"), ("2>", "standard error")] {
+        for option in ["--trace", "--pcap"] {
+            let line = format!("exec \"$1\" up {option} \"$2\" {stream} \"$2\"");
+            let child = Command::new("sh")
+                .args(["-c", &line, "sh", env!("CARGO_BIN_EXE_e810")])
+                .arg(&file)
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn();
+            let end = E810(child.unwrap()).end();
+            assert_eq!(end.status.code(), Some(2), "{end:?}");
+            let kept = std::fs::read_to_string(&file).unwrap();
+            let said = format!("{option} {}: {name} goes to", file.display());
+            assert!((end.err + &kept).contains(&said), "{kept}");
+        }
+    }
+}
+
 /// Paths are bytes: sockets have those that files may have.
 #[test]
 fn a_socket_has_any_name_that_a_file_may_have() {

@@ -55,49 +55,6 @@ fn a_fifo_is_read_along() {
     assert!(trace.len() > 100_000 && trace.ends_with('\n'));
 }
 
-#[test]
-fn one_file_is_not_written_twice() {
-    let folder = folder();
-    let at = |name: &str| folder.as_path().join(name).display().to_string();
-    std::fs::write(at("there"), "").unwrap();
-    std::os::unix::fs::symlink(at("there"), at("link")).unwrap();
-    std::fs::hard_link(at("there"), at("hard")).unwrap();
-    let socket = format!("--socket={}", at("socket"));
-    let same = |words: Vec<&str>, first: (&str, &str), second: (&str, &str)| {
-        let [first, second] =
-            [first, second].map(|(option, name)| format!("{option}={}", at(name)));
-        let end = E810::start(&[words, vec![&first, &second]].concat()).end();
-        let line = end.refusal();
-        assert!(line.contains("are one file"), "{line}");
-    };
-    let pingpong = || vec!["pingpong", "--iters=1"];
-    same(pingpong(), ("--pcap", "new"), ("--trace", "./new"));
-    same(pingpong(), ("--pcap", "there"), ("--trace", "link"));
-    same(pingpong(), ("--pcap", "hard"), ("--trace", "there"));
-    same(pingpong(), ("--ddp", "there"), ("--trace", "hard"));
-    same(vec!["sim", &socket], ("--report", "r"), ("--pcap", "r"));
-    same(vec!["sim", &socket], ("--report", "r"), ("--package", "r"));
-    same(
-        vec!["sim", &socket],
-        ("--card", "there"),
-        ("--pcap", "link"),
-    );
-    same(
-        vec!["report", "--level=1"],
-        ("--out", "r"),
-        ("--trace", "r"),
-    );
-    let perf = vec!["perf", "--iters=1"];
-    same(perf, ("--plot", "p.svg"), ("--pcap", "p.svg"));
-    let null = E810::start(&[
-        "pingpong",
-        "--iters=1",
-        "--pcap=/dev/null",
-        "--trace=/dev/null",
-    ]);
-    assert!(null.end().status.success());
-}
-
 /// What was wrong with a file, and what to do.
 #[test]
 fn an_output_that_cannot_be_written_says_what_to_do() {
@@ -106,7 +63,7 @@ fn an_output_that_cannot_be_written_says_what_to_do() {
         for (path, remedy) in [
             (folder.as_path(), "name a file in it"),
             (Path::new("/dev/full"), "make room there"),
-            (Path::new("/nowhere/at/all"), "make the folder first"),
+            (Path::new("/nowhere/at/all"), "make its folder"),
         ] {
             let named = format!("{option}={}", path.display());
             let end = E810::start(&["pingpong", "--iters=2000", &named]).end();

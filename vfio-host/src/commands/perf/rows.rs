@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use e810_sim_server::files;
 
 use crate::cli::PerfArgs;
@@ -15,6 +15,7 @@ use crate::measure::ended::{Ended, Ending};
 use crate::measure::perf::{self, Layout, PerfReport, Plan, Run, Table, Test, core_to_core};
 use crate::output::file::OutputFile;
 use crate::output::progress::Progress;
+use crate::output::unwritten::of_file;
 use crate::output::{json, terminal};
 
 /// Where the outcome of each size goes.
@@ -66,16 +67,16 @@ pub(super) struct Plot<'a> {
 impl<'a> Plot<'a> {
     /// Opens the file.
     pub(super) fn create(path: &'a Path) -> Result<Self> {
-        let of_option = || format!("--plot {}", path.display());
+        let unwritten = |error: Error| of_file("--plot", path, error);
         // A FIFO, or a device, which is nothing to be replaced.
         let is_other = fs::metadata(path).is_ok_and(|there| !there.is_file());
         let (part, file) = match is_other {
             true => {
-                let file = OutputFile::create(path).with_context(of_option)?;
-                (None, file)
+                let file = OutputFile::create(path);
+                (None, file.map_err(|error| unwritten(error.into()))?)
             }
             false => {
-                let (part, file) = files::part_beside(path).with_context(of_option)?;
+                let (part, file) = files::part_beside(path).map_err(unwritten)?;
                 (Some(part), file.into())
             }
         };
@@ -90,7 +91,7 @@ impl<'a> Plot<'a> {
         if let Some(part) = &self.part {
             drawn = drawn.and_then(|()| fs::rename(part, self.path));
         }
-        drawn.with_context(|| format!("--plot {}", self.path.display()))?;
+        drawn.map_err(|error| of_file("--plot", self.path, error))?;
         self.part = None;
         Ok(())
     }
