@@ -163,6 +163,8 @@ findings! {
     QP_MAC: Lint, "qp-mac", "control-path 4.7";
     /// A command names another shadow area than the queue pair was created with.
     QP_OTHER_SHADOW: Lint, "qp-other-shadow", "control-path 4.7";
+    /// A step to RTR or RTS leaves out what existing drivers give with it.
+    QP_PIECES: Lint, "qp-pieces", "control-path 5.5";
     /// A queue pair names a queue set that WORK_SCHED_NODE did not return.
     QP_QUEUE_SET: Lint, "qp-queue-set", "control-path 4.13";
     /// A queue pair is suspended that is suspended already.

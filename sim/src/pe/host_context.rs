@@ -243,6 +243,12 @@ impl Qp {
 }
 
 impl Qp {
+    /// PSNMAX and PSNUNA.
+    pub(crate) fn send_psns(&self) -> [u32; 2] {
+        let word = self.word(96);
+        [bits32(word, 23, 0), bits32(word, 55, 32)]
+    }
+
     /// LSN.
     pub(crate) fn send_limit(&self) -> u32 {
         bits32(self.word(80), 55, 32)

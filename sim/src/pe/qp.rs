@@ -74,8 +74,8 @@ impl State {
         match (self, next) {
             (_, Self::Error) => true,
             (Self::Idle, Self::Idle | Self::Rtr) | (Self::Rtr, Self::Rts) => true,
-            // RoCE RC gets to RTS through RTR only.
-            (Self::Idle, Self::Rts) => kind != QpType::RoceRc,
+            // RoCE gets to RTS through RTR only.
+            (Self::Idle, Self::Rts) => matches!(kind, QpType::Iwarp | QpType::Uda),
             (Self::Rts | Self::Sqd, Self::Rts | Self::Sqd) => true,
             (Self::Rts | Self::Sqd | Self::Terminate, Self::Terminate) => kind == QpType::Iwarp,
             _ => false,

@@ -6,6 +6,10 @@ use super::{QUANTUM_WORDS, WqeError};
 /// Most fragments in an entry: one in the first quantum and two in each of seven more.
 pub const MAX_FRAGMENTS: usize = 15;
 
+/// Most fragments with data (`max_hw_wq_frags`, data-path 5): entries have room for more, which is
+/// for immediates and null fragments.
+pub(super) const MOST_USED: usize = 13;
+
 /// One fragment.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fragment {

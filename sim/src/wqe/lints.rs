@@ -30,7 +30,10 @@ impl Lints {
     /// the card then reports FASTREG_VALID_STAG now and then under load.
     pub const UNFENCED: Self = Self(1 << 9);
 
-    const NAMES: [(Self, &'static str); 10] = [
+    /// More than 13 fragments with data, which is the most that drivers give (data-path 5).
+    pub const FRAGMENTS: Self = Self(1 << 10);
+
+    const NAMES: [(Self, &'static str); 11] = [
         (Self::HEADER, "undefined header bits"),
         (Self::PUSH, "push bit without a push page"),
         (Self::WORD2, "word 2 not zero"),
@@ -44,6 +47,7 @@ impl Lints {
         (Self::IWARP, "iWARP header bits"),
         (Self::RESERVED_FIELD, "reserved field bits"),
         (Self::UNFENCED, "fast registration without LOCALFENCE"),
+        (Self::FRAGMENTS, "more than 13 fragments with data"),
     ];
 
     /// No lint.

@@ -1,7 +1,7 @@
 //! Receive queue entries (data-path 2).
 
 use super::bits::{bits, mask};
-use super::fragment::Fragments;
+use super::fragment::{Fragments, MOST_USED};
 use super::{Lints, QUANTUM_WORDS, WqeError};
 
 /// A decoded receive queue entry.
@@ -38,6 +38,7 @@ impl ReceiveWqe {
         lints.add_if(words.get(2).is_some_and(|&word| word != 0), Lints::WORD2);
         lints.add_if(!count.is_multiple_of(2), Lints::ODD_FRAGMENTS);
         let fragments = Fragments::decode(words, count, false, polarity)?;
+        lints.add_if(fragments.as_slice().len() > MOST_USED, Lints::FRAGMENTS);
         Ok(Self { fragments, lints })
     }
 }

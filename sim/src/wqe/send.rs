@@ -1,7 +1,7 @@
 //! Send queue entries (data-path 1.4 to 1.8).
 
 use super::bits::{bit, bits, bits32, mask};
-use super::fragment::Fragments;
+use super::fragment::{Fragments, MOST_USED};
 use super::inline::{InlineData, MAX_INLINE};
 use super::operation::{Operation, Payload, Remote, UdTarget};
 use super::{Lints, MAX_QUANTA, QUANTUM_WORDS, WqeError};
@@ -339,7 +339,9 @@ impl Entry<'_> {
     fn fragments(&self, skip_first: bool, lints: &mut Lints) -> Result<Fragments, WqeError> {
         let count = self.header.add_fragments();
         lints.add_if(!count.is_multiple_of(2), Lints::ODD_FRAGMENTS);
-        Fragments::decode(self.words, count, skip_first, self.polarity)
+        let fragments = Fragments::decode(self.words, count, skip_first, self.polarity)?;
+        lints.add_if(fragments.as_slice().len() > MOST_USED, Lints::FRAGMENTS);
+        Ok(fragments)
     }
 
     fn remote(&self) -> Remote {

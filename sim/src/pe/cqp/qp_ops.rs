@@ -265,6 +265,12 @@ impl Device {
             self.lint_queue_set(id, &qp, env);
         }
         self.move_qp(id, &mut qp, next, env)?;
+        if matches!(
+            (old.state(), next),
+            (State::Idle, State::Rtr) | (State::Rtr, State::Rts)
+        ) {
+            lint_pieces(id, &qp, pieces, next, env);
+        }
         if next == State::Rtr && pieces.arp_index && qp.rc.is_some() {
             self.lint_neighbour(id, &qp, env)?;
         }
@@ -404,5 +410,30 @@ impl Device {
         self.destroyed_qps.insert(id);
         self.tables.senders.remove(&id);
         DONE
+    }
+}
+
+/// What existing drivers give with every step to RTR and RTS (control-path 5.5).
+fn lint_pieces(id: u32, qp: &Qp, pieces: Pieces, next: State, env: &mut dyn Env) {
+    let is_connection = qp.rc.is_some();
+    for (flag, is_missing) in [
+        ("CQNUMVALID", !pieces.cq_numbers),
+        ("ARPTABIDXVALID", is_connection && !pieces.arp_index),
+        (
+            "ORDVALID",
+            is_connection && next == State::Rts && !pieces.ord,
+        ),
+    ] {
+        if is_missing {
+            let text = format!("QP {id}: to {next:?} without {flag}");
+            env.finding(kind::QP_PIECES, text);
+        }
+    }
+    let (first, [greatest, unacknowledged]) = (qp.psns().0, qp.send_psns());
+    if is_connection && next == State::Rts && [greatest, unacknowledged] != [first; 2] {
+        let text = format!(
+            "QP {id}: to RTS with PSNNXT {first}, PSNMAX {greatest} and PSNUNA {unacknowledged}"
+        );
+        env.finding(kind::QP_PIECES, text);
     }
 }

@@ -45,3 +45,27 @@ fn each_lint_is_found() {
         1
     );
 }
+
+/// Room in the entry for more is that of immediates and null fragments.
+#[test]
+fn thirteen_fragments_with_data_are_the_most() {
+    let full = fragment(0x1000, 10, 1);
+    let null = fragment(0, 0, 0);
+    let entry = |with_data: usize| {
+        let mut entry = words(&[&full, &[0, VALID | add(14) | op(3)]]);
+        for n in 1..15 {
+            entry.extend(if n < with_data { full } else { null });
+        }
+        entry.truncate(32);
+        entry
+    };
+    for with_data in [13, 14, 15] {
+        let is_one = with_data > 13;
+        let lints = decode(&entry(with_data)).unwrap().lints;
+        assert_eq!(lints.contains(Lints::FRAGMENTS), is_one, "{with_data}");
+        let mut receive = entry(with_data);
+        receive[3] = VALID | add(14);
+        let lints = ReceiveWqe::decode(&receive, true).unwrap().lints;
+        assert_eq!(lints.contains(Lints::FRAGMENTS), is_one, "{with_data}");
+    }
+}

@@ -154,6 +154,42 @@ fn a_queue_pair_without_a_neighbour() {
 }
 
 #[test]
+fn steps_without_what_drivers_give() {
+    const ORDVALID: u64 = 1 << 42;
+    let to = |state: u64| RC | CQNUMVALID | ARPTABIDXVALID | ORDVALID | state << 60 | 3;
+    for (state, left_out, text) in [
+        (4, CQNUMVALID, "QP 3: to Rtr without CQNUMVALID"),
+        (4, ARPTABIDXVALID, "QP 3: to Rtr without ARPTABIDXVALID"),
+        (2, CQNUMVALID, "QP 3: to Rts without CQNUMVALID"),
+        (2, ARPTABIDXVALID, "QP 3: to Rts without ARPTABIDXVALID"),
+        (2, ORDVALID, "QP 3: to Rts without ORDVALID"),
+    ] {
+        let mut driver = TestDriver::ready(Config::default());
+        let qp = TestQp::create(&mut driver, 3, 7, 1);
+        qp.add_neighbour(&mut driver);
+        if state == 2 {
+            driver.good(0x01, words(&qp, to(4)));
+        }
+        let step = words(&qp, to(state) & !left_out);
+        warns(&mut driver, (0x01, step), "qp-pieces", text);
+    }
+    let mut driver = TestDriver::ready(Config::default());
+    let qp = TestQp::create(&mut driver, 3, 7, 1);
+    qp.add_neighbour(&mut driver);
+    driver.good(0x01, words(&qp, to(4)));
+    let [first, both] = [80, 96].map(|at| driver.env.word(qp.context + at));
+    let first = first & 0xFF_FFFF;
+    driver
+        .env
+        .set_word(qp.context + 96, both & !0xFF_FFFF | first ^ 1);
+    let text = format!(
+        "QP 3: to RTS with PSNNXT {first}, PSNMAX {} and PSNUNA {first}",
+        first ^ 1
+    );
+    warns(&mut driver, (0x01, words(&qp, to(2))), "qp-pieces", &text);
+}
+
+#[test]
 fn a_queue_pair_without_an_address() {
     let (mut driver, qp) = prepared();
     driver.good(0x00, words(&qp, CREATE & !MACVALID));
