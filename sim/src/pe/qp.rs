@@ -173,6 +173,21 @@ impl Qp {
         }
     }
 
+    /// It goes on behind what was flushed, which is complete.
+    pub(crate) fn pass_flushed(&mut self) {
+        let receives = self.flushed_receive / self.receive_slot_quanta();
+        match &mut self.rc {
+            Some(rc) => rc.pass_flushed(self.flushed_send, receives),
+            None => {
+                self.ud.sent += u64::from(self.flushed_send);
+                self.ud.received += u64::from(receives);
+            }
+        }
+        self.in_flight = InFlight::default();
+        (self.flushed_send, self.flushed_receive) = (0, 0);
+        (self.send_flushed, self.receive_flushed) = (false, false);
+    }
+
     /// The present state.
     pub(crate) fn state(&self) -> State {
         match &self.rc {

@@ -232,6 +232,31 @@ impl QpRcState {
         super::ring::receive_slot(&self.config, self.responder.rq_pos)
     }
 
+    /// Passes what a flush has completed: so many quanta of the send queue from
+    /// [`send_head`](Self::send_head) on, and so many receive slots from
+    /// [`receive_head`](Self::receive_head) on. Nothing that was sent is waited for any more.
+    pub fn pass_flushed(&mut self, send_quanta: u32, receive_slots: u32) {
+        let requester = &mut self.requester;
+        if send_quanta > 0 {
+            let passed = Cursor {
+                pos: requester.una.pos + u64::from(send_quanta),
+                first_psn: requester.max_psn,
+                messages: requester.next.messages,
+            };
+            *requester = Requester {
+                una: passed,
+                una_psn: requester.max_psn,
+                next: passed,
+                next_psn: requester.max_psn,
+                max_pos: passed.pos,
+                max_psn: requester.max_psn,
+                limit: requester.limit,
+                ..Requester::default()
+            };
+        }
+        self.responder.rq_pos += u64::from(receive_slots);
+    }
+
     /// True if every send queue entry that was begun has completed (the condition of AE 0x0900 in
     /// [`Mode::Sqd`]).
     #[must_use]

@@ -329,6 +329,10 @@ impl Device {
             }
             self.take_pool_entries(id, qp, next, env)?;
         }
+        if next != State::Error && (qp.send_flushed || qp.receive_flushed) {
+            // Existing drivers flush a queue pair in SQD, and take it back to RTS (data-path 8.3).
+            qp.pass_flushed();
+        }
         qp.other_state = next;
         // On iWARP the same number is "closing".
         let drains = matches!(qp.kind, QpType::RoceRc | QpType::RoceUd);

@@ -165,6 +165,55 @@ fn error_from_where_there_is_no_need_is_refused_or_done() {
     }
 }
 
+/// Linux flushes a queue pair that it has drained, and programs take it back to RTS: what was flushed
+/// is not carried out then, and flushed no second time.
+#[test]
+fn a_queue_pair_that_was_flushed_in_sqd_goes_on_behind() {
+    for is_datagram in [false, true] {
+        let mut driver = card(Variation {
+            flush: FlushStyle::PerWqe,
+            ..Variation::default()
+        });
+        let create = if is_datagram {
+            TestQp::create_ud
+        } else {
+            TestQp::create
+        };
+        let mut qp = create(&mut driver, 3, PD, 1);
+        let (stag, _) = driver.register(9, PD, VA, BYTES, ALL_RIGHTS);
+        qp.connect(&mut driver);
+        assert_eq!(qp.modify(&mut driver, 3, 0), GOOD);
+        for _ in 0..2 {
+            qp.post_receive(&mut driver, VA, 100, stag);
+            qp.post(&mut driver, 3, (VA, 8, stag), (0, 0));
+        }
+        assert_eq!(qp.flush(&mut driver, FLUSH_SQ | FLUSH_RQ).minor, 4);
+        for cq in [&mut qp.send, &mut qp.receive] {
+            let flushed = core::iter::from_fn(|| cq.poll(&mut driver.env)).count();
+            assert_eq!(flushed, 2);
+        }
+        let frames = driver.env.frames.len();
+        // CQNUMVALID, ARPTABIDXVALID and ORDVALID.
+        let flags = 1 << 47 | 1 << 59 | 1 << 42;
+        assert_eq!(qp.modify(&mut driver, 2, flags), GOOD);
+        qp.doorbell(&mut driver);
+        driver.settle();
+        assert_eq!(driver.env.frames.len(), frames);
+        if !is_datagram {
+            qp.post(&mut driver, 3, (VA, 8, stag), (0, 0));
+            qp.doorbell(&mut driver);
+            driver.settle();
+            assert_eq!(driver.env.frames.len(), frames + 1);
+        }
+        qp.post_receive(&mut driver, VA, 100, stag);
+        qp.to_error(&mut driver);
+        qp.flush(&mut driver, FLUSH_SQ | FLUSH_RQ);
+        let (cqe, _) = qp.receive.poll(&mut driver.env).unwrap();
+        assert_eq!(header(cqe).0, 2, "the third");
+        assert_eq!(driver.env.findings, []);
+    }
+}
+
 /// The kernel's users do so with a queue pair whose connection was refused: what it has posted for
 /// receiving comes back.
 #[test]
