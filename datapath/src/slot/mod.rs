@@ -399,7 +399,7 @@ impl<M: SlotMemory> Slots<M> {
             return Marked::Unknown;
         };
         let marked = slot.mark(key, cause);
-        if marked == Marked::Now
+        if matches!(marked, Marked::Now | Marked::Ended)
             && let Some(head) = self.attention()
         {
             list::push(head, slot.attention_link(), Node::qp(key.id()));

@@ -101,7 +101,9 @@ pub struct Cause {
 pub enum Marked {
     /// The QP is in ERR now; control has to move the device's side there.
     Now,
-    /// It had been marked before, or its program had ended it.
+    /// Its program had taken it to ERR; control has to do what the device has refused it.
+    Ended,
+    /// It had been marked before.
     Before,
     /// No such QP (any more).
     Unknown,
@@ -234,22 +236,22 @@ impl<'a, A: Atom> QpSlot<'a, A> {
         Err(state)
     }
 
-    /// Marks the QP failed. After [`Marked::Now`] the caller puts it on the
+    /// Marks the QP failed. After [`Marked::Now`] and [`Marked::Ended`] the caller puts it on the
     /// attention list. A datagram QP whose send failed is in SQE, any other in
     /// ERR.
     pub(super) fn mark(&self, key: QpKey, cause: Cause) -> Marked {
         let sends_only = cause.queue == Some(WorkQueue::Send) && self.is_datagram();
-        let to = match sends_only {
-            true => QpState::Sqe,
-            false => QpState::Err,
+        // One that its program has ended stays in ERR.
+        let to = |state: u64| match state_from_bits(state) {
+            QpState::Err => QpState::Err,
+            _ if sends_only => QpState::Sqe,
+            _ => QpState::Err,
         };
         let is_ours = |state: u64| is_of(state, key);
-        // One that its program has ended is flushed already, as one that was marked.
-        let works = |state: u64| state & FAILED_BIT == 0 && state_from_bits(state) != QpState::Err;
         let marked = self.update(|state| {
-            (is_ours(state) && works(state)).then_some(
+            (is_ours(state) && state & FAILED_BIT == 0).then_some(
                 generation_bits(key)
-                    | state_bits(to)
+                    | state_bits(to(state))
                     | ATTENTION_BIT
                     | FAILED_BIT
                     | queue_code(cause.queue) << CAUSE_SHIFT
@@ -257,6 +259,7 @@ impl<'a, A: Atom> QpSlot<'a, A> {
             )
         });
         match marked {
+            Ok(state) if state_from_bits(state) == QpState::Err => Marked::Ended,
             Ok(_) => Marked::Now,
             Err(state) if is_ours(state) => Marked::Before,
             Err(_) => Marked::Unknown,

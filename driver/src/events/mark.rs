@@ -60,7 +60,7 @@ fn mark_qp<M: SlotMemory>(slots: &Slots<M>, key: QpKey, entry: &Aeqe) -> Marking
             };
             match slots.mark_failed(key, cause) {
                 // Existing drivers tell nothing once a flush was issued (control-path 7.6).
-                Marked::Unknown | Marked::Before => Marking::Quiet,
+                Marked::Unknown | Marked::Before | Marked::Ended => Marking::Quiet,
                 Marked::Now => Marking::Qp(key),
             }
         }
