@@ -40,8 +40,7 @@ pub(super) struct Package {
     refuses: Option<AqCode>,
     /// What a download has brought so far.
     incoming: Info,
-    /// Until when the lock is held under which it goes on; none before the first buffer and after
-    /// the last.
+    /// Until when the lock is held under which it goes on; none before the first buffer.
     under: Option<u64>,
     /// Entries of the parser's metadata, the only section that is read again, by number.
     metadata_init: BTreeMap<u16, [u8; METADATA_INIT_ENTRY]>,
@@ -87,8 +86,9 @@ impl Package {
         Arc::make_mut(&mut self.hash_profiles).forget(pf);
     }
 
-    /// Takes a buffer that comes while the lock is held until `until`. The first one of a download,
-    /// which is also the first under another holding of the lock, forgets what came before.
+    /// Takes a buffer that comes while the lock is held until `until`. The first one under another
+    /// holding of the lock forgets what came before; one after a "last" under the same holding does
+    /// not, because a signed file of the older kind ends each of its ranges so (control-path 9.10).
     fn take(&mut self, buffer: &[u8], until: u64) -> Result<(), u32> {
         if self.under.replace(until) != Some(until) {
             self.incoming = Info::default();
@@ -136,10 +136,9 @@ impl Package {
         }
     }
 
-    /// The last buffer has come.
+    /// The last buffer of the package, or of a range of it, has come.
     fn finish(&mut self) {
-        self.active = Some(std::mem::take(&mut self.incoming));
-        self.under = None;
+        self.active = Some(self.incoming.clone());
     }
 }
 

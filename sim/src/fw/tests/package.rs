@@ -241,10 +241,23 @@ fn a_download_begins_with_nothing() {
         (entry(&mut client, 5), entry(&mut client, 6)),
         (Some(2), Some(3))
     );
-    // What follows the last buffer is another download.
+    // What follows a last buffer under the same lock belongs to the same package.
     bring(&mut client, 8, 4, 0);
     assert_eq!(
         (entry(&mut client, 5), entry(&mut client, 8)),
-        (None, Some(4))
+        (Some(2), Some(4))
     );
+}
+
+/// Older signed files have several ranges of buffers, each of which ends with "last"
+/// (control-path 9.10).
+#[test]
+fn ranges_that_each_end_with_last_are_one_package() {
+    let mut client = Client::new();
+    client.direct(0x0008, params(&GLOBAL)).ok();
+    for buffer in package_buffers() {
+        client.tell(0x0c40, params(&[(0, &[1])]), &buffer).ok();
+    }
+    client.direct(0x0009, params(&GLOBAL)).ok();
+    assert_eq!(list(&mut client), [(vec![1, 3, 0, 0], vec![0, 1, 0, 0])]);
 }
