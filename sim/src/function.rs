@@ -386,6 +386,11 @@ impl Function {
         self.runnable = true;
     }
 
+    /// Whether the port sends a frame of the engine. LAN queues look at theirs themselves.
+    pub(crate) fn sends(&self, frame: &[u8]) -> bool {
+        self.fw.as_ref().is_none_or(|fw| fw.sends(frame))
+    }
+
     /// Whether the switch gives a frame of this function that is for its own address back to it.
     pub(crate) fn loops_back(&self, frame: &[u8]) -> bool {
         let (Some(fw), Some(lan)) = (&self.fw, &self.state.lan) else {

@@ -393,6 +393,10 @@ impl Machine {
         let frames = outbox.drain(..).map(|frame| (true, frame));
         let lan_frames = lan_outbox.drain(..).map(|frame| (false, frame));
         for (genuine, frame) in frames.chain(lan_frames) {
+            if genuine && !function.sends(&frame) {
+                function.count_sent(&frame, false);
+                continue;
+            }
             function.count_sent(&frame, has_link || is_looped);
             let to_itself = frame.first_chunk() == Some(&function.state.mac);
             let loops = !to_itself || function.loops_back(&frame);

@@ -43,7 +43,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::function::{CardView, EngineEnv, FunctionState};
-use crate::lan::{LanVsi, Sender, packet_type};
+use crate::lan::{LanVsi, Sender, packet_type, wire_len};
 use crate::link::Mac;
 use crate::pe::ProtocolEngine;
 use crate::regs::ResetSource;
@@ -161,7 +161,7 @@ impl Firmware {
             own_vsi: true,
             tree: sched_tree::SchedTree::new(pf, &config, state.variation.default_branch),
             rules: switch_rules::SwitchRules::default(),
-            port: port::Port::powered(&config),
+            port: port::Port::powered(&config, state.variation.frame_at_start),
             txqs: txq::TxQueues::default(),
             rss: rss::Rss::default(),
             agent: dcb::Agent::default(),
@@ -203,7 +203,8 @@ impl Firmware {
         if source != ResetSource::Pfr {
             self.boot = boot::Boot::default();
         }
-        self.port.reset(source, &self.config);
+        let frame = state.variation.frame_at_start;
+        self.port.reset(source, &self.config, frame);
         if source == ResetSource::Pfr {
             self.agent.forget_driver();
         } else {
@@ -322,6 +323,11 @@ impl Firmware {
     /// Whether a rule keeps a frame of VSI `number` from being sent.
     pub(crate) fn drops_sent(&self, number: u16, frame: &[u8]) -> bool {
         self.rules.drop_sent(number, frame)
+    }
+
+    /// Whether the port sends `frame` of the engine, which is not longer than it takes.
+    pub(crate) fn sends(&self, frame: &[u8]) -> bool {
+        wire_len(frame) <= self.max_frame()
     }
 
     /// Longest frame of the port, FCS included.

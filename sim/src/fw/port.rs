@@ -5,6 +5,7 @@ use crate::regs::ResetSource;
 use super::config::{FirmwareConfig, PhyStart, PortLink};
 use super::layout::{put, put_u16};
 use super::{Cx, Event};
+use crate::variation::FrameAtStart;
 
 /// PHY types that the module can do: 10G, 25G, 40G, 50G and 100G over copper (`ice/ice_adminq_cmd.h
 /// ICE_PHY_TYPE_LOW_*`).
@@ -22,8 +23,12 @@ const LINK_DATA: usize = 32;
 /// The event mask's bit for up and down.
 const UP_DOWN: u16 = 1 << 1;
 
-/// The largest frame after a reset.
-const MAX_FRAME: u16 = 9728;
+const fn frame_of(start: FrameAtStart) -> u16 {
+    match start {
+        FrameAtStart::Small => 1522,
+        FrameAtStart::Largest => 9728,
+    }
+}
 
 /// The port of one function.
 #[derive(Debug)]
@@ -48,7 +53,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    fn new(config: &FirmwareConfig) -> Self {
+    fn new(config: &FirmwareConfig, frame: FrameAtStart) -> Self {
         let start = config.phy;
         let recorded = config.recorded.as_ref();
         let abilities = recorded.and_then(|answers| answers.phy_types());
@@ -67,7 +72,7 @@ impl Port {
                 FEC
             },
             enabled: !matches!(start, PhyStart::Disabled | PhyStart::SwitchedOff),
-            max_frame: MAX_FRAME,
+            max_frame: frame_of(frame),
             loopback: false,
             events: false,
             mask: 0,
@@ -78,8 +83,8 @@ impl Port {
     }
 
     /// A port with power from the first moment on.
-    pub(super) fn powered(config: &FirmwareConfig) -> Self {
-        let mut port = Self::new(config);
+    pub(super) fn powered(config: &FirmwareConfig, frame: FrameAtStart) -> Self {
+        let mut port = Self::new(config, frame);
         port.start(config, 0);
         port
     }
@@ -100,13 +105,18 @@ impl Port {
 
     /// A PF reset does not touch the PHY; the driver's event mask and the MAC's loopback are
     /// cleared \[inf\].
-    pub(super) fn reset(&mut self, source: ResetSource, config: &FirmwareConfig) {
+    pub(super) fn reset(
+        &mut self,
+        source: ResetSource,
+        config: &FirmwareConfig,
+        frame: FrameAtStart,
+    ) {
         if source == ResetSource::Pfr {
             self.events = false;
             self.loopback = false;
             self.mask = 0;
         } else {
-            *self = Self::new(config);
+            *self = Self::new(config, frame);
         }
     }
 

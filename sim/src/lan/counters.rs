@@ -63,7 +63,7 @@ pub(crate) struct Counters {
     vsis: BTreeMap<u16, Vsi>,
     received: Way,
     sent: Way,
-    /// Frames that were to be sent without a link.
+    /// Frames that were to be sent without a link, or longer than the port's longest.
     no_link: u64,
     /// Frames longer than the port's longest.
     too_long: u64,

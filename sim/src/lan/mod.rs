@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 pub(crate) use counters::{Counters, Direction};
 pub(crate) use headers::{PACKET_TYPES, is_roce};
 pub(crate) use rss::{HashFields, Spread, packet_type};
+pub(crate) use rx::wire_len;
 pub(crate) use tx::Sender;
 pub(crate) use tx_context::TxContext;
 

@@ -202,6 +202,6 @@ fn strip(frame: &[u8], kind: u16) -> Option<(u16, Vec<u8>)> {
 }
 
 /// Bytes of a frame on the wire, FCS included.
-pub(super) const fn wire_len(frame: &[u8]) -> usize {
+pub(crate) const fn wire_len(frame: &[u8]) -> usize {
     frame.len() + FCS
 }

@@ -293,6 +293,10 @@ impl Lanes {
             let address = frame.first_chunk();
             let owner = self.macs.iter().position(|mac| Some(mac) == address);
             let to = match owner {
+                Some(_) if !function.sends(&frame) => {
+                    function.count_sent(&frame, false);
+                    continue;
+                }
                 Some(to) if to == index && function.loops_back(&frame) => to,
                 Some(to) if to != index && has_link => to,
                 Some(to) if to != index => continue,

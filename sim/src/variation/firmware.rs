@@ -37,6 +37,17 @@ pub enum OwnVsi {
     Goes,
 }
 
+/// Longest frame that a port takes after a reset of the card, until 0x0603 says another. Not in the
+/// sources, but that the command is needed for frames longer than the default (control-path 9.3).
+/// Existing drivers send it at their start.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FrameAtStart {
+    /// That of an MTU of 1500, with a tag: 1522 bytes.
+    Small,
+    /// The longest that the MAC takes: 9728 bytes.
+    Largest,
+}
+
 /// How many elements of the switch a reply to 0x0200 has. Existing drivers ask for more until the
 /// reply says that there are none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -21,7 +21,7 @@ mod wire;
 pub use engine::{DerivedMaxima, OpErr, QueueSetHandles, UnreadWords};
 pub use events::{ClearPba, CqEventContext, FlushQpId, FlushStyle, QpEventContext};
 pub use firmware::{
-    DefaultBranch, LockRunsOut, OthersInDownload, OwnVsi, PxeClearedAgain, RefusedInDownload,
+    DefaultBranch, FrameAtStart, LockRunsOut, OthersInDownload, OwnVsi, PxeClearedAgain, RefusedInDownload,
     SwitchInput, SwitchPages,
 };
 pub use multicast::GroupQueueSet;
@@ -65,6 +65,8 @@ variations! {
     switch_input: SwitchInput [Closed, Open];
     /// What 0x02A4 does to the VSI that the firmware has for a function.
     own_vsi: OwnVsi [Stays, Goes];
+    /// Longest frame of a port until 0x0603.
+    frame_at_start: FrameAtStart [Small, Largest];
     /// How many elements a reply to 0x0200 has.
     switch_pages: SwitchPages [Full, OneElement];
     /// What the default branch of the transmit scheduler ends in.

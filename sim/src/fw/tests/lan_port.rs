@@ -122,6 +122,8 @@ impl Port {
     }
 
     fn with(mut client: Client, vsi: u16, parent: u32, context: RxContext) -> Self {
+        let longest = 9728_u16.to_le_bytes();
+        client.direct(0x0603, params(&[(0, &longest)])).ok();
         let memory = |bytes: usize| {
             let layout = DmaLayout::new(bytes, 4096);
             client.nic.dma_alloc(layout).unwrap()

@@ -2,7 +2,9 @@
 
 use super::client::{Client, params};
 use super::lan_port::reg;
+use super::switch::mac_rule;
 use crate::fw::AqCode;
+use crate::pe::Env;
 use crate::{PortLink, Sim};
 use e810_hal::regs as hw;
 use e810_hal::{Bus, Clock, Ns};
@@ -241,4 +243,40 @@ fn a_module_is_read_and_not_written() {
     let builder = Sim::builder().firmware(|_, fw| fw.link = PortLink::NoMedia);
     let mut client = Client::of(builder);
     client.ask(0x06ee, block(0, 0x50), 8).refused(AqCode::EIO);
+}
+
+/// Frames of 2000 bytes, from the engine of function 0 to that of function 1: those that arrive.
+fn long_frames(clients: &mut [Client; 2]) -> u64 {
+    let [one, other] = clients;
+    let before = other.sim.stats(1).frames_received;
+    let mut frame = vec![0; 2000];
+    frame[..6].copy_from_slice(&other.nic.mac());
+    one.nic.with(|env| env.transmit(frame));
+    // Any write brings what was sent to the wire.
+    hw::GLINT_DYN_CTL
+        .at(e810_hal::Vector::new(1).unwrap())
+        .set(&one.nic, 0);
+    one.sim.run(Ns::from_ms(1));
+    other.sim.stats(1).frames_received - before
+}
+
+/// What a port takes before 0x0603 is not in the sources (control-path 9.3: the command is needed
+/// for frames longer than the default).
+#[test]
+fn both_ports_are_told_of_longer_frames() {
+    let sim = Sim::builder().functions(2).cold().build();
+    let mut clients = [Client::on(&sim, 0), Client::on(&sim, 1)];
+    clients[0].download();
+    for client in &mut clients {
+        let vsi = client.add_vsi();
+        client.open_vsi(vsi, true).ok();
+        let rule = mac_rule(vsi, client.nic.mac());
+        client.tell(0x02a0, params(&[(0, &[1])]), &rule).ok();
+    }
+    let size = params(&[(0, &9728_u16.to_le_bytes())]);
+    assert_eq!(long_frames(&mut clients), 0);
+    clients[1].direct(0x0603, size).ok();
+    assert_eq!(long_frames(&mut clients), 0, "the sender's port");
+    clients[0].direct(0x0603, size).ok();
+    assert_eq!(long_frames(&mut clients), 1);
 }
