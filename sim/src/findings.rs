@@ -95,6 +95,8 @@ findings! {
     ADMINQ_RING: Fault, "adminq-ring", "control-path 9.1";
     /// A descriptor of the AdminQ whose flags and lengths do not fit together.
     ADMINQ_DESCRIPTOR: Fault, "adminq-descriptor", "control-path 9.1";
+    /// A command of the AdminQ has a value that its format, or this card, does not have.
+    ADMINQ_PARAMETER: Fault, "adminq-parameter", "control-path 9.3 to 9.10";
     /// A command of the AdminQ names a VSI, node or queue that is not there.
     ADMINQ_UNKNOWN_OBJECT: Lint, "adminq-unknown-object", "control-path 9.6 to 9.8; lan-path 3";
     /// A command of the AdminQ removes an object that is in use.

@@ -388,7 +388,10 @@ impl Function {
 
     /// Whether the port sends a frame of the engine. LAN queues look at theirs themselves.
     pub(crate) fn sends(&self, frame: &[u8]) -> bool {
-        self.fw.as_ref().is_none_or(|fw| fw.sends(frame))
+        let (Some(fw), Some(lan)) = (&self.fw, &self.state.lan) else {
+            return true;
+        };
+        fw.sends(frame, &lan.vsis)
     }
 
     /// Whether the switch gives a frame of this function that is for its own address back to it.

@@ -325,9 +325,16 @@ impl Firmware {
         self.rules.drop_sent(number, frame)
     }
 
-    /// Whether the port sends `frame` of the engine, which is not longer than it takes.
-    pub(crate) fn sends(&self, frame: &[u8]) -> bool {
+    /// Whether the switch lets a frame of VSI `number` out of the card (control-path 9.6).
+    pub(crate) fn lets_out(&self, number: u16, frame: &[u8]) -> bool {
+        !self.rules.keep_sent(number, frame)
+    }
+
+    /// Whether the port sends `frame` of the engine, whose VSI is one of `vsis`: it is not longer
+    /// than the port takes, and one of them lets it out.
+    pub(crate) fn sends(&self, frame: &[u8], vsis: &BTreeSet<u16>) -> bool {
         wire_len(frame) <= self.max_frame()
+            && (vsis.is_empty() || vsis.iter().any(|vsi| self.lets_out(*vsi, frame)))
     }
 
     /// Longest frame of the port, FCS included.

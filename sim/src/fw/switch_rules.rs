@@ -3,6 +3,8 @@
 use crate::findings::kind;
 use std::collections::{BTreeMap, BTreeSet};
 
+use e810_hal::regs as hw;
+
 use super::descriptor::{Answer, Command};
 use super::layout::{part, put_u16, u16_at, u32_at};
 use super::{AqCode, Cx};
@@ -20,6 +22,11 @@ const PRUNE_SET: u16 = 5;
 const PRUNE_CLEAR: u16 = 6;
 /// Of an action of type 0: frames go nowhere.
 const DROP: u32 = 1 << 18;
+
+/// The action counts.
+const ACTION_VALID: u32 = 1 << 17;
+/// Bytes of the header of a lookup by address.
+const HEADER: usize = 16;
 
 fn is_group(address: &[u8; 6]) -> bool {
     let [first, ..] = address;
@@ -104,6 +111,12 @@ impl Lookup {
     fn loops(&self) -> bool {
         const LB_EN: u32 = 1 << 2;
         self.kind == LOOKUP_TX && self.action & 3 == 0 && self.action & LB_EN != 0
+    }
+
+    /// LAN_EN: frames leave the card as well.
+    fn lets_out(&self) -> bool {
+        const LAN_EN: u32 = 1 << 3;
+        self.action & LAN_EN != 0
     }
 
     /// The VLAN id that a rule of the VLAN recipe matches.
@@ -206,6 +219,24 @@ impl SwitchRules {
         rules.any(|rule| rule.source == vsi && rule.drops() && rule.matches_type(LOOKUP_TX, frame))
     }
 
+    /// Whether the rules of VSI `vsi` that are about a frame for a group keep it in the card
+    /// (LAN_EN; control-path 9.6). One that no rule is about leaves.
+    pub(super) fn keep_sent(&self, vsi: u16, frame: &[u8]) -> bool {
+        let Some(address) = frame.first_chunk().filter(|address| is_group(address)) else {
+            return false;
+        };
+        let vlan = super::switch::vlan_of(frame);
+        let rules = self.lookups.values().filter(|rule| {
+            rule.kind == LOOKUP_TX
+                && rule.source == vsi
+                && !rule.drops()
+                && rule.matches(address)
+                && rule.matches_vlan(vlan)
+        });
+        let mut of_frame = rules.peekable();
+        of_frame.peek().is_some() && !of_frame.any(Lookup::lets_out)
+    }
+
     /// Whether a rule gives frames for exactly `address` to VSI `vsi`: one of its addresses.
     pub(super) fn is_address_of(&self, address: &[u8; 6], vsi: u16) -> bool {
         let mut rules = self.lookups.values();
@@ -291,8 +322,36 @@ impl Cx<'_, '_> {
         AqCode::ENOENT
     }
 
-    /// Whether every object that a lookup names exists.
+    fn wrong_rule(&mut self, text: String) -> AqCode {
+        self.env.found(kind::ADMINQ_PARAMETER, text);
+        AqCode::EINVAL
+    }
+
+    /// What a new lookup has and an update has not.
+    fn check_header(&mut self, rule: &Lookup) -> Result<(), AqCode> {
+        const BY_ADDRESS_ALONE: u16 = 1;
+        let length = rule.header.len();
+        if rule.recipe != BY_ADDRESS_ALONE || length == HEADER {
+            return Ok(());
+        }
+        Err(self.wrong_rule(format!(
+            "the header of a switch rule has {length} bytes; {HEADER} are looked at"
+        )))
+    }
+
+    /// Whether every object that a lookup names exists, and its action counts.
     fn check_lookup(&mut self, rule: &Lookup) -> Result<(), AqCode> {
+        // Drivers take the port from 0x0200, iPXE from a register.
+        let in_register = self.env.state.registers.get(hw::PFGEN_PORTNUM.off()) as u16;
+        let ports = [u16::from(self.port_number()), in_register];
+        if rule.kind == LOOKUP_RX && !ports.contains(&rule.source) {
+            let text = format!("a switch rule has port {} as its source", rule.source);
+            return Err(self.wrong_rule(text));
+        }
+        if rule.action & 3 == 0 && rule.action & ACTION_VALID == 0 {
+            let text = format!("action {:#x} of a switch rule is not VALID", rule.action);
+            return Err(self.wrong_rule(text));
+        }
         if rule.kind == LOOKUP_TX && !self.has_vsi(rule.source) {
             let text = format!("a switch rule has VSI {} as its source", rule.source);
             return Err(self.unknown_object(text));
@@ -345,6 +404,7 @@ impl Cx<'_, '_> {
             match u16_at(&rule, 0) {
                 LOOKUP_RX | LOOKUP_TX => {
                     let new = lookup(&rule);
+                    self.check_header(&new)?;
                     self.check_lookup(&new)?;
                     let same = |old: &Lookup| {
                         (old.kind, old.recipe, old.source, &old.header)

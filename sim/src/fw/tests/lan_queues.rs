@@ -406,3 +406,28 @@ fn a_reset_ends_the_queues() {
     ports[1].client.nic.write32(reg(QTX_COMM_DBELL), 3);
     assert_eq!(sim.findings(), []);
 }
+
+/// A rule of the sending VSI for a group keeps its frames in the card, unless it has LAN_EN
+/// (control-path 9.6).
+#[test]
+fn a_group_leaves_by_a_rule_that_lets_it() {
+    const GROUP: [u8; 6] = [1, 0, 0x5e, 0, 0, 9];
+    const LAN_EN: u8 = 1 << 3;
+    let (sim, mut ports) = Port::pair(&properties(), RX);
+    let [a, _] = macs(&ports);
+    let theirs = mac_rule(ports[1].vsi, GROUP);
+    ports[1].client.tell(0x02a0, params(&ONE), &theirs).ok();
+    let mut rule = mac_rule(ports[0].vsi, GROUP);
+    for (flag, arrive) in [(0, 0), (LAN_EN, 1)] {
+        rule[8] = rule[8] & !LAN_EN | flag;
+        let added = ports[0].client.tell(0x02a0, params(&ONE), &rule).ok();
+        ports[0].send(&frame(GROUP, a, 60), 0, None);
+        assert_eq!(ports[1].received().len(), arrive);
+        let removed = added.data;
+        ports[0].client.tell(0x02a2, params(&ONE), &removed).ok();
+    }
+    // Without a rule it leaves, too.
+    ports[0].send(&frame(GROUP, a, 60), 0, None);
+    assert_eq!(ports[1].received().len(), 1);
+    assert_eq!(sim.findings(), []);
+}

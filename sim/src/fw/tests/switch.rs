@@ -8,10 +8,11 @@ use crate::variation::{OwnVsi, SwitchPages, Variation};
 use e810_hal::bus::VsiId;
 use e810_hal::regs as hw;
 
-/// A lookup of the MAC recipe that forwards `mac` to `vsi`.
+/// A lookup of the MAC recipe that forwards `mac` to `vsi`; frames for a group leave the card, too.
 pub(super) fn mac_rule(vsi: u16, mac: [u8; 6]) -> [u8; 32] {
     let mut rule = [0; 32];
-    let action = u32::from(vsi) << 4 | 1 << 17 | 1 << 2;
+    let is_group = u32::from(mac[0] & 1);
+    let action = u32::from(vsi) << 4 | 1 << 17 | 1 << 2 | is_group << 3;
     rule[0] = 1;
     rule[4] = 1;
     rule[6..8].copy_from_slice(&vsi.to_le_bytes());
@@ -108,7 +109,7 @@ fn rules_name_what_is_there() {
     assert_eq!(texts(&client), ["a switch rule has VSI 99 as its source"]);
     // Of the receive side: the source is a port. FWD_TO_VSI_LIST is bit 14.
     let mut received = rule;
-    received[0] = 0;
+    (received[0], received[6]) = (0, client.nic.pf());
     client
         .tell(0x02a0, params(&ONE), &received)
         .refused(AqCode::ENOENT);
@@ -287,4 +288,37 @@ fn the_firmwares_own_vsi_is_cleared_or_not() {
         let mut client = client.start();
         assert_eq!(elements(&mut client), 2);
     }
+}
+
+/// A rule without VALID, one of the receive side that names another port, one whose header has
+/// another length (control-path 9.6).
+#[test]
+fn rules_are_complete() {
+    let mut client = Client::new();
+    let vsi = client.add_vsi();
+    let rule = mac_rule(vsi, [2, 0, 0, 0, 0, 9]);
+    let mut of_port = rule;
+    (of_port[0], of_port[6], of_port[7]) = (0, client.nic.pf(), 0);
+    let mut wrong = [rule, of_port, rule];
+    wrong[0][10] = 0;
+    wrong[1][6] += 1;
+    wrong[2][14] = 14;
+    for rule in wrong {
+        client
+            .tell(0x02a0, params(&ONE), &rule)
+            .refused(AqCode::EINVAL);
+        assert_eq!(client.kinds(), ["adminq-parameter"], "{rule:x?}");
+    }
+    let index = client.tell(0x02a0, params(&ONE), &rule).ok().data16(12);
+    client.tell(0x02a0, params(&ONE), &of_port).ok();
+    // An update has no header length, and needs VALID as well.
+    let mut update = rule;
+    update[12..14].copy_from_slice(&index.to_le_bytes());
+    update[14] = 0;
+    client.tell(0x02a1, params(&ONE), &update[..16]).ok();
+    update[10] = 0;
+    client
+        .tell(0x02a1, params(&ONE), &update[..16])
+        .refused(AqCode::EINVAL);
+    assert_eq!(client.kinds(), ["adminq-parameter"]);
 }
