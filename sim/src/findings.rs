@@ -175,6 +175,8 @@ findings! {
     QP_TERMACT: Lint, "qp-termact", "control-path 4.7";
     /// A queue pair is to send by a queue set whose leaf is not enabled.
     QUEUE_SET_OFF: Lint, "queue-set-off", "control-path 4.13";
+    /// A queue set hangs below another traffic class than its scheduler leaf has.
+    QUEUE_SET_CLASS: Lint, "queue-set-class", "control-path 4.13, 9.8";
     /// A scheduler leaf was deleted while a queue pair sends by it.
     QUEUE_SET_USED: Lint, "queue-set-used", "control-path 4.13";
     /// A shadow area that is handed to the device is not zeroed.

@@ -340,6 +340,20 @@ impl SchedTree {
         Some(element)
     }
 
+    /// Number of the traffic class that a node hangs below.
+    pub(super) fn class_of(&self, teid: u32) -> Option<u8> {
+        let mut teid = teid;
+        while self.get(teid)?.layer > 1 {
+            teid = self.get(teid)?.parent;
+        }
+        if teid == self.tc() {
+            return Some(0);
+        }
+        let mut others = self.others.iter();
+        let (class, _) = others.find(|(_, branch)| branch.get(1) == Some(&teid))?;
+        Some(*class)
+    }
+
     /// The node of traffic class 0.
     pub(super) fn tc(&self) -> u32 {
         self.default_branch.get(1).copied().unwrap_or(NO_TEID)

@@ -121,6 +121,19 @@ impl Cx<'_, '_> {
                 if self.fw.txqs.sets.contains_key(&handle) {
                     return Err(AqCode::EEXIST);
                 }
+                let (above, of_leaf) = (
+                    self.fw.tree.class_of(parent),
+                    self.engine.queue_set_class(handle),
+                );
+                if above != of_leaf {
+                    let class = |class: Option<u8>| class.map_or("none".into(), |c| c.to_string());
+                    let text = format!(
+                        "queue set {handle} hangs below class {}, its leaf has class {}",
+                        class(above),
+                        class(of_leaf)
+                    );
+                    self.env.found(kind::QUEUE_SET_CLASS, text);
+                }
                 let info = part(&data, here + SET_INFO, 16).to_vec();
                 let teid = self.fw.tree.add(parent, &info, Some(Leaf::Rdma(handle)))?;
                 self.fw.txqs.sets.insert(handle, teid);

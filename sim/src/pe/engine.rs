@@ -64,6 +64,27 @@ impl ProtocolEngine {
         self.device.tables.queue_set_exists(handle)
     }
 
+    /// Traffic class of the work-scheduler leaf that has the queue set `handle`.
+    #[must_use]
+    pub fn queue_set_class(&self, handle: u16) -> Option<u8> {
+        self.device.tables.queue_set_class(handle)
+    }
+
+    /// A leaf of the work scheduler with the queue set `handle`, as WORK_SCHED_NODE makes it.
+    #[cfg(test)]
+    pub(crate) fn add_leaf(&mut self, handle: u16, class: u8) {
+        let leaf = super::tables::Node {
+            parent: 0,
+            queue_set: Some(handle),
+            enabled: true,
+            vsi: 0,
+            class,
+            weight: 1,
+            priority: 0,
+        };
+        self.device.tables.nodes.insert(handle, leaf);
+    }
+
     /// What the driver had left in its tables when it last destroyed the CQP.
     #[must_use]
     pub fn left_behind(&self) -> LeftBehind {

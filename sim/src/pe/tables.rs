@@ -73,6 +73,13 @@ impl Tables {
             .any(|node| node.queue_set == Some(handle))
     }
 
+    /// Traffic class of the leaf of a queue set.
+    pub(crate) fn queue_set_class(&self, handle: u16) -> Option<u8> {
+        let mut nodes = self.nodes.values();
+        let leaf = nodes.find(|node| node.queue_set == Some(handle))?;
+        Some(leaf.class)
+    }
+
     /// Whether the leaf of a queue set is enabled.
     pub(crate) fn queue_set_enabled(&self, handle: u16) -> bool {
         let mut nodes = self.nodes.values();

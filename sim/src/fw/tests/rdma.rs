@@ -109,3 +109,29 @@ fn a_warm_function_has_everything() {
     // And no firmware that faults could be ordered from.
     sim.configure_firmware(0, |fw| fw.fault(1, 1, AqFault::Silence));
 }
+
+/// A leaf of the engine has a traffic class, and so has the place of its queue set (control-path
+/// 4.13, 9.8).
+#[test]
+fn a_queue_set_hangs_below_the_class_of_its_leaf() {
+    let builder = Sim::builder().firmware(|_, config| config.classes = 0b1001);
+    let mut client = Client::of(builder);
+    client.nic.with_machine(|machine, index| {
+        let engine = &mut machine.functions[index].engine;
+        engine.add_leaf(5, 0);
+        engine.add_leaf(6, 3);
+    });
+    // From below class 0 down to a queue group.
+    let topology = client.ask(0x0400, [0; 16], 4096).ok();
+    let mut parent = topology.data32(8 + 24 + 4);
+    for _ in 2..8 {
+        parent = super::scheduler::add(&mut client, parent).unwrap();
+    }
+    for (handle, found) in [(5, vec![]), (6, vec!["queue-set-class"])] {
+        let mut set = [0; 32];
+        set[..4].copy_from_slice(&parent.to_le_bytes());
+        (set[4], set[8], set[17]) = (1, handle, 7);
+        client.tell(0x0c33, params(&ONE), &set).ok();
+        assert_eq!(client.kinds(), found);
+    }
+}

@@ -18,7 +18,7 @@ pub(super) fn branch(client: &mut Client) -> Vec<u32> {
         .collect()
 }
 
-fn add(client: &mut Client, parent: u32) -> Result<u32, u16> {
+pub(super) fn add(client: &mut Client, parent: u32) -> Result<u32, u16> {
     let mut group = vec![0; 8 + 24];
     group[..4].copy_from_slice(&parent.to_le_bytes());
     group[4] = 1;
