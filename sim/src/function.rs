@@ -59,8 +59,8 @@ const fn state_after(source: ResetSource) -> State {
 /// What a function depends on of the card and of the other functions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CardView {
-    /// A package is loaded.
-    pub(crate) has_package: bool,
+    /// A package is loaded that has sections of the engine.
+    pub(crate) serves_engine: bool,
     pub(crate) enabled_ports: EnabledPorts,
     /// A driver of any function has opened the switch block's input.
     pub(crate) switch_open: bool,
@@ -349,7 +349,7 @@ impl Function {
         let (Some(fw), Some(lan)) = (&self.fw, &self.state.lan) else {
             return true;
         };
-        card.switch_open && card.has_package && fw.accepts_frame(frame, &lan.open)
+        card.switch_open && card.serves_engine && fw.accepts_frame(frame, &lan.open)
     }
 
     /// A frame arrives at the port. The engine gets it if the port and the switch let it pass.

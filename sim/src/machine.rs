@@ -370,7 +370,7 @@ impl Machine {
     /// What the functions depend on of the card and of each other.
     pub(crate) fn card_view(&self) -> CardView {
         CardView {
-            has_package: self.card.has_package(),
+            serves_engine: self.card.serves_engine(),
             enabled_ports: self.card.enabled_ports,
             is_double_vlan: self.card.is_double_vlan(),
             hash_profiles: self.card.hash_profiles().clone(),

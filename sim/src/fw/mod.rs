@@ -100,10 +100,15 @@ impl Card {
         self.vlan.is_double()
     }
 
-    /// Whether a package is active: without one the packet parser knows nothing of RDMA `[inf]`
-    /// (control-path 9.9).
+    /// Whether a package is active.
     pub(crate) fn has_package(&self) -> bool {
         self.package.is_active()
+    }
+
+    /// Whether a package with sections of the engine is active: without one the packet parser knows
+    /// nothing of RDMA `[inf]` (control-path 9.9, 9.10).
+    pub(crate) fn serves_engine(&self) -> bool {
+        self.package.serves_engine()
     }
 
     /// What hashes of packets are made of.

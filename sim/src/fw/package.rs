@@ -24,11 +24,16 @@ const INFO: usize = 40;
 const METADATA_INIT: u32 = 58;
 const METADATA_INIT_ENTRY: usize = 24;
 
+/// Sections of the RDMA engine: ICE_SID_XLT0_PE to ICE_SID_CDID_REDIR_PE (control-path 9.10).
+const OF_ENGINE: std::ops::RangeInclusive<u32> = 80..=88;
+
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Info {
     version: [u8; 4],
     name: [u8; NAME],
     track: u32,
+    /// It has sections of the RDMA engine.
+    for_engine: bool,
 }
 
 /// The package of a card.
@@ -50,6 +55,7 @@ pub(super) struct Package {
 fn named(version: [u8; 4], name: &str) -> Info {
     let mut info = Info {
         version,
+        for_engine: true,
         ..Info::default()
     };
     put(&mut info.name, 0, name.as_bytes());
@@ -77,6 +83,11 @@ impl Package {
         self.active.is_some()
     }
 
+    /// Whether the parser knows packets of the RDMA engine.
+    pub(super) fn serves_engine(&self) -> bool {
+        self.active.as_ref().is_some_and(|info| info.for_engine)
+    }
+
     pub(super) const fn hash_profiles(&self) -> &Arc<HashProfiles> {
         &self.hash_profiles
     }
@@ -96,6 +107,7 @@ impl Package {
             self.hash_profiles = Arc::default();
         }
         for (kind, data) in sections(buffer)? {
+            self.incoming.for_engine |= OF_ENGINE.contains(&kind);
             match kind {
                 METADATA if data.len() >= 4 + NAME + 4 => {
                     put(&mut self.incoming.version, 0, data);

@@ -261,3 +261,31 @@ fn ranges_that_each_end_with_last_are_one_package() {
     client.direct(0x0009, params(&GLOBAL)).ok();
     assert_eq!(list(&mut client), [(vec![1, 3, 0, 0], vec![0, 1, 0, 0])]);
 }
+
+/// Sections 80 to 88 are the engine's (control-path 9.10).
+#[test]
+fn a_package_without_sections_of_the_engine_brings_it_no_frames() {
+    for with_them in [false, true] {
+        let mut client = Client::new();
+        let mac = client.nic.mac();
+        let vsi = client.add_vsi();
+        client.open_vsi(vsi, true).ok();
+        let rule = super::switch::mac_rule(vsi, mac);
+        client.tell(0x02a0, params(&[(0, &[1])]), &rule).ok();
+        client.direct(0x0008, params(&GLOBAL)).ok();
+        let buffers = package_buffers();
+        let (engines, others) = buffers.split_last().unwrap();
+        let last = if with_them { engines } else { &others[0] };
+        client.tell(0x0c40, [0; 16], &others[0]).ok();
+        client.tell(0x0c40, params(&[(0, &[1])]), last).ok();
+        client.direct(0x0009, params(&GLOBAL)).ok();
+        client.open_switch();
+        let mut frame = [0; 60];
+        frame[..6].copy_from_slice(&mac);
+        client.sim.receive_frames([&frame[..]]);
+        client.sim.run(Ns::from_ms(1));
+        let received = client.sim.stats(0).frames_received;
+        assert_eq!(received, u64::from(with_them));
+        assert_eq!(list(&mut client).len(), 1);
+    }
+}
