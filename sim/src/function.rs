@@ -386,12 +386,13 @@ impl Function {
         self.runnable = true;
     }
 
-    /// Whether the port sends a frame of the engine. LAN queues look at theirs themselves.
+    /// Whether the card sends a frame of the engine. LAN queues look at theirs themselves.
     pub(crate) fn sends(&self, frame: &[u8]) -> bool {
         let (Some(fw), Some(lan)) = (&self.fw, &self.state.lan) else {
             return true;
         };
-        fw.sends(frame, &lan.vsis)
+        let to_itself = frame.first_chunk() == Some(&self.state.mac);
+        fw.sends(frame, to_itself, &lan.vsis)
     }
 
     /// Whether the switch gives a frame of this function that is for its own address back to it.

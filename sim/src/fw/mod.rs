@@ -332,14 +332,15 @@ impl Firmware {
 
     /// Whether the switch lets a frame of VSI `number` out of the card (control-path 9.6).
     pub(crate) fn lets_out(&self, number: u16, frame: &[u8]) -> bool {
-        !self.rules.keep_sent(number, frame)
+        self.vsis.may_leave(number) && !self.rules.keep_sent(number, frame)
     }
 
-    /// Whether the port sends `frame` of the engine, whose VSI is one of `vsis`: it is not longer
-    /// than the port takes, and one of them lets it out.
-    pub(crate) fn sends(&self, frame: &[u8], vsis: &BTreeSet<u16>) -> bool {
+    /// Whether a frame of the engine, whose VSI is one of `vsis`, is sent: it is not longer than the
+    /// port takes, and one of them lets it out, unless it is for the function itself.
+    pub(crate) fn sends(&self, frame: &[u8], to_itself: bool, vsis: &BTreeSet<u16>) -> bool {
+        let lets_out = |vsi: &u16| self.lets_out(*vsi, frame);
         wire_len(frame) <= self.max_frame()
-            && (vsis.is_empty() || vsis.iter().any(|vsi| self.lets_out(*vsi, frame)))
+            && (to_itself || vsis.is_empty() || vsis.iter().any(lets_out))
     }
 
     /// Longest frame of the port, FCS included.

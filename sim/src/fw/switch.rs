@@ -41,7 +41,7 @@ impl Cx<'_, '_> {
         number.unwrap_or(OWN_VSI_BASE + u16::from(self.pf()))
     }
 
-    fn swid(&self) -> u16 {
+    pub(super) fn swid(&self) -> u16 {
         let recorded = self.fw.config.recorded.as_ref();
         let number = recorded.and_then(|answers| answers.switch(self.pf()));
         number.unwrap_or(SWID_BASE + u16::from(self.pf()))

@@ -45,14 +45,19 @@ const GUARANTEED: u32 = 0x3fff;
 /// Functions a card can have: numbers of one function's VSIs are this far apart.
 const STRIDE: u16 = 8;
 
+/// Types of a VSI. VFs, which the card has not, have the third.
+const OF_VMDQ: u16 = 1;
+const OF_PF: u16 = 2;
+
 #[derive(Debug)]
 struct Vsi {
+    kind: u16,
     props: Vec<u8>,
 }
 
 impl Vsi {
     fn lets_rdma_in(&self) -> bool {
-        u8_at(&self.props, Q_OPT_FLAGS) & PE_FILTER != 0
+        self.kind == OF_PF && u8_at(&self.props, Q_OPT_FLAGS) & PE_FILTER != 0
     }
 
     /// Takes over the sections that are valid.
@@ -93,6 +98,13 @@ impl Vsis {
     pub(super) fn may_loop(&self, number: u16) -> bool {
         const ALLOW_LB: u8 = 1 << 5;
         self.flag(number, 3, ALLOW_LB)
+    }
+
+    /// LAN_ENA of sw_flags2: frames of this VSI may leave the card. Those of the firmware's own do.
+    pub(super) fn may_leave(&self, number: u16) -> bool {
+        const LAN_ENA: u8 = 1 << 4;
+        let vsi = self.all.get(&number);
+        vsi.is_none_or(|vsi| u8_at(&vsi.props, 4) & LAN_ENA != 0)
     }
 
     /// sw_flags2: only frames of VLANs that a rule names reach this VSI.
@@ -215,9 +227,27 @@ impl Cx<'_, '_> {
         Err(AqCode::ENOENT)
     }
 
+    /// The switch that a VSI's properties name is the function's.
+    fn check_switch(&mut self, opcode: u16, props: &[u8]) -> Result<(), AqCode> {
+        let named = u16::from(u8_at(props, 2));
+        if named == self.swid() & 0xff {
+            return Ok(());
+        }
+        let text = format!("command {opcode:#06x} has a VSI of switch {named}");
+        self.env.found(kind::ADMINQ_UNKNOWN_OBJECT, text);
+        Err(AqCode::ENOENT)
+    }
+
     /// 0x0210.
     pub(super) fn add_vsi(&mut self, command: &Command) -> Answer {
         let props = command.input(PROPS)?.to_vec();
+        let (of_vf, of_kind) = (command.param16(4), command.param16(6) & 3);
+        if of_vf != 0 || !matches!(of_kind, OF_VMDQ | OF_PF) {
+            let text = format!("command 0x0210 asks for a VSI of type {of_kind} of VF {of_vf}");
+            self.env.found(kind::ADMINQ_PARAMETER, text);
+            return Err(AqCode::EINVAL);
+        }
+        self.check_switch(command.opcode, &props)?;
         let asked = command.param16(0);
         let number = if asked & VALID != 0 {
             // A VSI that was freed and kept.
@@ -236,6 +266,7 @@ impl Cx<'_, '_> {
         };
         // All sections count whether marked or not: Linux marks security alone (control-path 9.6).
         let mut vsi = Vsi {
+            kind: of_kind,
             props: vec![0; PROPS],
         };
         put(&mut vsi.props, 2, part(&props, 2, PROPS - 2));
@@ -248,8 +279,12 @@ impl Cx<'_, '_> {
 
     /// 0x0211.
     pub(super) fn update_vsi(&mut self, command: &Command) -> Answer {
+        const SWITCH: u16 = 1;
         let number = self.named(command)?;
         let props = command.input(PROPS)?.to_vec();
+        if u16_at(&props, 0) & SWITCH != 0 {
+            self.check_switch(command.opcode, &props)?;
+        }
         if let Some(vsi) = self.fw.vsis.all.get_mut(&number) {
             vsi.merge(&props);
         }

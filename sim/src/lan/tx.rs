@@ -234,9 +234,10 @@ impl Sender<'_> {
             Ok(frames) => {
                 let is_checked = !packet.context.is_some_and(goes_to_the_uplink);
                 for frame in frames {
+                    let to_itself = frame.first_chunk() == Some(&env.state.mac);
                     let is_dropped = is_checked
                         && (self.firmware.drops_sent(self.number, &frame)
-                            || !self.firmware.lets_out(self.number, &frame));
+                            || !to_itself && !self.firmware.lets_out(self.number, &frame));
                     if is_dropped || super::rx::wire_len(&frame) > self.max_frame {
                         env.state.lan_queues.counters.not_sent(self.number);
                         continue;

@@ -262,7 +262,10 @@ impl Client {
 
     /// Adds a VSI; returns its number.
     pub(super) fn add_vsi(&mut self) -> u16 {
-        let reply = self.tell(0x0210, params(&[(6, &[2])]), &[0; 128]).ok();
+        let mut props = [0; 128];
+        // Its switch, LAN_ENA.
+        (props[2], props[4]) = (1 + self.nic.pf(), 1 << 4);
+        let reply = self.tell(0x0210, params(&[(6, &[2])]), &props).ok();
         reply.param16(0)
     }
 

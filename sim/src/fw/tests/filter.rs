@@ -20,7 +20,8 @@ fn function(at: usize, byte: u8) -> (Client, u16) {
     let mut client = Client::new();
     client.download();
     let mut props = [0; 128];
-    props[at] = byte;
+    (props[2], props[SW_FLAGS2]) = (1, 1 << 4);
+    props[at] |= byte;
     let reply = client.tell(0x0210, params(&[(6, &[2])]), &props).ok();
     let vsi = reply.param16(0);
     client.open_vsi(vsi, true).ok();

@@ -81,6 +81,7 @@ pub(super) fn properties() -> [u8; 128] {
     // Sections VLAN, queue map and queue options.
     props[0] = 1 << 2 | 1 << 6 | 1 << 7;
     props[INNER_VLAN] = LEAVE_TAGS;
+    props[SW_FLAGS + 1] = 1 << 4;
     props[32] = 1;
     props
 }
@@ -92,7 +93,9 @@ impl Port {
         if pf == 0 {
             client.download();
         }
-        let reply = client.tell(0x0210, params(&[(6, &[2])]), props).ok();
+        let mut props = *props;
+        props[2] = 1 + pf;
+        let reply = client.tell(0x0210, params(&[(6, &[2])]), &props).ok();
         let vsi = reply.param16(0);
         for mac in [client.nic.mac(), [0xFF; 6]] {
             client.tell(0x02a0, params(&ONE), &mac_rule(vsi, mac)).ok();

@@ -431,3 +431,29 @@ fn a_group_leaves_by_a_rule_that_lets_it() {
     assert_eq!(ports[1].received().len(), 1);
     assert_eq!(sim.findings(), []);
 }
+
+/// LAN_ENA of sw_flags2 (control-path 9.6, lan-path 7.1).
+#[test]
+fn a_vsi_sends_to_the_port_if_it_may() {
+    for (flag, arrive) in [(0, 0), (1 << 4, 1)] {
+        let mut props = properties();
+        props[SW_FLAGS + 1] = flag;
+        let (sim, mut ports) = Port::pair(&props, RX);
+        let [a, b] = macs(&ports);
+        ports[0].send(&frame(b, a, 60), 0, None);
+        assert_eq!(ports[1].received().len(), arrive, "of a LAN queue");
+        // The engine's frames are the VSI's, too.
+        let vsi = ports[1].vsi;
+        ports[1].client.open_vsi(vsi, true).ok();
+        let mut packet = frame(b, a, 100);
+        packet[12..14].copy_from_slice(&[8, 0]);
+        packet[14..34].fill(0);
+        (packet[14], packet[17], packet[23]) = (0x45, 86, 17);
+        packet[36..38].copy_from_slice(&4791_u16.to_be_bytes());
+        ports[0].client.nic.with(|env| crate::pe::Env::transmit(env, packet));
+        ports[0].client.nic.write32(hw::PFPE_CCQPSTATUS.off(), 0);
+        sim.run(Ns::from_ms(1));
+        assert_eq!(sim.stats(1).frames_received, arrive as u64, "of the engine");
+        assert_eq!(sim.findings(), []);
+    }
+}

@@ -45,7 +45,7 @@ fn a_vsis_filter_shows_in_its_register() {
 fn a_vsi_is_added_with_all_sections() {
     let mut client = Client::new();
     let mut props = [0x11; 128];
-    props[0..2].copy_from_slice(&[2, 0]);
+    props[0..3].copy_from_slice(&[2, 0, 1]);
     let added = client.tell(0x0210, params(&[(6, &[2])]), &props).ok();
     let number = (added.param16(0) | 0x8000).to_le_bytes();
     let got = client.ask(0x0212, params(&[(0, &number)]), 128).ok().data;
@@ -58,6 +58,7 @@ fn an_update_touches_the_sections_that_are_valid() {
     let mut client = Client::new();
     let mut props = [0x11; 128];
     props[0..2].copy_from_slice(&0xffff_u16.to_le_bytes());
+    props[2] = 1;
     let vsi = client
         .tell(0x0210, params(&[(6, &[2])]), &props)
         .ok()
@@ -321,4 +322,60 @@ fn rules_are_complete() {
         .tell(0x02a1, params(&ONE), &update[..16])
         .refused(AqCode::EINVAL);
     assert_eq!(client.kinds(), ["adminq-parameter"]);
+}
+
+/// Properties of a VSI of the function's switch.
+fn props_with(client: &Client, swid: u8) -> [u8; 128] {
+    let mut props = [0; 128];
+    props[2] = client.nic.pf() + swid;
+    props[4] = 1 << 4;
+    props
+}
+
+/// The card has no VFs and one switch a function (control-path 9.6).
+#[test]
+fn a_vsi_is_the_functions_and_on_its_switch() {
+    let mut client = Client::new();
+    let props = props_with(&client, 1);
+    // A VF's, none of the types, with a VF's number.
+    for params_of in [&[(6, &[0][..])][..], &[(6, &[3])], &[(4, &[1]), (6, &[2])]] {
+        client
+            .tell(0x0210, params(params_of), &props)
+            .refused(AqCode::EINVAL);
+        assert_eq!(client.kinds(), ["adminq-parameter"]);
+    }
+    let elsewhere = props_with(&client, 2);
+    client
+        .tell(0x0210, params(&[(6, &[2])]), &elsewhere)
+        .refused(AqCode::ENOENT);
+    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT.name]);
+    let vsi = client.tell(0x0210, params(&[(6, &[2])]), &props).ok();
+    let number = (vsi.param16(0) | 0x8000).to_le_bytes();
+    let mut update = elsewhere;
+    update[0] = 1;
+    client
+        .tell(0x0211, params(&[(0, &number)]), &update)
+        .refused(AqCode::ENOENT);
+    assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT.name]);
+    update[0] = 2;
+    client.tell(0x0211, params(&[(0, &number)]), &update).ok();
+    // One of VMDq is there, but no packet for it reaches the engine.
+    let of_vmdq = client.tell(0x0210, params(&[(6, &[1])]), &props).ok();
+    let of_vmdq = of_vmdq.param16(0);
+    client.open_vsi(of_vmdq, true).ok();
+    client.download();
+    let mac = client.nic.mac();
+    let reaches = |client: &mut Client, vsi: u16| {
+        let rule = mac_rule(vsi, mac);
+        client.tell(0x02a0, params(&ONE), &rule).ok();
+        let mut frame = [0; 60];
+        frame[..6].copy_from_slice(&mac);
+        client.sim.receive_frames([&frame[..]]);
+        client.sim.run(e810_hal::Ns::from_ms(1));
+        client.sim.stats(0).frames_received
+    };
+    assert_eq!(reaches(&mut client, of_vmdq), 0);
+    client.open_vsi(vsi.param16(0), true).ok();
+    assert_eq!(reaches(&mut client, vsi.param16(0)), 1);
+    assert_eq!(client.kinds(), [""; 0]);
 }
