@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use super::descriptor::{Answer, Command};
 use super::{AqCode, Cx};
+use crate::findings::kind;
 use crate::variation::LockRunsOut;
 
 const NVM: u16 = 1;
@@ -181,6 +182,10 @@ impl Cx<'_, '_> {
         match self.card.locks.holder((resource, number), now) {
             Some(holder) if holder.pf == pf => {
                 self.card.locks.release((resource, number));
+                if resource == GLOBAL && self.card.vlan.disagrees() {
+                    let text = "0x020C has set a VLAN mode that 0x0203 did not".to_owned();
+                    self.env.found(kind::ADMINQ_BITS, text);
+                }
                 Ok(command.done())
             }
             Some(_) => Err(AqCode::EACCES),

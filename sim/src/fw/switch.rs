@@ -1,5 +1,6 @@
 //! Switch configuration and ports (control-path 9.6).
 
+use crate::findings::kind;
 use crate::variation::SwitchPages;
 
 use super::descriptor::{Answer, Command};
@@ -99,13 +100,24 @@ impl Cx<'_, '_> {
     pub(super) fn set_port_parameters(&mut self, command: &Command) -> Answer {
         const SWID_VALID: u16 = 1 << 15;
         const FORWARDING: u8 = 0b11;
-        let swid = command.param16(4);
+        const FORWARDING_VALID: u8 = 1 << 2;
+        const DOUBLE_VLAN: u16 = 1 << 2;
+        let (swid, mode) = (command.param16(4), command.param8(6));
+        // Drivers that know no mode send a byte of zero.
+        if swid != 0 && swid & SWID_VALID == 0
+            || mode & FORWARDING != 0 && mode & FORWARDING_VALID == 0
+        {
+            let text = format!("0x0203: swid {swid:#x} or local_fwd_mode {mode:#x} is not valid");
+            self.env.found(kind::ADMINQ_BITS, text);
+        }
         if swid & SWID_VALID != 0 && swid & 0xff != self.swid() {
             return Err(AqCode::ENOENT);
         }
-        if command.param8(6) & FORWARDING > 2 {
+        if mode & FORWARDING > 2 {
             return Err(AqCode::EINVAL);
         }
+        let is_double = command.param16(0) & DOUBLE_VLAN != 0;
+        self.card.vlan.set_ports(is_double);
         Ok(command.done())
     }
 }

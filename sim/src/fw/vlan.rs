@@ -3,21 +3,39 @@
 use super::descriptor::{Answer, Command};
 use super::layout::{put, u8_at};
 use super::{AqCode, Cx};
+use crate::findings::kind;
 
 const LEN: usize = 100;
 /// Priority tagging by the outer tag: double VLAN mode.
 const OUTER: u8 = 2;
 
+/// What goes with a tagging: rdma_packet and mng_vlan_prot_id.
+const WITH: [(u8, [u8; 2]); 2] = [(OUTER, [0x1a, 0x10]), (4, [0x10, 0x11])];
+
 /// What was set last.
 #[derive(Debug, Default)]
 pub(super) struct VlanMode {
     tagging: u8,
+    /// It was set, and nothing has looked at the ports' mode since.
+    is_new: bool,
+    /// The double-VLAN flag of 0x0203.
+    ports: Option<bool>,
 }
 
 impl VlanMode {
     /// Double VLAN mode.
     pub(super) fn is_double(&self) -> bool {
         self.tagging == OUTER
+    }
+
+    /// 0x0203 was sent.
+    pub(super) fn set_ports(&mut self, is_double: bool) {
+        self.ports = Some(is_double);
+    }
+
+    /// The download is over: whether 0x020C and 0x0203 say different modes.
+    pub(super) fn disagrees(&mut self) -> bool {
+        std::mem::take(&mut self.is_new) && self.ports != Some(self.is_double())
     }
 }
 
@@ -34,7 +52,15 @@ impl Cx<'_, '_> {
         if tagging > 4 {
             return Err(AqCode::EINVAL);
         }
-        self.card.vlan.tagging = tagging;
+        let parts = [u8_at(&data, 66), u8_at(&data, 69)];
+        let mut with = WITH.iter();
+        if with.any(|(of, right)| *of == tagging && *right != parts) {
+            let text = format!(
+                "VLAN mode: tagging {tagging} with rdma_packet and mng_vlan_prot_id {parts:#x?}"
+            );
+            self.env.found(kind::ADMINQ_BITS, text);
+        }
+        (self.card.vlan.tagging, self.card.vlan.is_new) = (tagging, true);
         command.answer(data)
     }
 

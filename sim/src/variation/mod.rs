@@ -21,8 +21,8 @@ mod wire;
 pub use engine::{DerivedMaxima, OpErr, QueueSetHandles, UnreadWords};
 pub use events::{ClearPba, CqEventContext, FlushQpId, FlushStyle, QpEventContext};
 pub use firmware::{
-    DefaultBranch, FrameAtStart, LockRunsOut, OthersInDownload, OwnVsi, PxeClearedAgain, RefusedInDownload,
-    SwitchInput, SwitchPages,
+    DefaultBranch, FrameAtStart, LockRunsOut, OthersInDownload, OwnVsi, PxeClearedAgain,
+    RefusedInDownload, SwitchInput, SwitchPages,
 };
 pub use multicast::GroupQueueSet;
 pub use qp_errors::{ErrorRefused, NothingToFlush};

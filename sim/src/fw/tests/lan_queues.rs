@@ -450,7 +450,10 @@ fn a_vsi_sends_to_the_port_if_it_may() {
         packet[14..34].fill(0);
         (packet[14], packet[17], packet[23]) = (0x45, 86, 17);
         packet[36..38].copy_from_slice(&4791_u16.to_be_bytes());
-        ports[0].client.nic.with(|env| crate::pe::Env::transmit(env, packet));
+        ports[0]
+            .client
+            .nic
+            .with(|env| crate::pe::Env::transmit(env, packet));
         ports[0].client.nic.write32(hw::PFPE_CCQPSTATUS.off(), 0);
         sim.run(Ns::from_ms(1));
         assert_eq!(sim.stats(1).frames_received, arrive as u64, "of the engine");

@@ -289,3 +289,44 @@ fn a_package_without_sections_of_the_engine_brings_it_no_frames() {
         assert_eq!(list(&mut client).len(), 1);
     }
 }
+
+/// Bytes 66 and 69 tell engine and management where the tag is; 0x0203 says the same mode
+/// (control-path 9.10).
+#[test]
+fn a_vlan_mode_is_one_in_all_its_parts() {
+    // Tagging, rdma_packet, mng_vlan_prot_id; cmd_flags of 0x0203, if it is sent; lints of the mode
+    // and when the lock is released.
+    type Case = ([u8; 3], Option<u8>, usize, usize);
+    let cases: [Case; 7] = [
+        ([4, 0x10, 0x11], Some(0), 0, 0),
+        ([2, 0x1a, 0x10], Some(4), 0, 0),
+        ([4, 0x1a, 0x11], Some(0), 1, 0),
+        ([2, 0x1a, 0x11], Some(4), 1, 0),
+        ([2, 0x1a, 0x10], Some(0), 0, 1),
+        ([2, 0x1a, 0x10], None, 0, 1),
+        ([4, 0x10, 0x11], Some(4), 0, 1),
+    ];
+    for ([tagging, rdma, management], flags, of_mode, of_release) in cases {
+        let mut client = Client::new();
+        client.direct(0x0008, params(&GLOBAL)).ok();
+        let mut mode = [0; 100];
+        (mode[1], mode[66], mode[69]) = (tagging, rdma, management);
+        client.tell(0x020c, [0; 16], &mode).ok();
+        assert_eq!(client.kinds(), vec!["adminq-bits"; of_mode], "{mode:x?}");
+        if let Some(flags) = flags {
+            let port = params(&[(0, &[flags]), (6, &[4])]);
+            client.direct(0x0203, port).ok();
+        }
+        assert_eq!(client.kinds(), [""; 0]);
+        client.direct(0x0009, params(&GLOBAL)).ok();
+        assert_eq!(client.kinds(), vec!["adminq-bits"; of_release], "{flags:?}");
+    }
+    // Fields of 0x0203 without the bit that makes them count.
+    let mut client = Client::new();
+    for fields in [(4, 1), (6, 1)] {
+        client
+            .direct(0x0203, params(&[(fields.0, &[fields.1])]))
+            .ok();
+        assert_eq!(client.kinds(), ["adminq-bits"]);
+    }
+}
