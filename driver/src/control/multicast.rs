@@ -11,7 +11,8 @@
 //! address, and a group may be joined on several VLANs).
 //!
 //! A command that fails leaves the device with another list. The group is marked
-//! then, and told again with the next join, leave or destruction of a queue pair, and at the end.
+//! then, and told again with the next join, leave or destruction of a queue pair, when another
+//! needs its place, and at the end.
 //! What became of one that was not answered is asked first.
 
 mod table;
@@ -218,10 +219,14 @@ impl<P: Platform> Control<P> {
     }
 
     fn free_group(&mut self) -> Result<u16> {
-        let mut indexes = self.groups.indexes();
-        let limit = indexes.len() as u32;
-        let free = indexes.find(|group| !self.groups.exists(*group));
-        let index = free.ok_or(Error::Exhausted {
+        let free = |groups: &Groups<P>| groups.indexes().find(|group| !groups.exists(*group));
+        let found = free(&self.groups).or_else(|| {
+            // Some may have no members, and be there because a command failed.
+            self.end_groups();
+            free(&self.groups)
+        });
+        let limit = self.groups.indexes().len() as u32;
+        let index = found.ok_or(Error::Exhausted {
             object: Object::McastGroup,
             limit,
         })?;

@@ -2,11 +2,13 @@
 
 use std::net::IpAddr;
 
+use e810::Error;
+use e810::hmc::Capacity;
 use e810_hal::Ns;
 use e810_sim::pe::CqpErrors;
 use e810_sim::{Sim, SimPlatform};
 use e810_tests::traffic::verbs::datagrams::setup;
-use e810_tests::traffic::{End, Pair, Watched};
+use e810_tests::traffic::{End, Pair, Setup, Watched};
 
 use crate::failures::requests::{is_open, sim};
 
@@ -49,12 +51,12 @@ impl Joined {
         joined
     }
 
-    fn attach(&mut self, qp: usize) -> Result<(), e810::Error> {
+    fn attach(&mut self, qp: usize) -> Result<(), Error> {
         let side = &mut self.pair.sides[1];
         side.control.attach_mcast(&side.qps[qp], side.gid, group())
     }
 
-    fn detach(&mut self, qp: usize) -> Result<(), e810::Error> {
+    fn detach(&mut self, qp: usize) -> Result<(), Error> {
         let side = &mut self.pair.sides[1];
         side.control.detach_mcast(&side.qps[qp], side.gid, group())
     }
@@ -80,7 +82,7 @@ impl Joined {
     }
 
     /// The next command on a group is not answered in time, and refused after all.
-    fn refuse_late(&mut self, opcode: u8, call: impl Fn(&mut Self) -> Result<(), e810::Error>) {
+    fn refuse_late(&mut self, opcode: u8, call: impl Fn(&mut Self) -> Result<(), Error>) {
         refuse(&self.sim, opcode);
         let delay = |sim: &Sim, ns| sim.configure_engine(1, |config| config.cqp_delay = ns);
         delay(&self.sim, (LATE, LATE));
@@ -244,6 +246,45 @@ fn a_group_that_was_not_destroyed_is_tried_again_at_the_end() {
         allow(&joined.sim);
         joined.end();
     }
+}
+
+/// All groups there are have no members, and could not be destroyed: another takes the place of one.
+#[test]
+fn groups_that_were_not_destroyed_make_room_for_another() {
+    let sim = sim(12);
+    let setup = Setup {
+        capacity: Some(Capacity {
+            mcast_groups: 2,
+            ..Capacity::DEFAULT
+        }),
+        ..setup()
+    };
+    let mut pair = Pair::simulated(&sim, setup);
+    let side = &mut pair.sides[1];
+    let groups = (0..=u8::MAX).map(|n| IpAddr::from([239, 8, 11, n]));
+    let mut joined: Vec<IpAddr> = Vec::new();
+    for group in groups {
+        match side.control.attach_mcast(&side.qps[0], side.gid, group) {
+            Ok(()) => joined.push(group),
+            Err(error) => {
+                assert!(matches!(error, Error::Exhausted { .. }), "{error}");
+                break;
+            }
+        }
+    }
+    refuse(&sim, DESTROY);
+    for group in &joined {
+        let left = side.control.detach_mcast(&side.qps[0], side.gid, *group);
+        left.unwrap_err();
+    }
+    allow(&sim);
+    side.control
+        .attach_mcast(&side.qps[0], side.gid, group())
+        .unwrap();
+    side.control
+        .detach_mcast(&side.qps[0], side.gid, group())
+        .unwrap();
+    pair.finish(&sim);
 }
 
 /// A device that answers nothing is waited for once, not once a group.
