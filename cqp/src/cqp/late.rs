@@ -56,6 +56,11 @@ impl Late {
         }
     }
 
+    fn has(&self, op: Opcode, subject: u64) -> bool {
+        let mut all = self.0.iter();
+        all.any(|one| one.ticket.op == op && one.subject == subject)
+    }
+
     /// A command for the subject that was given up, with its end if that has come.
     fn take(&mut self, op: Opcode, subject: u64) -> Option<(Ticket, Option<Outcome>)> {
         let mut found = None;
@@ -123,6 +128,13 @@ impl<P: Platform> Cqp<P> {
             Err(error) if error.leaves_command_open() => Err(error),
             ended => Ok(Some(ended)),
         }
+    }
+
+    /// Whether a command of `op` for `subject` was given up and its end not given yet: no for one
+    /// that others have taken the place of.
+    #[must_use]
+    pub fn remembers(&self, op: Opcode, subject: u64) -> bool {
+        self.late.has(op, subject)
     }
 
     /// Waits for a command, and keeps its ticket if it does not end.

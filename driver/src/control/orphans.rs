@@ -28,7 +28,7 @@ pub(super) struct Orphan<P: Platform> {
     pub(super) class: u8,
     pub(super) counters: Option<u8>,
     pub(super) rings: [DmaBuf<P>; 2],
-    /// The device has said that it has made it.
+    /// The device has said that it has made it, or may have made it and will not say.
     pub(super) exists: bool,
 }
 
@@ -99,9 +99,11 @@ impl<P: Platform> Control<P> {
     fn end_orphan(&mut self, orphan: &mut Orphan<P>, wait: bool) -> Result<bool> {
         let (key, id) = (orphan.key, orphan.key.id());
         if !orphan.exists {
-            match self.cqp.late_end(Opcode::CreateQp, key.bits(), wait)? {
-                None => return Ok(false),
-                Some(Ok(_)) => orphan.exists = true,
+            let (op, subject) = (Opcode::CreateQp, key.bits());
+            match self.cqp.late_end(op, subject, wait)? {
+                None if self.cqp.remembers(op, subject) => return Ok(false),
+                // Of one that is forgotten nothing is known: what is posted now comes behind it.
+                None | Some(Ok(_)) => orphan.exists = true,
                 Some(Err(_)) => return Ok(true),
             }
         }

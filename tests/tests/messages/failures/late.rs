@@ -8,6 +8,7 @@ use e810::{
     AccessFlags, ColdStart, Config, LinkPolicy, MacAddr, Mtu, Package, PackageSource, Path, QpAttr,
     QpInit, QpState, VsiId, WcStatus, bring_up_cold,
 };
+use e810_cqp::limits::LATE_ANSWERS;
 use e810_hal::Ns;
 use e810_hal::regs::{PF_FW_ARQH, PFPE_CQPDB};
 use e810_sim::middleware::{Inject, Layered, Rule};
@@ -409,4 +410,42 @@ fn queue_pairs_that_are_not_answered_have_a_bound() {
     let qp = create(side).unwrap();
     side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
     pair.finish(&sim);
+}
+
+/// More commands are not answered than are remembered, all after a queue pair's creation: the queue
+/// pair ends all the same, and what it uses can be destroyed.
+#[test]
+fn a_queue_pair_whose_creation_is_forgotten_is_destroyed() {
+    for needs_room in [false, true] {
+        let sim = sim(26);
+        let mut pair = Pair::simulated(&sim, Setup::default());
+        let side = &mut pair.sides[0];
+        let (memory, rights) = (side.buffer.bytes(), AccessFlags::LOCAL_WRITE);
+        let register = |_| side.control.reg_mr(&side.pd, memory, rights).unwrap();
+        let regions: Vec<_> = (0..LATE_ANSWERS).map(register).collect();
+        sim.configure_engine(0, |config| config.cqp_delay = (10 * LATE, 10 * LATE));
+        let caps = Setup::default().caps;
+        let made = if needs_room { 8 } else { 1 };
+        for _ in 0..made {
+            let init = QpInit::rc(&side.cqs[0], &side.cqs[0], caps);
+            let error = side.control.create_qp(&side.pd, &init).unwrap_err();
+            assert!(is_open(&error), "{error}");
+        }
+        let mut left = Vec::new();
+        for region in regions {
+            let (region, error) = side.control.dereg_mr(region).unwrap_err();
+            assert!(is_open(&error), "{error}");
+            left.push(region);
+        }
+        sim.configure_engine(0, |config| config.cqp_delay = (500, 5_000));
+        sim.run(Ns::from_ms(600_000));
+        for region in left {
+            let ended = side.control.dereg_mr(region);
+            ended.map_err(|(_, error)| error).unwrap();
+        }
+        if needs_room {
+            side.add_qp();
+        }
+        pair.finish(&sim);
+    }
 }
