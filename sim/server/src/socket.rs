@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
@@ -76,7 +76,7 @@ pub fn listen(path: &Path) -> Result<(UnixListener, SocketFile)> {
             _ => bail!("another process listens there: stop it, or name another path"),
         },
     }
-    let listener = bind_private(path)?;
+    let listener = bind_private(path, &mask())?;
     let file = SocketFile {
         path: path.to_owned(),
         identity: identity(&fs::symlink_metadata(path)?),
@@ -84,16 +84,20 @@ pub fn listen(path: &Path) -> Result<(UnixListener, SocketFile)> {
     Ok((listener, file))
 }
 
-fn bind_private(path: &Path) -> io::Result<UnixListener> {
-    /// Two at once would leave the other's mask behind.
-    static MASK: Mutex<()> = Mutex::new(());
-    let _mask = MASK.lock().unwrap_or_else(PoisonError::into_inner);
+/// Held while the process's umask is another one: two at once would leave the other's behind.
+static MASK: Mutex<()> = Mutex::new(());
+
+fn bind_private(path: &Path, _mask: &MutexGuard<'_, ()>) -> io::Result<UnixListener> {
     // SAFETY: no memory is touched; it cannot fail.
     let before = unsafe { libc::umask(0o177) };
     let listener = UnixListener::bind(path);
     // SAFETY: as above.
     unsafe { libc::umask(before) };
     listener
+}
+
+fn mask() -> MutexGuard<'static, ()> {
+    MASK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -105,23 +109,23 @@ mod tests {
     #[test]
     fn sockets_are_for_this_user_whatever_the_mask() {
         let folder = TempDir::new_with_prefix(std::env::temp_dir().join("e810-socket-")).unwrap();
-        // Other tests of this process make files that nothing else uses.
+        // Other tests of this process listen, too: their sockets wait until this mask is gone.
+        let held = mask();
         // SAFETY: no memory is touched.
         let before = unsafe { libc::umask(0) };
         let path = folder.as_path().join("s");
-        let listener = listen(&path);
+        let listener = bind_private(&path, &held);
         let file = folder.as_path().join("f");
         fs::write(&file, "").unwrap();
         // SAFETY: no memory is touched.
         unsafe { libc::umask(before) };
+        drop(held);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(&file), 0o666, "the mask is as it was");
         // A second one gets an error; the socket of a process that is gone is replaced.
         assert!(listen(&path).is_err());
-        let (listener, name) = listener.unwrap();
-        drop(listener);
-        std::mem::forget(name);
+        drop(listener.unwrap());
         let (_listener, name) = listen(&path).unwrap();
         assert_eq!(mode(&path), 0o600);
         assert!(listen(&file).is_err());
