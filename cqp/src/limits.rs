@@ -70,6 +70,7 @@ pub const NO_PROGRESS_LIMIT: Ns = Ns::from_ms(5_000);
 pub const LIVENESS_INTERVAL: Ns = Ns::from_ms(10);
 
 /// Commands that were given up and are remembered for a second try
-/// ([`Cqp::execute_again`](crate::Cqp::execute_again)). One more takes the place of the oldest,
-/// whose second try is then a new command.
-pub const LATE_ANSWERS: usize = 32;
+/// ([`Cqp::execute_again`](crate::Cqp::execute_again)). One more takes the place of the oldest that
+/// is no CREATE_QP, whose second try is then a new command. Of a creation that is forgotten nobody
+/// could tell whether there is a queue pair to destroy.
+pub const LATE_ANSWERS: usize = 40;

@@ -42,10 +42,25 @@ impl Late {
 
     fn put(&mut self, one: GivenUp) {
         if self.0.is_full() {
-            self.0.pop_front();
+            self.forget_one();
         }
         // There is room.
         let _ = self.0.push_back(one);
+    }
+
+    /// The oldest that makes no queue pair, if there is one.
+    fn forget_one(&mut self) {
+        let mut all = self.0.iter();
+        let place = all.position(|one| one.ticket.op != Opcode::CreateQp);
+        let place = place.unwrap_or(0);
+        // Once around, so that the others stay in their order.
+        for index in 0..self.0.len() {
+            let one = self.0.pop_front();
+            if index != place {
+                // It was taken from there.
+                let _ = one.map(|one| self.0.push_back(one));
+            }
+        }
     }
 
     /// Notes how a command ended that was given up.
@@ -144,5 +159,28 @@ impl<P: Platform> Cqp<P> {
             self.late.push(ticket, subject);
         }
         ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn creations_are_remembered_before_others() {
+        let mut late = Late::default();
+        for (sequence, op) in (0..).zip([Opcode::ManageArp, Opcode::CreateQp]) {
+            late.push(Ticket { sequence, op }, sequence);
+        }
+        for sequence in 2..=LATE_ANSWERS as u64 {
+            let op = Opcode::DeallocStag;
+            late.push(Ticket { sequence, op }, sequence);
+        }
+        assert!(!late.has(Opcode::ManageArp, 0));
+        assert!(late.has(Opcode::CreateQp, 1));
+        let op = Opcode::DeallocStag;
+        late.push(Ticket { sequence: 0, op }, 0);
+        assert!(late.has(Opcode::CreateQp, 1));
+        assert!(!late.has(op, 2) && late.has(op, 3) && late.has(op, 0));
     }
 }

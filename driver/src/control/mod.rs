@@ -64,6 +64,7 @@ use qp_recovery::Failures;
 use qp_stop_states::Stops;
 use resize_cq::UnansweredResizes;
 use scheduler::Scheduler;
+use stats::UnansweredCounters;
 use vectors::CompletionVectors;
 
 pub(crate) use arp::ARP_WORDS;
@@ -357,6 +358,7 @@ pub(crate) struct Tables<P: Platform> {
 pub(crate) struct Unanswered<P: Platform> {
     orphans: Orphans<P>,
     resizes: UnansweredResizes<P>,
+    counters: UnansweredCounters<P>,
 }
 
 impl<P: Platform> Default for Unanswered<P> {
@@ -364,6 +366,7 @@ impl<P: Platform> Default for Unanswered<P> {
         Self {
             orphans: Orphans::new(),
             resizes: UnansweredResizes::new(),
+            counters: UnansweredCounters::default(),
         }
     }
 }

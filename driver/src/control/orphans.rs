@@ -13,7 +13,8 @@ use super::qp_context::hardware_type;
 use super::{Control, run_again};
 use crate::error::{Error, Result};
 
-/// Places for them; while all are taken no queue pair is made.
+/// Places for them; while all are taken no queue pair is made. Fewer than commands that are
+/// remembered: none of theirs is forgotten.
 const ORPHANS: usize = 8;
 
 pub(super) type Orphans<P> = Vec<Orphan<P>, ORPHANS>;

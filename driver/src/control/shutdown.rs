@@ -107,6 +107,7 @@ impl<P: Platform> Control<P> {
         let _ = self.end_orphans_of(|_| true);
         self.end_groups();
         self.end_late_counters();
+        self.uncount_again();
         if let Err(error) = self.scheduler.prune(&mut self.cqp, &mut self.lan_side) {
             log_warn!("the transmit scheduler keeps a node: {}", error);
         }
@@ -126,6 +127,7 @@ impl<P: Platform> Control<P> {
             mut ceqs,
             aeq_entries,
             mut lan_side,
+            unanswered,
             ..
         } = self;
         // First of all: nothing new reaches the engine (control-path 9.9).
@@ -155,6 +157,9 @@ impl<P: Platform> Control<P> {
             aeq,
         };
         let undone = engine.undo(&platform, &lan_side);
+        if undone.is_ok() {
+            unanswered.into_inner().counters.release();
+        }
         // Whatever became of the engine. The first error counts.
         undone
             .and(lan_side.undo(&platform))
@@ -191,6 +196,7 @@ impl<P: Platform> Control<P> {
         while let Some(resize) = self.unanswered.resizes.pop() {
             resize.release();
         }
+        self.unanswered.into_inner().counters.release();
         self.pool.release();
         self.groups.release();
         self.hmc.into_inner().hmc.release_after_reset();

@@ -3,19 +3,57 @@
 use e810_cqp::limits::{LATE_ANSWERS, MAX_STATS_INSTANCES};
 use e810_cqp::op::{GATHER_BYTES, GatherStats, ManageStats};
 use e810_cqp::{Completion, Opcode};
-use e810_hal::{DmaBuf, DmaLayout, DmaWord, DmaWords, Platform};
+use e810_hal::{DmaBuf, DmaLayout, DmaWord, DmaWords, Platform, log_warn};
 use heapless::Vec;
 
-use super::{Control, run};
+use super::{Control, run_again};
 use crate::error::{Error, Object, Result};
 use crate::qp::QpControl;
 use crate::stats::Stats;
 
-/// Of MANAGE_STATS that allocates: no number of an instance.
+/// The subject of MANAGE_STATS that allocates; those that give back count up from 0.
 const ALLOCATION: u64 = u64::MAX;
+/// The subject of GATHER_STATS: one is under way at a time, whatever it reads.
+const READING: u64 = 0;
 
 /// Existing drivers give the command a page.
 const ALIGN: usize = 4096;
+
+/// What the device has yet, because it refused to take it back or did not answer.
+#[derive(Debug)]
+pub(super) struct UnansweredCounters<P: Platform> {
+    /// Of a reading: the device may write it until that command has ended.
+    buffer: Option<DmaBuf<P>>,
+    /// Each instance is in it once, so there is room for all.
+    instances: Vec<Counters, { MAX_STATS_INSTANCES as usize }>,
+    /// Instances that were given back so far.
+    returns: u32,
+}
+
+#[derive(Debug)]
+struct Counters {
+    instance: u8,
+    /// Not the instance: its number comes again, and the late end of one return must not be taken
+    /// for that of the next.
+    subject: u32,
+}
+
+impl<P: Platform> Default for UnansweredCounters<P> {
+    fn default() -> Self {
+        Self {
+            buffer: None,
+            instances: Vec::new(),
+            returns: 0,
+        }
+    }
+}
+
+impl<P: Platform> UnansweredCounters<P> {
+    /// Gives the memory back, once the device runs no commands any more.
+    pub(super) fn release(self) {
+        let _ = self.buffer.map(DmaBuf::release);
+    }
+}
 
 impl<P: Platform> Control<P> {
     /// The counters of this function (GATHER_STATS). They go on from where they
@@ -23,8 +61,8 @@ impl<P: Platform> Control<P> {
     /// with counters of their own are not among them `[inf]`.
     ///
     /// # Errors
-    /// No memory, or the device's refusal. The memory stays allocated when the
-    /// device did not answer.
+    /// No memory, or the device's refusal. When the device did not answer, a page stays
+    /// allocated, which the next reading uses once the answer is there.
     pub fn gather_stats(&mut self) -> Result<Stats> {
         self.gather(None)
     }
@@ -44,15 +82,16 @@ impl<P: Platform> Control<P> {
     }
 
     fn gather(&mut self, instance: Option<u8>) -> Result<Stats> {
-        let layout = DmaLayout::new(GATHER_BYTES, ALIGN);
-        let buffer = DmaBuf::new(self.platform.clone(), layout)?;
+        let buffer = self.gather_buffer()?;
         let command = GatherStats {
             instance: instance.unwrap_or(0),
             use_instance: instance.is_some(),
             ..GatherStats::own(buffer.iova())
         };
-        if let Err(error) = run(&mut self.cqp, &command) {
-            if !error.leaves_command_open() {
+        if let Err(error) = run_again(&mut self.cqp, &command, READING) {
+            if error.leaves_command_open() {
+                self.unanswered.counters.buffer = Some(buffer);
+            } else {
                 buffer.release();
             }
             return Err(error);
@@ -64,6 +103,23 @@ impl<P: Platform> Control<P> {
         Ok(stats)
     }
 
+    /// A page that the device does not write: that of a reading which was given up, when that
+    /// has ended.
+    fn gather_buffer(&mut self) -> Result<DmaBuf<P>> {
+        let Some(buffer) = self.unanswered.counters.buffer.take() else {
+            let layout = DmaLayout::new(GATHER_BYTES, ALIGN);
+            return Ok(DmaBuf::new(self.platform.clone(), layout)?);
+        };
+        // One that is forgotten ends before the next, which is posted behind it.
+        match self.cqp.late_end(Opcode::GatherStats, READING, true) {
+            Ok(_) => Ok(buffer),
+            Err(error) => {
+                self.unanswered.counters.buffer = Some(buffer);
+                Err(error.into())
+            }
+        }
+    }
+
     /// A statistics instance, if one is wanted.
     pub(super) fn count(&mut self, wanted: bool) -> Result<Option<u8>> {
         if !wanted {
@@ -71,10 +127,19 @@ impl<P: Platform> Control<P> {
         }
         let hmc_function = None;
         let allocate = ManageStats::Allocate { hmc_function };
-        let done = self.cqp.execute_again(&allocate, ALLOCATION)?;
-        instance_of(&done).map(Some).ok_or(Error::Invalid {
+        let mut done = self.cqp.execute_again(&allocate, ALLOCATION);
+        let is_refused = matches!(&done, Err(error) if !error.leaves_command_open());
+        if is_refused && !self.unanswered.counters.instances.is_empty() {
+            self.uncount_again();
+            done = self.cqp.execute_again(&allocate, ALLOCATION);
+        }
+        let instance = instance_of(&done?).ok_or(Error::Invalid {
             what: "the device gave a statistics instance that there is none of: reset the function",
-        })
+        })?;
+        // The device has it to give: it had taken it back after all.
+        let is_other = |one: &Counters| one.instance != instance;
+        self.unanswered.counters.instances.retain(is_other);
+        Ok(Some(instance))
     }
 
     /// Gives back what was given too late and not asked for again.
@@ -91,20 +156,50 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Gives it back. A refusal is only logged: the instance stays taken until
-    /// the function is reset.
+    /// Gives it back. What the device does not take back is logged, and tried again when no
+    /// instance is left, and at the end.
     pub(super) fn uncount(&mut self, instance: Option<u8>) {
         let Some(instance) = instance else {
             return;
         };
-        let hmc_function = None;
-        let command = ManageStats::Free {
-            instance,
-            hmc_function,
-        };
-        if let Err(error) = run(&mut self.cqp, &command) {
-            e810_hal::log_warn!("statistics instance {} stays taken: {}", instance, error);
+        let subject = self.unanswered.counters.returns;
+        self.unanswered.counters.returns = subject.wrapping_add(1);
+        let counters = Counters { instance, subject };
+        if let Err(error) = self.try_uncount(&counters) {
+            self.keep_counters(counters, &error);
         }
+    }
+
+    /// Tries again what was not given back. A silent device is waited for once.
+    pub(super) fn uncount_again(&mut self) {
+        let mut is_silent = false;
+        for counters in core::mem::take(&mut self.unanswered.counters.instances) {
+            if is_silent {
+                // It came from there.
+                let _ = self.unanswered.counters.instances.push(counters);
+            } else if let Err(error) = self.try_uncount(&counters) {
+                is_silent = error.leaves_command_open();
+                self.keep_counters(counters, &error);
+            }
+        }
+    }
+
+    fn try_uncount(&mut self, counters: &Counters) -> Result<()> {
+        let free = ManageStats::Free {
+            instance: counters.instance,
+            hmc_function: None,
+        };
+        run_again(&mut self.cqp, &free, counters.subject.into())
+    }
+
+    fn keep_counters(&mut self, counters: Counters, error: &Error) {
+        log_warn!(
+            "statistics instance {} stays taken: {}",
+            counters.instance,
+            error
+        );
+        // There is room for each instance once.
+        let _ = self.unanswered.counters.instances.push(counters);
     }
 }
 

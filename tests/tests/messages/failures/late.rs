@@ -19,6 +19,8 @@ use e810_tests::traffic::{Kind, Pair, Setup, Side, Transfer, Watched, scenarios}
 
 use crate::failures::requests::{A, B, FLUSH, is_open, sim};
 
+const CREATE_QP: u8 = 0x00;
+
 /// Longer than the driver waits.
 const LATE: u64 = 6_000_000_000;
 
@@ -412,20 +414,24 @@ fn queue_pairs_that_are_not_answered_have_a_bound() {
     pair.finish(&sim);
 }
 
-/// More commands are not answered than are remembered, all after a queue pair's creation: the queue
-/// pair ends all the same, and what it uses can be destroyed.
+/// However many other commands are not answered: whether a queue pair was made is known in the
+/// end, so that it is destroyed or not, and what it uses is free.
 #[test]
-fn a_queue_pair_whose_creation_is_forgotten_is_destroyed() {
-    for needs_room in [false, true] {
+fn a_queue_pair_whose_creation_is_late_is_not_forgotten() {
+    for (made, is_refused) in [(1, false), (8, false), (1, true), (8, true)] {
         let sim = sim(26);
         let mut pair = Pair::simulated(&sim, Setup::default());
         let side = &mut pair.sides[0];
         let (memory, rights) = (side.buffer.bytes(), AccessFlags::LOCAL_WRITE);
         let register = |_| side.control.reg_mr(&side.pd, memory, rights).unwrap();
-        let regions: Vec<_> = (0..LATE_ANSWERS).map(register).collect();
-        sim.configure_engine(0, |config| config.cqp_delay = (10 * LATE, 10 * LATE));
+        let regions: Vec<_> = (made..LATE_ANSWERS).map(register).collect();
+        sim.configure_engine(0, |config| {
+            config.cqp_delay = (10 * LATE, 10 * LATE);
+            if is_refused {
+                config.cqp_errors = CqpErrors::Opcode(CREATE_QP);
+            }
+        });
         let caps = Setup::default().caps;
-        let made = if needs_room { 8 } else { 1 };
         for _ in 0..made {
             let init = QpInit::rc(&side.cqs[0], &side.cqs[0], caps);
             let error = side.control.create_qp(&side.pd, &init).unwrap_err();
@@ -439,11 +445,13 @@ fn a_queue_pair_whose_creation_is_forgotten_is_destroyed() {
         }
         sim.configure_engine(0, |config| config.cqp_delay = (500, 5_000));
         sim.run(Ns::from_ms(600_000));
+        sim.configure_engine(0, |config| config.cqp_errors = CqpErrors::None);
         for region in left {
             let ended = side.control.dereg_mr(region);
             ended.map_err(|(_, error)| error).unwrap();
         }
-        if needs_room {
+        if made == 8 {
+            // Needs one of the places.
             side.add_qp();
         }
         pair.finish(&sim);

@@ -1,6 +1,6 @@
 //! Commands that the device refuses after the driver has given them up.
 
-use e810::{Error, QpAttr, QpInit};
+use e810::{Error, Qp, QpAttr, QpInit};
 use e810_hal::Ns;
 use e810_hal::regs::PFPE_CQPDB;
 use e810_sim::pe::CqpErrors;
@@ -11,6 +11,7 @@ use crate::failures::requests::{A, B, is_open, sim};
 
 const CREATE_QP: u8 = 0x00;
 const WORK_SCHED_NODE: u8 = 0x2c;
+const MANAGE_STATS: u8 = 0x2d;
 /// No command has it.
 const NONE: u8 = 0x3f;
 
@@ -126,6 +127,20 @@ fn a_leaf_that_is_enabled_late_is_enabled_once() {
     }
 }
 
+type Simulated = Watched<SimPlatform>;
+
+fn try_counting(side: &mut Side<Simulated>, setup: &Setup) -> Result<Qp<Simulated>, Error> {
+    let init = QpInit {
+        counters: true,
+        ..QpInit::rc(&side.cqs[0], &side.cqs[0], setup.caps)
+    };
+    side.control.create_qp(&side.pd, &init)
+}
+
+fn counting(side: &mut Side<Simulated>, setup: &Setup) -> Qp<Simulated> {
+    try_counting(side, setup).unwrap()
+}
+
 /// Counters that were given too late are the next queue pair's, or given back at the end.
 #[test]
 fn counters_that_are_given_late_are_not_lost() {
@@ -137,28 +152,92 @@ fn counters_that_are_given_late_are_not_lost() {
         let sim = sim(33);
         let mut pair = Pair::simulated(&sim, setup);
         let side = &mut pair.sides[0];
-        let caps = setup.caps;
-        let create = |side: &mut Side<Watched<SimPlatform>>| {
-            let init = QpInit {
-                counters: true,
-                ..QpInit::rc(&side.cqs[0], &side.cqs[0], caps)
-            };
-            side.control.create_qp(&side.pd, &init)
-        };
         // Behind the four of the queue set.
         refuse_late(&sim, 0, &side.platform, 5, NONE);
-        assert!(is_open(&create(side).unwrap_err()));
+        let made = try_counting(side, &setup);
+        assert!(is_open(&made.unwrap_err()));
         recover(&sim, 0, &side.platform, true);
         if is_used {
             let mut made = Vec::new();
             for _ in 0..2 {
-                made.push(create(&mut pair.sides[0]).unwrap());
+                made.push(counting(&mut pair.sides[0], &setup));
             }
             let side = &mut pair.sides[0];
             for qp in made {
                 side.control.gather_qp_stats(&qp).unwrap();
                 side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
             }
+        }
+        pair.finish(&sim);
+    }
+}
+
+/// However often a program asks: what the device may still write is one page.
+#[test]
+fn a_reading_of_counters_that_is_not_answered_keeps_one_page() {
+    let setup = Setup {
+        queue_pairs: 0,
+        ..Setup::default()
+    };
+    let sim = sim(35);
+    let mut pair = Pair::simulated(&sim, setup);
+    let side = &mut pair.sides[0];
+    let counting = counting(side, &setup);
+    let held = || sim.memory(0).dma_blocks;
+    let before = held();
+    sim.configure_engine(0, |config| config.cqp_delay = (LATE, LATE));
+    for attempt in 0..4 {
+        let error = if attempt % 2 == 0 {
+            side.control.gather_stats()
+        } else {
+            side.control.gather_qp_stats(&counting)
+        };
+        assert!(is_open(&error.unwrap_err()));
+        assert_eq!(held(), before + 1);
+        // The late one ends; the next reading is a command of its own.
+        sim.run(Ns::from_ms(3_000));
+    }
+    recover(&sim, 0, &side.platform, true);
+    side.control.gather_stats().unwrap();
+    assert_eq!(held(), before);
+    // One that is open at the end.
+    sim.configure_engine(0, |config| config.cqp_delay = (LATE, LATE));
+    side.control.gather_stats().unwrap_err();
+    recover(&sim, 0, &side.platform, false);
+    let destroyed = side.control.destroy_qp(counting);
+    destroyed.map_err(|(_, error)| error).unwrap();
+    pair.finish(&sim);
+}
+
+/// What the device did not take back is given back again.
+#[test]
+fn counters_whose_return_is_refused_or_late_are_given_back_again() {
+    let setup = Setup {
+        queue_pairs: 0,
+        ..Setup::default()
+    };
+    for (is_refused, is_used) in [(false, false), (false, true), (true, false), (true, true)] {
+        let sim = sim(36);
+        let mut pair = Pair::simulated(&sim, setup);
+        let side = &mut pair.sides[0];
+        let qp = counting(side, &setup);
+        if is_refused {
+            sim.configure_engine(0, |config| {
+                config.cqp_errors = CqpErrors::Opcode(MANAGE_STATS);
+            });
+        } else {
+            // Behind ERROR and DESTROY_QP.
+            refuse_late(&sim, 0, &side.platform, 3, NONE);
+        }
+        side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
+        recover(&sim, 0, &side.platform, true);
+        allow(&sim, 0);
+        // The late end of the first return is not taken for that of the next with its number.
+        for _ in 0..if is_used { 3 } else { 0 } {
+            let side = &mut pair.sides[0];
+            let qp = counting(side, &setup);
+            side.control.gather_qp_stats(&qp).unwrap();
+            side.control.destroy_qp(qp).map_err(|(_, e)| e).unwrap();
         }
         pair.finish(&sim);
     }
