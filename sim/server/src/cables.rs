@@ -14,7 +14,6 @@ pub struct Cables {
 }
 
 impl Cables {
-    /// The cables are in.
     #[must_use]
     pub const fn new(sim: Sim) -> Self {
         Self { sim, out: None }

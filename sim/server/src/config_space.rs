@@ -56,7 +56,6 @@ pub struct Place {
     /// The Ethernet address that the card's serial number is made of: one a card,
     /// whatever function is asked (PCI Express).
     pub card: [u8; 6],
-    /// Number of the function.
     pub function: u8,
     /// Functions of the card.
     pub functions: u8,

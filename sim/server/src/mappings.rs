@@ -227,7 +227,6 @@ impl Mappings {
         self.pieces.len()
     }
 
-    /// Files that are mapped.
     #[must_use]
     pub fn files(&self) -> usize {
         self.files.len()

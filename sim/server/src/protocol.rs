@@ -48,7 +48,6 @@ pub trait Function {
     fn unmap(&mut self, address: u64, size: u64);
     /// Connects, disconnects or triggers interrupts.
     fn set_irqs(&mut self, set: &SetIrqs, fds: Vec<File>);
-    /// Resets the function.
     fn reset(&mut self);
 }
 
@@ -58,7 +57,6 @@ pub enum BadHeader {
     /// Less than a header, or more than this command may have.
     #[error("a message of command {command} with {size} bytes")]
     Size {
-        /// The command.
         command: u16,
         /// What the header says, in bytes.
         size: u32,

@@ -28,7 +28,6 @@ pub struct FunctionReport {
     pub socket: String,
     /// Users that came and left.
     pub users: u64,
-    /// Register reads.
     pub register_reads: u64,
     /// Register writes, doorbells included.
     pub register_writes: u64,
@@ -122,7 +121,6 @@ pub struct BringUpReport {
     pub cqp: u64,
     /// Bytes of host memory behind the engine's objects.
     pub hmc_bytes: u64,
-    /// All of them by what they are.
     #[serde(flatten)]
     pub accesses: AccessReport,
 }
@@ -141,7 +139,6 @@ impl From<&BringUp> for BringUpReport {
     }
 }
 
-/// A finding.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FindingReport {
     /// The function concerned.

@@ -8,23 +8,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// VERSION: the first message of a user.
 pub const VERSION: u16 = 1;
-/// DMA_MAP.
 pub const DMA_MAP: u16 = 2;
-/// DMA_UNMAP.
 pub const DMA_UNMAP: u16 = 3;
-/// DEVICE_GET_INFO.
 pub const DEVICE_GET_INFO: u16 = 4;
-/// DEVICE_GET_REGION_INFO.
 pub const DEVICE_GET_REGION_INFO: u16 = 5;
-/// DEVICE_GET_IRQ_INFO.
 pub const DEVICE_GET_IRQ_INFO: u16 = 7;
-/// DEVICE_SET_IRQS.
 pub const DEVICE_SET_IRQS: u16 = 8;
-/// REGION_READ.
 pub const REGION_READ: u16 = 9;
-/// REGION_WRITE.
 pub const REGION_WRITE: u16 = 10;
-/// DEVICE_RESET.
 pub const DEVICE_RESET: u16 = 13;
 
 /// Header flags: bits that say what a message is; 0 is a command.
@@ -67,9 +58,7 @@ pub const HEADER: usize = size_of::<Header>();
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Version {
-    /// Major number.
     pub major: u16,
-    /// Minor number.
     pub minor: u16,
 }
 
@@ -120,7 +109,6 @@ pub struct DeviceInfo {
     pub argsz: u32,
     /// As of VFIO.
     pub flags: u32,
-    /// Regions.
     pub regions: u32,
     /// Kinds of interrupts.
     pub irqs: u32,
@@ -134,7 +122,6 @@ pub struct RegionInfo {
     pub argsz: u32,
     /// As of VFIO.
     pub flags: u32,
-    /// Which region.
     pub index: u32,
     /// Where capabilities begin; 0 for none.
     pub cap_offset: u32,
@@ -181,7 +168,6 @@ pub struct SetIrqs {
 pub struct RegionAccess {
     /// Where in the region.
     pub offset: u64,
-    /// Which region.
     pub region: u32,
     /// Bytes.
     pub count: u32,

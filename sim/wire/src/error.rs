@@ -16,7 +16,6 @@ pub enum WireError {
         at: SocketAddr,
         /// The operating system's reason.
         cause: String,
-        /// Its number.
         errno: Option<i32>,
     },
     /// The multicast group of a segment cannot be used.
@@ -30,7 +29,6 @@ pub enum WireError {
         during: &'static str,
         /// Its reason.
         cause: String,
-        /// Its number.
         errno: Option<i32>,
         /// What to do.
         remedy: &'static str,
@@ -52,7 +50,6 @@ pub enum WireError {
         during: &'static str,
         /// The operating system's reason.
         cause: String,
-        /// Its number.
         errno: Option<i32>,
     },
 }

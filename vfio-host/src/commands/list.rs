@@ -20,7 +20,6 @@ pub struct ListReport {
     pub functions: Vec<FunctionReport>,
 }
 
-/// A function in it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FunctionReport {
     /// Address.
@@ -57,7 +56,6 @@ pub struct MemberReport {
 /// A network interface.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct InterfaceReport {
-    /// Name.
     pub name: String,
     /// Operational state as Linux words it.
     pub state: String,

@@ -136,7 +136,6 @@ const fn remedy(unanswered: &Unanswered) -> &'static str {
     }
 }
 
-/// What is asked.
 struct Asked<'a> {
     args: &'a PingArgs,
     destination: IpAddr,

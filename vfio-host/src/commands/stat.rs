@@ -30,9 +30,7 @@ pub use limits::LimitsReport;
 /// An entry of the GID table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct GidReport {
-    /// Its index.
     pub index: u8,
-    /// The address.
     pub address: String,
     /// VLAN, if it is on one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -42,7 +42,6 @@ pub enum TapEvent {
     Started {
         /// How the function was reached.
         transport: &'static str,
-        /// The interface.
         interface: String,
         /// Its Ethernet address.
         mac: String,
@@ -58,7 +57,6 @@ pub enum TapEvent {
     },
     /// An entry of the GID table has come or gone.
     Gid(GidChange),
-    /// The end.
     Ended(TapCounts),
 }
 

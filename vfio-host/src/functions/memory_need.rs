@@ -23,7 +23,6 @@ pub struct Need {
 }
 
 impl Need {
-    /// All of it.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.device.saturating_add(self.page_lists)

@@ -42,7 +42,6 @@ pub struct QpRecord {
     pub qkey: u32,
     /// Remote key of the memory for messages.
     pub rkey: u32,
-    /// Its address.
     pub address: u64,
     /// Key that the first message is to invalidate, where messages do that.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,6 @@ use clap::ValueEnum;
 /// A program that `--listen` and `--connect` meet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum Program {
-    /// This one.
     #[default]
     E810,
     /// The one of that name of libibverbs, unmodified, on any RDMA device.

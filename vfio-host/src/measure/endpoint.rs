@@ -53,13 +53,11 @@ pub(crate) struct EndpointPlan {
     pub(crate) cqes: u32,
     /// Queue pairs, all alike.
     pub(crate) qps: usize,
-    /// Their type.
     pub(crate) qp_type: QpType,
     /// Their capacities.
     pub(crate) caps: QpCaps,
     /// They take fast registrations.
     pub(crate) fast_register: bool,
-    /// They get counters of their own.
     pub(crate) counters: bool,
     /// How they pace themselves.
     pub(crate) tuning: Tuning,

@@ -20,7 +20,6 @@ pub(crate) struct Counts {
     pub(crate) interrupts: Vec<u64>,
     /// Completions of the queue.
     pub(crate) completions: u64,
-    /// Its events.
     pub(crate) events: u64,
 }
 

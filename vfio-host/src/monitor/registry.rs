@@ -32,7 +32,6 @@ struct Function {
 struct State {
     /// The answer, until it is taken.
     snapshot: Option<FunctionSnapshot>,
-    /// The last snapshot.
     last: Option<FunctionSnapshot>,
     /// No answer comes any more.
     closed: bool,
@@ -142,7 +141,6 @@ impl SnapshotPublisher {
         self.0.wanted.load(Ordering::Relaxed)
     }
 
-    /// Publishes a snapshot.
     pub fn publish(&self, snapshot: FunctionSnapshot) {
         self.0.wanted.store(false, Ordering::Relaxed);
         lock(&self.0.state).snapshot = Some(snapshot);

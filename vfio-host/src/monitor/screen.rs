@@ -126,7 +126,6 @@ pub fn print_within(view: &View, size: Size, out: &mut dyn Write) -> Result<()> 
     Ok(())
 }
 
-/// The lines of a view.
 fn lines(view: &View, layout: Layout) -> Vec<String> {
     let mut lines = vec![format!(
         "{} (process {}), rates in 1/s over the last {:.2} s",

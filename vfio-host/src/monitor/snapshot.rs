@@ -9,25 +9,21 @@ use serde::{Deserialize, Serialize};
 pub struct Snapshot {
     /// What the process does: the name of its command.
     pub command: String,
-    /// Its number.
     pub pid: u32,
     /// When this was seen, in ns since the registry was made.
     pub at_ns: u64,
-    /// Its functions.
     pub functions: Vec<FunctionSnapshot>,
     /// Functions that did not answer in time: they are starting, or their loop is
     /// held up.
     pub silent: Vec<String>,
 }
 
-/// A function.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FunctionSnapshot {
     /// Its name in the process.
     pub name: String,
     /// How it is reached: `sim`, `vfio-user:PATH` or `vfio:BDF`.
     pub device: String,
-    /// Its port.
     pub port: PortSnapshot,
     /// Its interrupt vectors.
     pub vectors: Vec<VectorSnapshot>,
@@ -40,7 +36,6 @@ pub struct FunctionSnapshot {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// A port.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PortSnapshot {
     /// `active` or `down`.
@@ -54,7 +49,6 @@ pub struct PortSnapshot {
 /// An interrupt vector.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct VectorSnapshot {
-    /// Its number.
     pub vector: u32,
     /// Asynchronous events come here.
     pub asynchronous: bool,
@@ -91,7 +85,6 @@ pub struct TimingSnapshot {
 /// A completion queue.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CqSnapshot {
-    /// Its number.
     pub number: u32,
     /// The completion vector of its events.
     pub completion_vector: u16,
@@ -101,7 +94,6 @@ pub struct CqSnapshot {
     pub failed: bool,
     /// Completions polled.
     pub completions: u64,
-    /// Events.
     pub events: u64,
     /// How it is moderated: `off`, `fixed`, `adaptive` or `dim`.
     pub moderation: String,
@@ -134,7 +126,6 @@ pub struct AsyncEventsSnapshot {
 pub struct AsyncEventSnapshot {
     /// How long ago it was, in ns.
     pub ago_ns: u64,
-    /// Its name.
     pub name: String,
     /// What it happened to.
     pub object: String,

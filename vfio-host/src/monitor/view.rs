@@ -13,24 +13,20 @@ use super::snapshot::{
 pub struct View {
     /// What the process does: the name of its command.
     pub command: String,
-    /// Its number.
     pub pid: u32,
     /// Time between the two snapshots that the rates are of, in ns.
     pub interval_ns: u64,
-    /// Its functions.
     pub functions: Vec<FunctionView>,
     /// Functions that did not answer in time.
     pub silent: Vec<String>,
 }
 
-/// A function.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FunctionView {
     /// Its name in the process.
     pub name: String,
     /// How it is reached.
     pub device: String,
-    /// Its port.
     pub port: PortSnapshot,
     /// Its interrupt vectors.
     pub vectors: Vec<VectorView>,
@@ -38,7 +34,6 @@ pub struct FunctionView {
     pub cqs: Vec<CqView>,
     /// Its asynchronous events.
     pub async_events: AsyncEventsSnapshot,
-    /// Its counters.
     pub counters: BTreeMap<String, u64>,
     /// What those that grew grow by in a second.
     pub counters_per_s: BTreeMap<String, f64>,

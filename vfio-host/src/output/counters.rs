@@ -9,7 +9,6 @@ use e810::Stats;
 /// Counters by name.
 pub type Counters = BTreeMap<&'static str, u64>;
 
-/// Counters by name.
 #[must_use]
 pub fn by_name(stats: &Stats) -> Counters {
     stats

@@ -12,7 +12,6 @@ pub const VERSION: u32 = 1;
 #[derive(Serialize)]
 struct Object<'a, T> {
     version: u32,
-    /// What it is.
     report: &'a str,
     #[serde(flatten)]
     content: &'a T,

@@ -20,7 +20,6 @@ pub struct Size {
     pub rows: usize,
 }
 
-/// A terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Terminal {
     size: Option<Size>,

@@ -28,7 +28,6 @@ pub struct PingpongReport {
     /// How it ended: where it is not `complete`, there are fewer iterations than were asked for.
     #[serde(flatten)]
     pub ending: Ending,
-    /// What it was asked for.
     pub asked: Asked,
     /// `rc` or `ud`.
     pub service: &'static str,

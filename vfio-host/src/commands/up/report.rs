@@ -7,13 +7,10 @@ use crate::measure::latency::Summary;
 /// One stage in the JSON of `e810 up`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct StageReport {
-    /// Name of the stage.
     pub name: &'static str,
     /// Time it took, in nanoseconds.
     pub ns: u64,
-    /// Register reads.
     pub register_reads: u64,
-    /// Register writes.
     pub register_writes: u64,
     /// CQP commands.
     pub commands: u64,
@@ -24,13 +21,10 @@ pub struct StageReport {
 /// Memory of one kind of HMC object.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ObjectReport {
-    /// Name of the object.
     pub name: String,
     /// Objects committed.
     pub count: u64,
-    /// Bytes of an object.
     pub object_bytes: u64,
-    /// Bytes of all.
     pub bytes: u64,
     /// Bytes backed when everything is backed at once.
     pub linux_count: u64,
@@ -73,7 +67,6 @@ pub struct UpReport {
     pub hmc_bytes_on_demand: u64,
     /// What Linux' formula takes on the same table.
     pub hmc_bytes_linux: u64,
-    /// Object by object.
     pub hmc_objects: Vec<ObjectReport>,
     /// Time of all stages, in nanoseconds.
     pub total_ns: u64,

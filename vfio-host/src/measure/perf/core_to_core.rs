@@ -12,7 +12,6 @@ use e810_backends::host::cpus;
 
 /// Hand-overs in a sample: reading the clock costs as much as a few.
 const BATCH: u64 = 100;
-/// Samples.
 const SAMPLES: u64 = 200;
 /// Polls before the processor is yielded to others.
 const PATIENCE: u32 = 10_000;

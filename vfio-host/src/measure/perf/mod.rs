@@ -184,7 +184,6 @@ pub struct Run {
     pub histogram: Vec<Bucket>,
     /// Time from the first post to the last completion.
     pub elapsed: Ns,
-    /// Messages.
     pub messages: u64,
     /// Messages on each queue pair, on the average where they differ.
     pub iterations: u64,
@@ -197,7 +196,6 @@ pub struct Run {
     pub errors: u64,
 }
 
-/// Bandwidth.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Bandwidth {
     /// MiB/s in the fastest stretch of messages, from its first post to its last

@@ -45,7 +45,6 @@ pub struct PerfReport {
     /// may be missing.
     #[serde(flatten)]
     pub ending: Ending,
-    /// What it was asked for.
     pub asked: Asked,
     /// `send`, `write` or `read`.
     pub op: &'static str,
@@ -144,7 +143,6 @@ struct Column {
 #[derive(Debug)]
 pub struct Table {
     layout: Layout,
-    /// What the figures are.
     figures: Figures,
 }
 
