@@ -24,8 +24,9 @@ use crate::queue::AdminQ;
 mod place;
 mod tx_queue;
 
-use place::{Placed, place};
-pub use tx_queue::{TxQueue, TxQueueNotAdded};
+pub use place::NotAdded;
+use place::place;
+pub use tx_queue::TxQueue;
 
 /// Traffic classes of a port.
 pub const CLASSES: usize = 8;
@@ -226,35 +227,38 @@ impl Tree {
     ///
     /// # Errors
     /// [`Error::NoTrafficClass`], [`Error::TreeFull`], those of the commands.
-    /// A leaf that is not where it should be is removed again.
+    /// A leaf that is not where it should be is removed again. A queue set that the firmware may
+    /// have all the same comes with the error, and counts until it is removed.
     pub fn add_queue_set<P: Platform>(
         &mut self,
         queue: &mut AdminQ<P>,
         traffic_class: u8,
         handle: u16,
-    ) -> Result<QueueSet> {
+    ) -> Result<QueueSet, NotAdded<QueueSet>> {
         let group = self.layers.group;
         let limit = self.resources.max_children.get(group).copied();
         let limit = limit.unwrap_or(0);
-        if self.class(traffic_class)?.sets >= limit {
-            return Err(Error::TreeFull { limit });
+        let class = self.class(traffic_class).map_err(NotAdded::before)?;
+        if class.sets >= limit {
+            return Err(NotAdded::before(Error::TreeFull { limit }));
         }
-        let parent = self.extend(queue, traffic_class, group)?;
+        let parent = self
+            .extend(queue, traffic_class, group)
+            .map_err(NotAdded::before)?;
         let undo = DisableQueueSet::new(parent, handle);
         let add = AddQueueSet::new(parent, handle);
-        let teid = match place(queue, parent, &add, &undo) {
-            Placed::At(teid) => teid,
-            Placed::Not { error, .. } => return Err(error),
-        };
-        let set = QueueSet {
+        let at = |teid| QueueSet {
             traffic_class,
             handle,
             teid,
             parent,
         };
-        let class = self.class(traffic_class)?;
-        class.sets = class.sets.saturating_add(1);
-        Ok(set)
+        let placed = place(queue, parent, &add, &undo).named(at);
+        if placed.is_ok() || placed.is_err_and(|failed| failed.may_exist.is_some()) {
+            let class = self.class(traffic_class).map_err(NotAdded::before)?;
+            class.sets = class.sets.saturating_add(1);
+        }
+        placed
     }
 
     /// Removes a queue set. That there is no such set is no error: an earlier try may have

@@ -15,6 +15,33 @@ fn undone<P: Platform>(queue: &mut AdminQ<P>, undo: &impl Command<Reply = ()>) -
     }
 }
 
+/// A leaf that was not added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct NotAdded<T> {
+    /// Why.
+    pub error: Error,
+    /// What the device may have all the same, so that it can be removed. Its TEID is not known,
+    /// and 0.
+    pub may_exist: Option<T>,
+}
+
+impl<T> NotAdded<T> {
+    /// Nothing was made.
+    pub(super) const fn before(error: Error) -> Self {
+        Self {
+            error,
+            may_exist: None,
+        }
+    }
+}
+
+impl<T> From<NotAdded<T>> for Error {
+    fn from(failed: NotAdded<T>) -> Self {
+        failed.error
+    }
+}
+
 /// What became of a leaf.
 pub(super) enum Placed {
     /// It is there, with this TEID.
@@ -25,6 +52,19 @@ pub(super) enum Placed {
         /// Neither is certain.
         may_exist: bool,
     },
+}
+
+impl Placed {
+    /// What is at a TEID, or may be.
+    pub(super) fn named<T>(self, at: impl Fn(u32) -> T) -> Result<T, NotAdded<T>> {
+        match self {
+            Self::At(teid) => Ok(at(teid)),
+            Self::Not { error, may_exist } => Err(NotAdded {
+                error,
+                may_exist: may_exist.then(|| at(0)),
+            }),
+        }
+    }
 }
 
 /// Adds a leaf below `parent` and reads it back: it must hang where it was asked to.

@@ -7,9 +7,9 @@
 use e810_hal::Platform;
 use e810_hal::bus::TxQueueId;
 
-use super::{Placed, Tree, add_element, place};
+use super::{NotAdded, Tree, add_element, place};
 use crate::code::Code;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::op::{AddTxQueue, DisableTxQueue, TxQueueContext};
 use crate::queue::AdminQ;
 
@@ -24,53 +24,31 @@ pub struct TxQueue {
     parent: u32,
 }
 
-/// A LAN transmit queue that was not added.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct TxQueueNotAdded {
-    /// Why.
-    pub error: Error,
-    /// The device may have the queue all the same: its ring must not be freed
-    /// before a reset.
-    pub may_exist: bool,
-}
-
-impl TxQueueNotAdded {
-    /// Nothing of the queue was made.
-    const fn before(error: Error) -> Self {
-        Self {
-            error,
-            may_exist: false,
-        }
-    }
-}
-
 impl Tree {
     /// Adds a LAN transmit queue, which is on then; the chain down to it is made
     /// first, where it is missing. The new leaf is read back, as existing drivers
     /// do: it must hang where it was asked to.
     ///
     /// # Errors
-    /// No such traffic class, a full tree, a context that does not fit, refused
+    /// With the queue where the device may have it all the same: its ring is the device's until the
+    /// queue is [removed](Self::remove_tx_queue). No such traffic class, a full tree, a context that does not fit, refused
     /// commands. What was made of the chain stays, and is used by the next try.
     pub fn add_tx_queue<P: Platform>(
         &mut self,
         queue: &mut AdminQ<P>,
         context: &TxQueueContext,
-    ) -> Result<TxQueue, TxQueueNotAdded> {
+    ) -> Result<TxQueue, NotAdded<TxQueue>> {
         let parent = self
             .tx_queue_group(queue, context.traffic_class)
-            .map_err(TxQueueNotAdded::before)?;
-        let add = AddTxQueue::new(parent, context).map_err(TxQueueNotAdded::before)?;
+            .map_err(NotAdded::before)?;
+        let add = AddTxQueue::new(parent, context).map_err(NotAdded::before)?;
         let undo = DisableTxQueue::new(parent, context.queue);
-        match place(queue, parent, &add, &undo) {
-            Placed::At(teid) => Ok(TxQueue {
-                queue: context.queue,
-                teid,
-                parent,
-            }),
-            Placed::Not { error, may_exist } => Err(TxQueueNotAdded { error, may_exist }),
-        }
+        let at = |teid| TxQueue {
+            queue: context.queue,
+            teid,
+            parent,
+        };
+        place(queue, parent, &add, &undo).named(at)
     }
 
     /// Disables a LAN transmit queue and removes its leaf. Its frames are gone.

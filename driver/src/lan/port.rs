@@ -248,10 +248,9 @@ impl<P: Platform> LanSide<P> {
                 Ok((ring, entry))
             }
             Err(failed) => {
-                if failed.may_exist {
-                    self.remains.keep_tx_memory(memory);
-                } else {
-                    memory.release();
+                match failed.may_exist {
+                    Some(entry) => self.remains.keep_unsure_tx(memory, entry),
+                    None => memory.release(),
                 }
                 Err(failed.error.into())
             }

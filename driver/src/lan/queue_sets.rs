@@ -13,7 +13,16 @@ impl<P: Platform> LanHook for LanSide<P> {
     fn add_queue_set(&mut self, _: VsiId, traffic_class: u8, qs_handle: u16) -> Result<u32> {
         self.end_old_set(qs_handle)?;
         let adminq = &mut self.adminq;
-        let set = self.tree.add_queue_set(adminq, traffic_class, qs_handle)?;
+        let added = self.tree.add_queue_set(adminq, traffic_class, qs_handle);
+        let set = match added {
+            Ok(set) => set,
+            Err(failed) => {
+                if let Some(set) = failed.may_exist {
+                    self.keep_unsure_set(set);
+                }
+                return Err(failed.error.into());
+            }
+        };
         // One a traffic class, and as many places.
         match self.queue_sets.push(set) {
             Ok(()) => Ok(set.teid),

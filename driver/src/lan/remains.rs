@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 pub(crate) struct Remains<P: Platform> {
     /// A transmit queue that was not disabled.
     tx: Option<(TxRing<P>, TxQueue)>,
-    /// Memory of one that may have been added all the same.
-    tx_memory: Option<TxMemory<P>>,
+    /// One that may have been added all the same, and its memory.
+    tx_unsure: Option<(TxMemory<P>, TxQueue)>,
     /// A receive queue that was not switched off.
     rx: Option<RxRing<P>>,
     /// Queue sets that were not removed.
@@ -26,7 +26,7 @@ impl<P: Platform> Default for Remains<P> {
     fn default() -> Self {
         Self {
             tx: None,
-            tx_memory: None,
+            tx_unsure: None,
             rx: None,
             queue_sets: Vec::new(),
         }
@@ -34,9 +34,9 @@ impl<P: Platform> Default for Remains<P> {
 }
 
 impl<P: Platform> Remains<P> {
-    /// Keeps the memory of a transmit queue that may have been added. A second one is leaked.
-    pub(super) fn keep_tx_memory(&mut self, memory: TxMemory<P>) {
-        let _ = self.tx_memory.get_or_insert(memory);
+    /// Keeps a transmit queue that may have been added: none is, while there is one.
+    pub(super) fn keep_unsure_tx(&mut self, memory: TxMemory<P>, entry: TxQueue) {
+        self.tx_unsure = Some((memory, entry));
     }
 
     /// Frees all memory, after a reset.
@@ -44,7 +44,7 @@ impl<P: Platform> Remains<P> {
         if let Some((ring, _)) = self.tx {
             ring.stop().release();
         }
-        if let Some(memory) = self.tx_memory {
+        if let Some((memory, _)) = self.tx_unsure {
             memory.release();
         }
         if let Some(ring) = self.rx {
@@ -62,6 +62,9 @@ impl<P: Platform> LanSide<P> {
         let mut result = Ok(());
         if let Some((ring, entry)) = self.remains.tx.take() {
             result = self.remove_tx(ring, entry);
+        }
+        if let Some((memory, entry)) = self.remains.tx_unsure.take() {
+            result = result.and(self.remove_unsure_tx(memory, entry));
         }
         if let Some(ring) = self.remains.rx.take() {
             result = result.and(self.disable_rx(ring));
@@ -83,6 +86,16 @@ impl<P: Platform> LanSide<P> {
         Ok(())
     }
 
+    /// The same for one that may have been added, and of which nothing was used.
+    fn remove_unsure_tx(&mut self, memory: TxMemory<P>, entry: TxQueue) -> Result<()> {
+        if let Err(error) = self.tree.remove_tx_queue(&mut self.adminq, entry) {
+            self.remains.tx_unsure = Some((memory, entry));
+            return Err(error.into());
+        }
+        memory.release();
+        Ok(())
+    }
+
     /// Switches the receive queue off.
     pub(super) fn disable_rx(&mut self, ring: RxRing<P>) -> Result<()> {
         ring.unbind();
@@ -95,6 +108,12 @@ impl<P: Platform> LanSide<P> {
 
     pub(super) fn keep_rx(&mut self, ring: RxRing<P>) {
         self.remains.rx = Some(ring);
+    }
+
+    /// Keeps a queue set that may have been added, for the next of its handle or the end.
+    pub(super) fn keep_unsure_set(&mut self, set: QueueSet) {
+        // Full: the reset at the end takes its element along.
+        let _ = self.remains.queue_sets.push(set);
     }
 
     /// Removes a queue set that stayed when the leaf with its handle went: for the firmware, which

@@ -17,6 +17,7 @@ mod faults;
 mod lan_frames;
 mod lan_net;
 mod lan_port;
+mod late;
 mod link;
 mod memory;
 mod multicast;
