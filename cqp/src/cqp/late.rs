@@ -153,7 +153,7 @@ impl<P: Platform> Cqp<P> {
     }
 
     /// Waits for a command, and keeps its ticket if it does not end.
-    fn wait_for(&mut self, ticket: Ticket, subject: u64) -> Result<Completion> {
+    pub(super) fn wait_for(&mut self, ticket: Ticket, subject: u64) -> Result<Completion> {
         let ended = self.wait(ticket);
         if ended.is_err_and(|error| error.leaves_command_open()) {
             self.late.push(ticket, subject);

@@ -51,13 +51,14 @@ impl<P: Platform> Cqp<P> {
         self.post(entry, &wqe)
     }
 
-    /// Posts UPDATE_PE_SDS and waits for its end.
+    /// Posts UPDATE_PE_SDS and waits for its end. What becomes of one that does not end in time is
+    /// told by [`Cqp::late_end`], for the subject that is given here.
     ///
     /// # Errors
     /// As [`Cqp::submit_sds`] and [`Cqp::wait`].
-    pub fn update_sds(&mut self, entries: &[SdEntry]) -> Result<Completion> {
+    pub fn update_sds(&mut self, entries: &[SdEntry], subject: u64) -> Result<Completion> {
         self.submit_sds(entries)
-            .and_then(|ticket| self.wait(ticket))
+            .and_then(|ticket| self.wait_for(ticket, subject))
     }
 
     /// Takes a free entry.

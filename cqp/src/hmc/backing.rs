@@ -11,6 +11,7 @@ use super::segments::Segment;
 use crate::cqp::Cqp;
 use crate::error::Result;
 use crate::op::{MAX_SDS_PER_COMMAND, SdEntry, SdKind, ShmcPagesAllocated};
+use crate::opcode::Opcode;
 
 /// Valid bit of a page descriptor.
 pub(super) const PD_VALID: u64 = 1;
@@ -52,6 +53,7 @@ impl<P: Platform> Hmc<P> {
 
     /// Backs the addresses `from..to`.
     pub(super) fn back(&mut self, cqp: &mut Cqp<P>, from: u64, to: u64) -> Result<()> {
+        self.learn(cqp)?;
         let segment = |address: u64| (address / SEGMENT_BYTES) as u32;
         let (first, last) = (segment(from), segment(to.saturating_sub(1)));
         for index in first..=last {
@@ -148,21 +150,56 @@ impl<P: Platform> Hmc<P> {
     }
 
     /// Tells the device of the segments `first..end` that it does not know.
-    fn program(&self, cqp: &mut Cqp<P>, first: u32, end: u32) -> Result<()> {
+    fn program(&mut self, cqp: &mut Cqp<P>, first: u32, end: u32) -> Result<()> {
         let fresh = |index: &u32| {
             self.table()
                 .get(*index)
                 .is_some_and(|segment| !segment.programmed)
         };
-        for_each_group((first..end).filter(fresh), |group| {
-            self.update(cqp, group, |index, segment| {
+        let mut unanswered = None;
+        let done = for_each_group((first..end).filter(fresh), |group| {
+            let done = self.update(cqp, group, |index, segment| {
                 SdEntry::set(index, segment.kind, segment.address)
-            })
-        })
+            });
+            if let (Err(error), Some(first), Some(last)) = (&done, group.first(), group.last())
+                && error.leaves_command_open()
+            {
+                unanswered = Some(*first..last.saturating_add(1));
+            }
+            done
+        });
+        self.unanswered = unanswered;
+        done
+    }
+
+    /// Learns what became of an UPDATE_PE_SDS that was not answered in time: segments that the
+    /// device has refused in the end are not known to it.
+    fn learn(&mut self, cqp: &mut Cqp<P>) -> Result<()> {
+        let Some(range) = self.unanswered.clone() else {
+            return Ok(());
+        };
+        let ended = cqp.late_end(Opcode::UpdatePeSds, range.start.into(), true)?;
+        self.unanswered = None;
+        // Of one that is not remembered nothing is known.
+        let refused = matches!(ended, Some(Err(_)));
+        for index in range.filter(|_| refused) {
+            if let Some(segment) = self.table().get(index) {
+                let programmed = false;
+                self.table().set(
+                    index,
+                    Segment {
+                        programmed,
+                        ..segment
+                    },
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Clears every segment the device knows.
-    pub(super) fn clear(&self, cqp: &mut Cqp<P>) -> Result<()> {
+    pub(super) fn clear(&mut self, cqp: &mut Cqp<P>) -> Result<()> {
+        self.learn(cqp)?;
         let known = |index: &u32| {
             self.table()
                 .get(*index)
@@ -208,7 +245,8 @@ impl<P: Platform> Hmc<P> {
         }
         // Memory the SDs point to, before the command.
         cqp.platform().to_device();
-        let done = cqp.update_sds(&entries);
+        let subject = group.first().copied().unwrap_or_default();
+        let done = cqp.update_sds(&entries, subject.into());
         // A command that failed has changed nothing [inf]; after a wait that
         // ended without an answer, the device may know the segments.
         let may_be_programmed = match &done {

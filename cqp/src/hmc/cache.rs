@@ -1,5 +1,7 @@
 //! The host memory cache of a function: committed, backed, grown, taken down.
 
+use core::ops::Range;
+
 use e810_hal::bus::PfId;
 use e810_hal::{HostBuf, Platform, log_error, log_info};
 
@@ -27,6 +29,8 @@ pub struct Hmc<P: Platform> {
     pub(super) backing: Backing,
     pub(super) store: Store<P>,
     pub(super) segments: HostBuf<P>,
+    /// Segments of an UPDATE_PE_SDS that was not answered in time.
+    pub(super) unanswered: Option<Range<u32>>,
     pub(super) pbles: PblePool<P>,
 }
 
@@ -63,6 +67,7 @@ impl<P: Platform> Hmc<P> {
             backing: plan.backing,
             store: Store::new(platform.clone(), layout.segments())?,
             segments,
+            unanswered: None,
             pbles,
         };
         match hmc.back_static(cqp) {
@@ -115,7 +120,7 @@ impl<P: Platform> Hmc<P> {
     ///
     /// # Errors
     /// Those of [`Cqp::execute`]; the memory is then leaked.
-    pub fn destroy(self, cqp: &mut Cqp<P>) -> Result<()> {
+    pub fn destroy(mut self, cqp: &mut Cqp<P>) -> Result<()> {
         match self.clear(cqp) {
             Ok(()) => {
                 self.store.release();

@@ -171,8 +171,8 @@ fn segments_use_the_slot_of_their_entry() {
     }
     let segments: Vec<u64> = fake.device().segments.keys().copied().collect();
     assert!(segments.into_iter().eq(0..165));
-    assert!(cqp.update_sds(&[]).is_err());
-    assert!(cqp.update_sds(&[SdEntry::default(); 12]).is_err());
+    assert!(cqp.update_sds(&[], 0).is_err());
+    assert!(cqp.update_sds(&[SdEntry::default(); 12], 0).is_err());
     assert_eq!(cqp.counters().posted, 16, "refused before posting");
     close(&fake, cqp);
 }

@@ -2,9 +2,10 @@
 
 use e810_cqp::hmc::{Backing, Object, PbleUse};
 use e810_cqp::{Config, Cqp, Error, Opcode};
+use e810_hal::{Clock, Ns};
 use proptest::prelude::*;
 
-use super::{SMALL, ask, attach, close, machine, made};
+use super::{MANY_PBLES, SMALL, ask, attach, close, machine, made};
 use crate::fake::{Script, pf, scripted};
 
 /// Lets the n-th allocation fail, for every n, from the first query to a
@@ -112,6 +113,51 @@ fn a_silence_at_any_command_ends() {
         // One command was taken and not finished: its memory is still there.
         assert!(fake.alive().0 >= 2, "{n}");
         cqp.destroy().unwrap();
+    }
+}
+
+/// Segments that the device refuses after it was given up are given to it again before an object
+/// lies there, and not taken away from it in the end; those that it takes late are there.
+#[test]
+#[cfg_attr(miri, ignore = "seconds of polling")]
+fn segments_whose_answer_comes_late_are_what_the_device_has() {
+    for (refused, has_ended, is_used) in [
+        (false, false, true),
+        (false, true, true),
+        (false, true, false),
+        (true, false, true),
+        (true, true, true),
+        (true, true, false),
+    ] {
+        let (fake, mut cqp, mut hmc) = made(MANY_PBLES, Backing::Full);
+        hmc.ensure(&mut cqp, Object::Cq, 0).unwrap();
+        attach(&mut cqp).unwrap();
+        let known = fake.device().segments.len();
+        let free = hmc.pbles().0;
+        fake.device_mut().script.silent = true;
+        fake.device_mut().script.fail_op = refused.then_some(Opcode::UpdatePeSds.code());
+        let late = hmc.allocate_pbles(&mut cqp, free, PbleUse::Queue);
+        assert!(late.is_err_and(|error| error.leaves_command_open()));
+        fake.device_mut().script.silent = false;
+        if has_ended {
+            for _ in 0..10 {
+                fake.delay(Ns(1));
+            }
+            fake.device_mut().script.fail_op = None;
+        }
+        if is_used {
+            if !has_ended {
+                let again = hmc.allocate_pbles(&mut cqp, free, PbleUse::Queue);
+                assert_eq!(again.is_err(), refused);
+                again.into_iter().for_each(|list| hmc.free_pbles(list));
+                fake.device_mut().script.fail_op = None;
+            }
+            let list = hmc.allocate_pbles(&mut cqp, free, PbleUse::Queue).unwrap();
+            assert!(fake.device().segments.len() > known);
+            hmc.free_pbles(list);
+        }
+        cqp.detach_ccq().unwrap();
+        close(&fake, cqp, hmc);
     }
 }
 
