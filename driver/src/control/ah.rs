@@ -42,11 +42,15 @@ impl<P: Platform> Control<P> {
             vlan: target.vlan,
             loopback: target.loopback,
         };
-        let backed = self.ensure(HmcObject::FsiAv, index);
+        if let Err(error) = self.ensure(HmcObject::FsiAv, index) {
+            // Whatever became of that: no command has named it.
+            self.ahs.give(index);
+            let _ = self.give_route(route);
+            return Err(error);
+        }
         // The return value is not looked at, as drivers that wait do not
         // (control-path 4.14).
-        let made = backed.and_then(|()| run(&mut self.cqp, &CreateAh(handle)));
-        if let Err(error) = made {
+        if let Err(error) = run(&mut self.cqp, &CreateAh(handle)) {
             self.ahs.give_unless_open(index, &error);
             if !error.leaves_command_open() {
                 let _ = self.give_route(route);

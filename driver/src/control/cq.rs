@@ -64,6 +64,11 @@ impl<P: Platform> Control<P> {
             object: Object::Cq,
             limit: self.cqs.capacity(),
         })?;
+        if let Err(error) = self.ensure(HmcObject::Cq, id) {
+            // Whatever became of that: no command has named it.
+            self.cqs.give(id);
+            return Err(error);
+        }
         let made = self.create_cq_as(id, size, ceq, init);
         if let Err(error) = &made {
             self.cqs.give_unless_open(id, error);
@@ -78,7 +83,6 @@ impl<P: Platform> Control<P> {
         ceq: CeqId,
         init: &CqInit<'_, P>,
     ) -> Result<Cq<P>> {
-        self.ensure(HmcObject::Cq, id)?;
         let ring = DmaBuf::new(
             self.platform.clone(),
             DmaLayout::new(size.bytes() as usize, RING_ALIGN),

@@ -1,6 +1,6 @@
 //! Fast-registered regions and memory windows.
 
-use e810_cqp::hmc::{Object as HmcObject, PbleUse};
+use e810_cqp::hmc::{PbleList, PbleUse};
 use e810_cqp::op::{AllocMrStag, AllocMwStag, DeallocStag, Extent, StagKind};
 use e810_datapath::wr::PageSize as WrPageSize;
 use e810_datapath::{FastRegister, FastRegisterParts};
@@ -38,7 +38,16 @@ impl<P: Platform> Control<P> {
             });
         }
         let index = self.take_stag()?;
-        let made = self.alloc_fast_mr_as(index, pd, max_pages);
+        // A request names consecutive PBLEs, as a queue does.
+        let hmc = &mut self.hmc.hmc;
+        let list = match hmc.allocate_pbles(&mut self.cqp, max_pages, PbleUse::Queue) {
+            Ok(list) => list,
+            Err(error) => {
+                self.mrs.give(index);
+                return Err(error.into());
+            }
+        };
+        let made = self.alloc_fast_mr_as(index, pd, list);
         match made {
             Ok(_) => self.pd_users.inc(pd.id),
             Err(ref error) => self.mrs.give_unless_open(index, error),
@@ -46,12 +55,8 @@ impl<P: Platform> Control<P> {
         made
     }
 
-    fn alloc_fast_mr_as(&mut self, index: u32, pd: &Pd, max_pages: u32) -> Result<FastMr<P>> {
-        self.ensure(HmcObject::Mr, index)?;
-        // A request names consecutive PBLEs, as a queue does.
-        let hmc = &mut self.hmc.hmc;
-        let list = hmc.allocate_pbles(&mut self.cqp, max_pages, PbleUse::Queue)?;
-        let extent = Extent::Bytes(u64::from(max_pages) * PAGE);
+    fn alloc_fast_mr_as(&mut self, index: u32, pd: &Pd, list: PbleList<P>) -> Result<FastMr<P>> {
+        let extent = Extent::Bytes(u64::from(list.pages()) * PAGE);
         if let Err(error) = run(&mut self.cqp, &AllocMrStag::new(index, pd.id, extent)) {
             if !error.leaves_command_open() {
                 self.hmc.hmc.free_pbles(list);
@@ -179,16 +184,13 @@ impl<P: Platform> Control<P> {
         }
         self.own(pd.owner, Object::Pd, pd.id)?;
         let index = self.take_stag()?;
-        let made = self.ensure(HmcObject::Mr, index).and_then(|()| {
-            let command = AllocMwStag {
-                index,
-                pd: pd.id,
-                type_1: kind == MwType::Type1,
-                bind_ignores_key: false,
-            };
-            run(&mut self.cqp, &command)
-        });
-        if let Err(error) = made {
+        let command = AllocMwStag {
+            index,
+            pd: pd.id,
+            type_1: kind == MwType::Type1,
+            bind_ignores_key: false,
+        };
+        if let Err(error) = run(&mut self.cqp, &command) {
             self.mrs.give_unless_open(index, &error);
             return Err(error);
         }

@@ -56,31 +56,13 @@ impl<P: Platform> Control<P> {
         check_length(memory)?;
         check_iova(memory, iova, access)?;
         let index = self.take_stag()?;
-        let made = self.reg_mr_as(index, pd, (memory, iova), access);
-        match made {
-            Ok(_) => self.pd_users.inc(pd.id),
-            Err(ref error) => self.mrs.give_unless_open(index, error),
-        }
-        made
-    }
-
-    /// An index of the table of regions and windows.
-    pub(super) fn take_stag(&mut self) -> Result<u32> {
-        self.mrs.take().ok_or(Error::Exhausted {
-            object: Object::Mr,
-            limit: self.mrs.capacity(),
-        })
-    }
-
-    fn reg_mr_as(
-        &mut self,
-        index: u32,
-        pd: &Pd,
-        (memory, iova): (SharedBytes, u64),
-        access: AccessFlags,
-    ) -> Result<Mr<P>> {
-        let backed = self.ensure(HmcObject::Mr, index);
-        let (mapping, pages) = backed.and_then(|()| self.map_pages(memory, iova, access))?;
+        let (mapping, pages) = match self.map_pages(memory, iova, access) {
+            Ok(mapped) => mapped,
+            Err(error) => {
+                self.mrs.give(index);
+                return Err(error);
+            }
+        };
         let mr = Mr {
             owner: self.tag(),
             stag: index << 8 | u32::from(self.next_key(index)),
@@ -91,6 +73,29 @@ impl<P: Platform> Control<P> {
             mapping,
             pages,
         };
+        let made = self.reg_mr_as(mr);
+        match made {
+            Ok(_) => self.pd_users.inc(pd.id),
+            Err(ref error) => self.mrs.give_unless_open(index, error),
+        }
+        made
+    }
+
+    /// An index of the table of regions and windows, which has memory of the device.
+    pub(super) fn take_stag(&mut self) -> Result<u32> {
+        let index = self.mrs.take().ok_or(Error::Exhausted {
+            object: Object::Mr,
+            limit: self.mrs.capacity(),
+        })?;
+        if let Err(error) = self.ensure(HmcObject::Mr, index) {
+            // Whatever became of that: no command has named it.
+            self.mrs.give(index);
+            return Err(error);
+        }
+        Ok(index)
+    }
+
+    fn reg_mr_as(&mut self, mr: Mr<P>) -> Result<Mr<P>> {
         match self.register(&mr) {
             Ok(()) => Ok(mr),
             Err(error) => {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use e810::hmc::Capacity;
 use e810::{
     AccessFlags, ColdStart, Config, LinkPolicy, MacAddr, Mtu, Package, PackageSource, Path, QpAttr,
     QpInit, QpState, VsiId, WcStatus, bring_up_cold,
@@ -456,4 +457,54 @@ fn a_queue_pair_whose_creation_is_late_is_not_forgotten() {
         }
         pair.finish(&sim);
     }
+}
+
+/// Memory of the host memory cache that comes late takes no place in the table of what was to lie
+/// there: no command has named it.
+#[test]
+fn what_was_not_made_for_want_of_segments_takes_no_place() {
+    let setup = Setup {
+        fast_register: true,
+        capacity: Some(Capacity {
+            mrs: 8,
+            pbles: 700_000,
+            ..Capacity::DEFAULT
+        }),
+        ..Setup::default()
+    };
+    let used = |late: Option<usize>| {
+        let sim = sim(26);
+        let mut pair = Pair::simulated(&sim, setup);
+        let side = &mut pair.sides[0];
+        let most = side.control.query_device().max_fast_reg_pages;
+        let mut made = Vec::new();
+        let mut commands = 1;
+        // The first that needs more than the device has.
+        while commands == 1 && late != Some(made.len()) {
+            let before = side.control.commands();
+            made.push(side.control.alloc_fast_mr(&side.pd, most).unwrap());
+            commands = side.control.commands() - before;
+        }
+        // More often than there are places.
+        for _ in late.iter().flat_map(|_| 0..10) {
+            delay(&sim, &side.platform, 1);
+            sim.configure_engine(0, |config| config.cqp_errors = CqpErrors::Opcode(0x1f));
+            let error = side.control.alloc_fast_mr(&side.pd, most).unwrap_err();
+            assert!(
+                is_open(&error) && error.to_string().contains("SDS"),
+                "{error}"
+            );
+            catch_up(&sim, &side.platform);
+        }
+        sim.configure_engine(0, |config| config.cqp_errors = CqpErrors::None);
+        made.push(side.control.alloc_fast_mr(&side.pd, most).unwrap());
+        let lists = made.len();
+        for fast in made {
+            side.control.free_fast_mr(fast).map_err(|(_, e)| e).unwrap();
+        }
+        pair.finish(&sim);
+        lists
+    };
+    let lists = used(None);
+    used(Some(lists - 2));
 }
