@@ -4,7 +4,7 @@ use e810_hal::Platform;
 use e810_lan::{LanInit, MAX_MTU};
 use e810_types::MacAddr;
 
-use super::Control;
+use super::{Control, next_tag};
 use crate::error::{Error, Object, Result};
 use crate::lan::{ALL_NODES, LanPort, LanPortKey, LanSide, check_mtu};
 
@@ -25,8 +25,10 @@ impl<P: Platform> Control<P> {
         let (Some(lan), Some(vector)) = (self.lan_side.owned_mut(), vector) else {
             return Err(NOT_OURS);
         };
-        let queues = lan.open_queues(&self.platform, init, vector, all_nodes)?;
-        Ok(LanPort { queues, owner })
+        let number = next_tag();
+        let queues = lan.open_queues(&self.platform, init, (vector, number), all_nodes)?;
+        let key = LanPortKey { owner, number };
+        Ok(LanPort { queues, key })
     }
 
     /// Switches the LAN queues off and gives their memory back. Frames that have not
@@ -37,7 +39,7 @@ impl<P: Platform> Control<P> {
     /// device may still use is kept. It is tried again when a port is opened and at the
     /// [shutdown](Self::shutdown), whose reset of the function sets it free in any case.
     pub fn close_lan(&mut self, port: LanPort<P>) -> Result<(), (Option<LanPort<P>>, Error)> {
-        if let Err(error) = self.own(port.owner, Object::LanPort, 0) {
+        if let Err(error) = self.own(port.key.owner, Object::LanPort, 0) {
             return Err((Some(port), error));
         }
         let groups = &self.groups;
@@ -67,8 +69,8 @@ impl<P: Platform> Control<P> {
     /// port, or its [`key`](LanPort::key) where another thread has it.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an address that is no group's, [`Error::Foreign`];
-    /// [`Error::Exhausted`] beyond [`LAN_GROUPS`](crate::LAN_GROUPS); the firmware's
+    /// [`Error::Invalid`] for an address that is no group's, [`Error::Foreign`],
+    /// [`Error::NoSuch`] for a port that is closed; [`Error::Exhausted`] beyond [`LAN_GROUPS`](crate::LAN_GROUPS); the firmware's
     /// refusal.
     pub fn join_lan_group(&mut self, port: impl Into<LanPortKey>, mac: MacAddr) -> Result<()> {
         let rule = self.groups.rule_of(mac);
@@ -94,13 +96,20 @@ impl<P: Platform> Control<P> {
     }
 
     fn lan_of(&mut self, port: LanPortKey, MacAddr(mac): MacAddr) -> Result<&mut LanSide<P>> {
-        self.own(port.0, Object::LanPort, 0)?;
+        self.own(port.owner, Object::LanPort, 0)?;
         if mac.first().is_none_or(|first| first & 1 == 0) {
             return Err(Error::Invalid {
                 what: "a group's MAC address has bit 0 of its first byte set",
             });
         }
-        self.lan_side.owned_mut().ok_or(NOT_OURS)
+        let lan = self.lan_side.owned_mut().ok_or(NOT_OURS)?;
+        if lan.has_open(port.number) {
+            return Ok(lan);
+        }
+        Err(Error::NoSuch {
+            object: Object::LanPort,
+            id: 0,
+        })
     }
 }
 

@@ -37,8 +37,7 @@ pub(crate) const ALL_NODES: MacAddr = MacAddr([0x33, 0x33, 0, 0, 0, 1]);
 #[must_use = "a port that is dropped leaks its memory: close_lan()"]
 pub struct LanPort<P: Platform> {
     pub(crate) queues: LanQueues<P>,
-    /// Whose it is.
-    pub(crate) owner: u64,
+    pub(crate) key: LanPortKey,
 }
 
 impl<P: Platform> LanPort<P> {
@@ -94,7 +93,7 @@ impl<P: Platform> LanPort<P> {
     /// What names this port where another thread has it.
     #[must_use]
     pub const fn key(&self) -> LanPortKey {
-        LanPortKey(self.owner)
+        self.key
     }
 
     /// Gives the memory back without a word to the device, after the function was
@@ -105,10 +104,15 @@ impl<P: Platform> LanPort<P> {
     }
 }
 
-/// Names the open LAN port of a function, for its groups: the thread that has the port need not be
-/// the one that has [`Control`](crate::Control).
+/// Names an open LAN port of a function, for its groups: the thread that has the port need not be
+/// the one that has [`Control`](crate::Control). Once the port is closed it names none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LanPortKey(pub(crate) u64);
+pub struct LanPortKey {
+    /// Whose it is.
+    pub(crate) owner: u64,
+    /// Which of its ports, one after the other.
+    pub(crate) number: u64,
+}
 
 impl<P: Platform> From<&LanPort<P>> for LanPortKey {
     fn from(port: &LanPort<P>) -> Self {
@@ -119,6 +123,7 @@ impl<P: Platform> From<&LanPort<P>> for LanPortKey {
 /// What the LAN side remembers of an open port.
 #[derive(Debug)]
 pub(crate) struct OpenPort {
+    number: u64,
     tx: TxQueue,
     groups: Vec<LanGroup, LAN_GROUPS>,
 }
@@ -137,14 +142,20 @@ impl<P: Platform> LanSide<P> {
         self.port.is_some()
     }
 
-    /// Makes the queues, and switches them on (lan-path 1.1, steps 8 to 12). What was
-    /// made is undone after an error. `all_nodes` is the rule that exists for that
+    /// Whether the port with this number is open.
+    pub(crate) fn has_open(&self, number: u64) -> bool {
+        let open = self.port.as_ref();
+        open.is_some_and(|port| port.number == number)
+    }
+
+    /// Makes the queues of port `number`, and switches them on (lan-path 1.1, steps 8 to 12). What
+    /// was made is undone after an error. `all_nodes` is the rule that exists for that
     /// group already.
     pub(crate) fn open_queues(
         &mut self,
         platform: &P,
         init: &LanInit,
-        vector: Vector,
+        (vector, number): (Vector, u64),
         all_nodes: Option<RuleId>,
     ) -> Result<LanQueues<P>> {
         if self.has_port() {
@@ -180,6 +191,7 @@ impl<P: Platform> LanSide<P> {
             }
         };
         self.port = Some(OpenPort {
+            number,
             tx: entry,
             groups: Vec::new(),
         });

@@ -125,6 +125,33 @@ fn groups_have_one_rule_each() {
     end(&sim, control, events);
 }
 
+/// The key of a port that is closed names neither none nor the next one.
+#[test]
+fn a_key_ends_with_its_port() {
+    let (sim, mut control, events) = function(9);
+    let group = MacAddr([0x33, 0x33, 0xFF, 1, 2, 3]);
+    let former = control.open_lan(&LanInit::default()).unwrap();
+    let key = former.key();
+    close(&mut control, former);
+    let refused = |control: &mut Control<SimPlatform>| {
+        let before = sent(control);
+        for result in [
+            control.join_lan_group(key, group),
+            control.leave_lan_group(key, group),
+        ] {
+            assert!(matches!(result, Err(Error::NoSuch { .. })), "{result:?}");
+        }
+        assert_eq!(sent(control), before);
+    };
+    refused(&mut control);
+    let port = control.open_lan(&LanInit::default()).unwrap();
+    control.join_lan_group(&port, group).unwrap();
+    refused(&mut control);
+    control.leave_lan_group(port.key(), group).unwrap();
+    close(&mut control, port);
+    end(&sim, control, events);
+}
+
 /// The group of all IPv6 nodes is the port's from the start; a datagram group of that
 /// address has the same rule, whichever of them was first, and the last one ends it.
 #[test]
