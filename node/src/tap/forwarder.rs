@@ -140,6 +140,11 @@ impl<P: Platform, T: TapFrames> Forwarder<P, T> {
         self.port
     }
 
+    /// The port, where it does not work.
+    pub(super) fn into_port(self) -> LanPort<P> {
+        self.port
+    }
+
     fn pause(&self, quiet: Duration) {
         if quiet < SPIN {
             return thread::yield_now();

@@ -98,7 +98,7 @@ pub struct Tap<P: HostPlatform> {
     shared: Arc<Shared>,
     monitor: Option<JoinHandle<Stack>>,
     stop: Arc<AtomicBool>,
-    forwarder: Option<JoinHandle<LanPort<P>>>,
+    forwarder: Option<JoinHandle<Option<LanPort<P>>>>,
     counts: Arc<ForwardingCounts>,
     port: LanPortKey,
     resolve_limit: Ns,
@@ -165,15 +165,21 @@ impl<P: HostPlatform> Tap<P> {
         };
         let forwarder =
             Forwarder::new(port, device, Arc::clone(&tap.counts), Arc::clone(&tap.stop));
-        match forwarder {
-            Ok(forwarder) => tap.run(forwarder, monitor)?,
+        let running = forwarder.and_then(|forwarder| tap.run(forwarder, monitor));
+        let begun = match running {
+            Ok(begun) => begun,
             Err((port, error)) => {
                 let closed = control.close_lan(port);
                 closed.map_err(|(_, error)| error)?;
                 return Err(error);
             }
+        };
+        let begun = begun.and_then(|()| tap.progress(control, &mut |change| changes.push(change)));
+        if let Err(error) = begun {
+            // The first error says more than one that undoing may add.
+            let _ = tap.close(control);
+            return Err(error);
         }
-        tap.progress(control, &mut |change| changes.push(change))?;
         Ok(tap)
     }
 
@@ -192,21 +198,34 @@ impl<P: HostPlatform> Tap<P> {
         Ok(NeighbourTracker::new(tap))
     }
 
+    /// Has both threads work.
+    ///
+    /// # Errors
+    /// The port where no thread has it. The second error leaves it to be closed with the rest.
     fn run<T: device::TapFrames>(
         &mut self,
         forwarder: Forwarder<P, T>,
         mut monitor: NetlinkMonitor,
-    ) -> Result<()> {
+    ) -> Result<Result<()>, (LanPort<P>, anyhow::Error)> {
         // Before anything is decided by it.
         monitor.refresh(Instant::now());
         let thread = |name: &str| thread::Builder::new().name(name.to_owned());
-        let forwarder = thread("tap").spawn(move || forwarder.run());
-        self.forwarder = Some(forwarder.context("a thread for the LAN queues")?);
+        // Through a channel, so that the port is there to be closed if there is no thread.
+        let (give, take) = sync_channel::<Forwarder<P, T>>(1);
+        let worker = thread("tap").spawn(move || take.recv().ok().map(Forwarder::run));
+        match worker.context("a thread for the LAN queues") {
+            Ok(worker) => self.forwarder = Some(worker),
+            Err(error) => return Err((forwarder.into_port(), error)),
+        }
+        // The thread holds the other end, and there is room for one.
+        let _ = give.send(forwarder);
         let (commands, from_program) = sync_channel(COMMANDS);
         let monitor = thread("tap-stack").spawn(move || monitor.run(&from_program));
-        self.monitor = Some(monitor.context("a thread for the host's network stack")?);
-        self.commands = Some(commands);
-        Ok(())
+        let monitor = monitor.context("a thread for the host's network stack");
+        Ok(monitor.map(|monitor| {
+            self.monitor = Some(monitor);
+            self.commands = Some(commands);
+        }))
     }
 
     /// The interface.
@@ -356,7 +375,7 @@ impl<P: HostPlatform> Tap<P> {
             stack.remove_addresses(&self.added);
         }
         self.stop.store(true, Ordering::Relaxed);
-        self.forwarder.take()?.join().ok()
+        self.forwarder.take()?.join().ok()?
     }
 }
 

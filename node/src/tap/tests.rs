@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use e810::{EventSet, LinkPolicy};
-use e810_sim::{Mode, PortLink, Profile, Sim, SimPlatform};
+use e810_sim::{AqFault, Mode, PortLink, Profile, Sim, SimPlatform};
 
 use e810_hal::Clock as _;
 
@@ -235,11 +235,32 @@ fn an_interface_follows_link_and_neighbours() {
         vlan: None,
         resolve_limit: crate::station::RESOLVE_LIMIT,
     };
+    is_not_begun_in_part(&plan);
     let mut changes = Vec::new();
     let tap = Tap::start(sim.function(0), &mut own.0, &plan, &mut changes).unwrap();
     follows(&sim, tap, &plan.name, &mut own.0, other);
     own.0.shutdown(own.1).map_err(|e| e.error).unwrap();
     assert_eq!(sim.findings(), []);
+}
+
+/// The firmware stops while the port joins the interface's groups: port and interface are given
+/// back, and the function ends.
+fn is_not_begun_in_part(plan: &TapPlan) {
+    let sim = Sim::builder().functions(1).mode(Mode::Real);
+    let sim = sim.profile(Profile::small()).cold().build();
+    let (mut control, events) = up(&sim, 0);
+    // The port has a group from the start.
+    sim.configure_firmware(0, |config| {
+        config.fault(0x02A0, 2, AqFault::CriticalError);
+    });
+    let mut changes = Vec::new();
+    let failed = Tap::start(sim.function(0), &mut control, plan, &mut changes);
+    let error = failed.unwrap_err();
+    assert!(format!("{error:#}").contains("critical"), "{error:#}");
+    let path = format!("/sys/class/net/{}", plan.name);
+    assert!(!std::path::Path::new(&path).exists());
+    let ended = control.shutdown(events).unwrap_err();
+    assert!(ended.parts.is_none(), "{ended}");
 }
 
 fn follows(
