@@ -96,7 +96,7 @@ findings! {
     /// A descriptor of the AdminQ whose flags and lengths do not fit together.
     ADMINQ_DESCRIPTOR: Fault, "adminq-descriptor", "control-path 9.1";
     /// A command of the AdminQ has bits set that its format does not have, or that do not fit together.
-    ADMINQ_BITS: Lint, "adminq-bits", "control-path 9.1, 9.4 to 9.10";
+    ADMINQ_BITS: Lint, "adminq-bits", "control-path 9.1, 9.4 to 9.10; lan-path 3, 7.4, 8, 9, 18";
     /// A command of the AdminQ has a value that its format, or this card, does not have.
     ADMINQ_PARAMETER: Fault, "adminq-parameter", "control-path 9.3 to 9.10";
     /// A command of the AdminQ names a VSI, node or queue that is not there.

@@ -82,6 +82,10 @@ impl Descriptor {
         usize::from(u16_at(&self.0, 4))
     }
 
+    pub(super) fn retval(&self) -> u16 {
+        u16_at(&self.0, 6)
+    }
+
     /// Where the buffer is.
     pub(super) fn buffer(&self) -> u64 {
         u64::from(u32_at(&self.0, 24)) << 32 | u64::from(u32_at(&self.0, 28))

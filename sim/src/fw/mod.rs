@@ -14,6 +14,7 @@ mod config;
 mod dcb;
 mod descriptor;
 mod dispatch;
+mod format;
 mod hash_profiles;
 mod layout;
 mod link;

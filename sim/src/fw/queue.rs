@@ -13,7 +13,7 @@ use crate::regs::ResetSource;
 
 use super::config::AqFault;
 use super::descriptor::{Command, Descriptor, LEN, Reply, flag};
-use super::{AqCode, Cx, Event, Firmware};
+use super::{AqCode, Cx, Event, Firmware, format};
 
 const ENABLE: u32 = 1 << 31;
 const CRITICAL: u32 = 1 << 30;
@@ -200,6 +200,10 @@ impl Cx<'_, '_> {
             self.critical_error();
             return FirmwareEffect::None;
         };
+        for odd in format::oddities(&descriptor, &command) {
+            let text = format!("command {opcode:#06x}: {odd}");
+            self.env.found(kind::ADMINQ_BITS, text);
+        }
         let mut reply = match code {
             Some(code) => command.done().refused(code),
             None => self.execute(&command),

@@ -228,6 +228,13 @@ impl Client {
         })
     }
 
+    /// Parameters that name the client's buffer and are nothing else.
+    pub(super) fn buffer(&self) -> [u8; 16] {
+        let at = self.buffers.iova.0;
+        let (high, low) = ((at >> 32) as u32, at as u32);
+        params(&[(8, &high.to_le_bytes()), (12, &low.to_le_bytes())])
+    }
+
     /// Writes the next descriptor of the command queue.
     pub(super) fn post(&self, flags: u16, opcode: u16, datalen: u16, params: [u8; 16]) {
         let mut bytes = [0; DESCRIPTOR as usize];

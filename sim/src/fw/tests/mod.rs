@@ -3,6 +3,7 @@
 mod client;
 mod faults;
 mod filter;
+mod format;
 mod hash;
 mod lan_port;
 mod lan_queues;

@@ -318,7 +318,7 @@ fn a_vlan_mode_is_one_in_all_its_parts() {
             client.direct(0x0203, port).ok();
         }
         assert_eq!(client.kinds(), [""; 0]);
-        client.direct(0x0009, params(&GLOBAL)).ok();
+        client.direct(0x0009, params(&[(0, &[4])])).ok();
         assert_eq!(client.kinds(), vec!["adminq-bits"; of_release], "{flags:?}");
     }
     // Fields of 0x0203 without the bit that makes them count.

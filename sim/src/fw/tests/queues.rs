@@ -101,12 +101,13 @@ fn a_buffer_out_of_reach_is_a_critical_error() {
 fn a_large_buffer_goes_without_its_flag() {
     const BUF: u16 = 1 << 12;
     let mut client = Client::new();
-    client.post(BUF, 0x0001, 513, [0; 16]);
+    let buffer = client.buffer();
+    client.post(BUF, 0x020d, 513, buffer);
     hw::PF_FW_ATQT.set(&client.nic, 1);
     client.nic.delay(Ns::from_ms(1));
     assert_eq!(client.kinds(), [""; 0]);
     client.next = 1;
-    client.post(BUF, 0x0001, 4097, [0; 16]);
+    client.post(BUF, 0x020d, 4097, buffer);
     hw::PF_FW_ATQT.set(&client.nic, 2);
     client.nic.delay(Ns::from_ms(1));
     assert_eq!(client.kinds(), [kind::ADMINQ_DESCRIPTOR.name]);
@@ -117,6 +118,7 @@ fn a_command_without_rd_has_no_data() {
     let mut client = Client::new();
     let reply = client.ask(0x0210, params(&[(6, &[2])]), 128);
     reply.refused(AqCode::EINVAL);
+    assert_eq!(client.kinds(), [kind::ADMINQ_BITS.name]);
 }
 
 #[test]
