@@ -244,6 +244,11 @@ impl Function {
             self.engine_env(log, now).set_oicr(value);
         } else if off == hw::PFGEN_CTRL.off() {
             if value & PFSWR != 0 {
+                // A driver waits for the card's instead (control-path 9.2).
+                if let Some(source) = self.known_reset(now) {
+                    let text = format!("a PF reset is asked for, {source:?} is announced");
+                    self.lint(log, now, kind::RESET_IN_RESET, text);
+                }
                 self.start_pf_reset(now);
                 return Effect::PfReset;
             }

@@ -91,6 +91,8 @@ findings! {
     REGISTER_WIDTH: Fault, "register-width", "control-path 1.2; PCIe";
     /// An access to BAR0 while the function is being reset.
     REGISTER_IN_RESET: Lint, "register-in-reset", "control-path 2.7";
+    /// A PF reset was asked for while a reset of the card is announced.
+    RESET_IN_RESET: Lint, "reset-in-reset", "control-path 9.2";
     /// A ring of the AdminQ that cannot be used: an index outside, or a queue that is off.
     ADMINQ_RING: Fault, "adminq-ring", "control-path 9.1";
     /// A descriptor of the AdminQ whose flags and lengths do not fit together.

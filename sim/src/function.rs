@@ -39,10 +39,16 @@ const GLOBAL_RESET_TIME: (u64, u64) = (500_000, 2_000_000);
 /// Unit of GLGEN_RSTCTL.GRSTDEL, in ns (control-path 2.7).
 const GRSTDEL_UNIT: u64 = 100_000_000;
 
+/// How long a reset of the card has to be announced before a driver is expected to know of it, in
+/// ns: one that has looked just before may still ask for its own.
+const KNOWN: u64 = 1_000_000;
+
 /// A reset that is not over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResetInProgress {
     pub(crate) source: ResetSource,
+    /// When it began, or was announced.
+    pub(crate) since: u64,
     pub(crate) until: u64,
 }
 
@@ -151,6 +157,12 @@ impl Function {
         call(&mut self.engine, &mut engine_env)
     }
 
+    /// The reset of the card that is announced, if a driver knows of it at `now`.
+    pub(crate) fn known_reset(&self, now: u64) -> Option<ResetSource> {
+        let coming = self.state.announced?;
+        (now >= coming.since + KNOWN).then_some(coming.source)
+    }
+
     /// PFGEN_CTRL.PFSWR: the PF resets itself, without touching others.
     pub(crate) fn start_pf_reset(&mut self, now: u64) {
         self.state.resets.pfr += 1;
@@ -210,6 +222,7 @@ impl Function {
         if wider {
             self.state.announced = Some(ResetInProgress {
                 source,
+                since: now,
                 until: now + delay,
             });
         }
@@ -263,7 +276,11 @@ impl Function {
         // A wider reset during a narrower one takes over.
         let wider = state.reset.is_none_or(|running| running.source <= source);
         if wider {
-            state.reset = Some(ResetInProgress { source, until });
+            state.reset = Some(ResetInProgress {
+                source,
+                since: now,
+                until,
+            });
         }
         self.runnable = false;
     }

@@ -87,6 +87,28 @@ fn a_core_reset_is_announced_and_takes_everything() {
     assert_eq!(sim.findings(), []);
 }
 
+/// DEVSTATE says that one runs, and a driver waits for it instead (control-path 9.2).
+#[test]
+fn a_pf_reset_waits_for_one_of_the_card() {
+    let sim = Sim::builder().functions(2).cold().build();
+    let clients = [Client::on(&sim, 0), Client::on(&sim, 1)];
+    hw::GLGEN_RTRIG.set(&clients[1].nic, 1);
+    // Announced just now: who has looked before cannot know.
+    hw::PFGEN_CTRL.set(&clients[0].nic, 1);
+    assert_eq!(sim.take_findings(), []);
+    sim.run(Ns::from_ms(2));
+    assert_eq!(hw::GLGEN_RSTAT.get(&clients[0].nic) & 3, 1);
+    hw::PFGEN_CTRL.set(&clients[0].nic, 1);
+    assert_eq!(
+        clients[0].kinds(),
+        [crate::findings::kind::RESET_IN_RESET.name]
+    );
+    sim.run(Ns::from_ms(110));
+    assert_eq!(hw::GLGEN_RSTAT.get(&clients[0].nic) & 3, 0);
+    hw::PFGEN_CTRL.set(&clients[0].nic, 1);
+    assert_eq!(sim.take_findings(), []);
+}
+
 /// Each done bit and status word rises after the one before it.
 #[test]
 fn the_engine_comes_up_after_the_card() {
