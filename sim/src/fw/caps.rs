@@ -46,8 +46,8 @@ impl Cx<'_, '_> {
             capability(0x0047, MAX_MTU, 0, 0),
         ];
         if config.dcb {
-            // TC 0 is active, 8 are possible.
-            all.push(capability(0x0018, 1, 1, 8));
+            // Classes that are active, and how many are possible.
+            all.push(capability(0x0018, 1, config.classes.into(), 8));
         }
         if config.rdma {
             all.push(capability(0x0051, 1, 0, 0));

@@ -46,6 +46,22 @@ fn choices_show_in_the_capabilities() {
     assert_eq!(capability(&data, 0x0005), Some([0xff, 0, 0]));
 }
 
+/// Classes that are active, and how many there are; the first of queues and vectors.
+#[test]
+fn capabilities_say_which_are_the_functions() {
+    let builder = Sim::builder().functions(2).vectors(33);
+    let sim = builder.firmware(|_, fw| fw.classes = 0b1011).cold().build();
+    for (pf, first) in [(0, 0), (1, 256)] {
+        let mut client = Client::on(&sim, pf);
+        for opcode in [0x000a, 0x000b] {
+            let data = client.ask(opcode, [0; 16], 4096).ok().data;
+            assert_eq!(capability(&data, 0x0018), Some([1, 0b1011, 8]));
+            assert_eq!(capability(&data, 0x0042), Some([256, 0, first]));
+            assert_eq!(capability(&data, 0x0043), Some([33, 0, first]));
+        }
+    }
+}
+
 #[test]
 fn a_lock_has_one_owner_and_a_time() {
     let sim = Sim::builder().functions(2).cold().build();
