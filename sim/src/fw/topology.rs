@@ -61,20 +61,26 @@ impl Cx<'_, '_> {
         Ok(command.answer(data)?.put(1, &[count]))
     }
 
-    /// 0x040E: which node each traffic class is; TC 0 has all the bandwidth.
+    /// 0x040E: which node each traffic class is. Their shares, which nothing here depends on, are
+    /// equal and make a hundred; what is left over is class 0's.
     pub(super) fn query_port_ets(&mut self, command: &Command) -> Answer {
         if command.param32(0) != self.fw.tree.root() {
             return Err(AqCode::ENOENT);
         }
         let tree = &self.fw.tree;
         let mut data = vec![0; ETS];
-        put(&mut data, 8, &[100]);
+        let others = tree.others.len() as u8;
+        let share = 100 / (others + 1);
+        put(&mut data, 8, &[100 - others * share]);
         let mut active = 1;
         put_u32(&mut data, 32, tree.tc());
         for class in 1..8u8 {
             let branch = tree.others.iter().find(|(other, _)| *other == class);
             let teid = branch.and_then(|(_, branch)| branch.get(1).copied());
             active |= u8::from(teid.is_some()) << class;
+            if teid.is_some() {
+                put(&mut data, 8 + usize::from(class), &[share]);
+            }
             let at = 32 + 4 * usize::from(class);
             put_u32(&mut data, at, teid.unwrap_or(NO_TEID));
         }

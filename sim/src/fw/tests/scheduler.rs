@@ -177,16 +177,17 @@ fn a_lan_queue_hangs_from_the_end_of_the_default_branch() {
 
 #[test]
 fn classes_have_branches_and_nodes_of_their_own() {
-    let builder = Sim::builder().firmware(|_, config| config.classes = 0b1001);
+    let builder = Sim::builder().firmware(|_, config| config.classes = 0b1_1001);
     let mut client = Client::of(builder);
     let topology = client.ask(0x0400, [0; 16], 4096).ok();
-    assert_eq!(topology.params[1], 2);
+    assert_eq!(topology.params[1], 3);
     let second = 8 + 9 * 24;
     assert_eq!(topology.data16(second + 4), 3, "root, class, entry point");
     let teid = |at: usize| topology.data32(at + 8 + 24 + 4);
     let root = topology.data32(8 + 4).to_le_bytes();
     let ets = client.ask(0x040e, params(&[(0, &root)]), 64).ok();
-    assert_eq!(ets.data[0], 0b1001);
+    assert_eq!(ets.data[0], 0b1_1001);
+    assert_eq!(ets.data[8..16], [34, 0, 0, 33, 33, 0, 0, 0], "shares");
     assert_eq!((ets.data32(32), ets.data32(44)), (teid(0), teid(second)));
     assert_eq!(ets.data32(36), u32::MAX);
 }
