@@ -101,7 +101,7 @@ findings! {
     ADMINQ_BITS: Lint, "adminq-bits", "control-path 9.1, 9.4 to 9.10; lan-path 3, 7.4, 8, 9, 18";
     /// A command of the AdminQ has a value that its format, or this card, does not have.
     ADMINQ_PARAMETER: Fault, "adminq-parameter", "control-path 9.3 to 9.10";
-    /// A command of the AdminQ names a VSI, node or queue that is not there.
+    /// A command of the AdminQ names a VSI, node, queue or rate profile that is not there.
     ADMINQ_UNKNOWN_OBJECT: Lint, "adminq-unknown-object", "control-path 9.6 to 9.8; lan-path 3";
     /// A command of the AdminQ removes an object that is in use.
     ADMINQ_IN_USE: Lint, "adminq-in-use", "control-path 9.7";
@@ -185,6 +185,8 @@ findings! {
     QUEUE_SET_USED: Lint, "queue-set-used", "control-path 4.13";
     /// A shadow area that is handed to the device is not zeroed.
     SHADOW_CONTENT: Lint, "shadow-content", "data-path 3; control-path 3.5";
+    /// The memory of the CCQ, of a CEQ or of the AEQ is not zeroed when the queue is created.
+    QUEUE_CONTENT: Lint, "queue-content", "control-path 3.5, 7.7";
     /// A completion queue was acknowledged that has no CEQE.
     CQ_ACK: Lint, "cq-ack", "control-path 7.1";
     /// An arm word has undefined bits set.

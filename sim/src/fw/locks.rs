@@ -186,6 +186,10 @@ impl Cx<'_, '_> {
                     let text = "0x020C has set a VLAN mode that 0x0203 did not".to_owned();
                     self.env.found(kind::ADMINQ_BITS, text);
                 }
+                if resource == GLOBAL && self.card.package.is_left_unfinished() {
+                    let text = "a download has ended without a last buffer".to_owned();
+                    self.env.found(kind::ADMINQ_BITS, text);
+                }
                 Ok(command.done())
             }
             Some(_) => Err(AqCode::EACCES),

@@ -8,6 +8,10 @@ use super::descriptor::{Answer, Command};
 use super::hash_profiles::HashProfiles;
 use super::layout::{part, put, put_u16, put_u32, u16_at, u32_at};
 use super::{AqCode, Cx};
+use crate::findings::kind;
+
+/// The command that brings a buffer.
+pub(super) const DOWNLOAD: u16 = 0x0c40;
 
 /// Bytes of a buffer, and of what stands before a section's entry.
 const BUFFER: usize = 4096;
@@ -16,6 +20,8 @@ const ENTRY: usize = 8;
 /// The section that names the package: version, name, track id.
 const METADATA: u32 = 1;
 const NAME: usize = 28;
+/// Bit of the type of a buffer's first section: the buffer is not the card's (control-path 9.10).
+const METADATA_ONLY: u32 = 1 << 31;
 /// Bytes of a package in the list.
 const INFO: usize = 40;
 /// The section that says, among much else, whether two VLAN tags are supported (`ice/ice_ddp.h
@@ -45,6 +51,8 @@ pub(super) struct Package {
     refuses: Option<AqCode>,
     /// What a download has brought so far.
     incoming: Info,
+    /// A buffer has come, and none that is marked as the last.
+    unfinished: bool,
     /// Until when the lock is held under which it goes on; none before the first buffer.
     under: Option<u64>,
     /// Entries of the parser's metadata, the only section that is read again, by number.
@@ -148,8 +156,15 @@ impl Package {
         }
     }
 
+    /// Whether a last buffer was to come. The lock is given back, or a buffer failed: who brings them
+    /// gives up then.
+    pub(super) fn is_left_unfinished(&mut self) -> bool {
+        std::mem::take(&mut self.unfinished)
+    }
+
     /// The last buffer of the package, or of a range of it, has come.
     fn finish(&mut self) {
+        self.unfinished = false;
         self.active = Some(self.incoming.clone());
     }
 }
@@ -194,7 +209,13 @@ impl Cx<'_, '_> {
         let Some(until) = self.card.locks.held_until(super::locks::GLOBAL, pf, now) else {
             return Err(AqCode::EPERM);
         };
+        let first = u32_at(&data, HEADER);
+        if first & METADATA_ONLY != 0 {
+            let text = format!("a buffer is downloaded whose first section is {first:#x}");
+            self.env.found(kind::ADMINQ_BITS, text);
+        }
         let package = &mut self.card.package;
+        package.unfinished = true;
         let wrong = match package.refuses {
             Some(code) => Some((code, 0)),
             None => package

@@ -19,6 +19,8 @@ const ENABLE: u32 = 1 << 31;
 const CRITICAL: u32 = 1 << 30;
 const OVERFLOW: u32 = 1 << 29;
 const COUNT: u32 = 0x3ff;
+/// Bits of an address that a ring does not have.
+const BELOW_RING: u32 = 0x3f;
 
 const ATQBAL: RegOffset = hw::PF_FW_ATQBAL.off();
 const ATQBAH: RegOffset = hw::PF_FW_ATQBAH.off();
@@ -77,6 +79,10 @@ impl Firmware {
                 self.queues.due = None;
             }
             ARQLEN => self.queues.events = value & ENABLE != 0,
+            ATQBAL | ARQBAL if value & BELOW_RING != 0 => {
+                let text = format!("a ring at {value:#x}; its address is a multiple of 64");
+                env.found(kind::ADMINQ_RING, text);
+            }
             ATQT => {
                 if self.queues.commands {
                     let length = env.state.registers.get(ATQLEN) & COUNT;
@@ -113,13 +119,13 @@ impl Firmware {
 
 /// Whether a write to the register at `off` notifies the firmware.
 pub(crate) fn is_queue_register(off: RegOffset) -> bool {
-    matches!(off, ATQLEN | ATQT | ARQLEN | ARQT)
+    matches!(off, ATQBAL | ATQLEN | ATQT | ARQBAL | ARQLEN | ARQT)
 }
 
 /// Where descriptor `index` of the ring at `low` and `high` is.
 fn place(env: &EngineEnv<'_>, low: RegOffset, high: RegOffset, index: u32) -> u64 {
     let registers = &env.state.registers;
-    let base = u64::from(registers.get(high)) << 32 | u64::from(registers.get(low) & !0x3f);
+    let base = u64::from(registers.get(high)) << 32 | u64::from(registers.get(low) & !BELOW_RING);
     base + u64::from(index) * LEN as u64
 }
 
@@ -211,6 +217,9 @@ impl Cx<'_, '_> {
         if reply.code != AqCode::OK {
             let refusals = self.fw.refused.entry((opcode, reply.code.0)).or_default();
             *refusals += 1;
+        }
+        if opcode == super::package::DOWNLOAD && (fault.is_some() || reply.code != AqCode::OK) {
+            self.card.package.is_left_unfinished();
         }
         if let (Some(AqFault::Truncated(most)), Some(data)) = (fault, reply.data.as_mut()) {
             data.truncate(usize::from(most));

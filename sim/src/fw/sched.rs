@@ -1,7 +1,7 @@
 //! Commands that modify the transmit scheduler tree (control-path 9.7).
 
 use super::descriptor::{Answer, Command};
-use super::layout::{part, put, put_u16, u16_at, u32_at};
+use super::layout::{part, put, put_u16, u8_at, u16_at, u32_at};
 use super::sched_tree::{self, ELEMENT, Leaf};
 use super::{AqCode, Cx};
 use crate::findings::kind;
@@ -11,7 +11,22 @@ const GROUP: usize = 8;
 /// Bytes before the TEIDs of a group that moves.
 const MOVE_GROUP: usize = 12;
 
+/// Valid sections of a node that name a rate profile, and where each does: CIR, EIR, shared limit.
+const PROFILES: [(u8, usize); 3] = [(1, 4), (2, 8), (3, 12)];
+
 impl Cx<'_, '_> {
+    /// The rate profiles of a node's sections are the default one, 0, or of 0x0410.
+    pub(super) fn check_profiles(&mut self, opcode: u16, node: &[u8]) {
+        for (section, at) in PROFILES {
+            let profile = u16_at(node, at);
+            let is_named = u8_at(node, 1) >> section & 1 != 0;
+            if is_named && !self.fw.txqs.has_profile(profile) {
+                let text = format!("command {opcode:#06x} names rate profile {profile}");
+                self.env.found(kind::ADMINQ_UNKNOWN_OBJECT, text);
+            }
+        }
+    }
+
     /// A node that a command names and that is not there.
     fn no_node(&mut self, opcode: u16, teid: u32) -> AqCode {
         let text = format!("command {opcode:#06x} names scheduler node {teid:#x}");
@@ -35,6 +50,12 @@ impl Cx<'_, '_> {
             for element in 0..count {
                 let here = at + GROUP + element * ELEMENT;
                 let own = part(&data, here + 8, 16).to_vec();
+                let of_kind = u8_at(&own, 0);
+                if of_kind != sched_tree::kind::GENERIC {
+                    let text = format!("command 0x0401 adds an element of type {of_kind}");
+                    self.env.found(kind::ADMINQ_BITS, text);
+                }
+                self.check_profiles(command.opcode, &own);
                 let teid = self.fw.tree.add(parent, &own, None)?;
                 let added = self.fw.tree.element(teid).unwrap_or_default();
                 put(&mut data, here, &added);
@@ -64,6 +85,7 @@ impl Cx<'_, '_> {
         let data = command.input(usize::from(count) * ELEMENT)?.to_vec();
         for element in data.chunks_exact(ELEMENT).take(usize::from(count)) {
             let teid = u32_at(element, 4);
+            self.check_profiles(command.opcode, part(element, 8, 16));
             let done = self.fw.tree.configure(teid, part(element, 8, 16));
             done.map_err(|_| self.no_node(command.opcode, teid))?;
         }

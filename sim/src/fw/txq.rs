@@ -35,6 +35,11 @@ impl TxQueues {
         self.sets.keys().copied().collect()
     }
 
+    /// Whether 0x0410 gave the number, or it is the default one's.
+    pub(super) fn has_profile(&self, number: u16) -> bool {
+        number <= self.profiles
+    }
+
     /// A number for a rate profile; 0 is the default one's.
     pub(super) fn next_profile(&mut self) -> u16 {
         self.profiles += 1;
@@ -83,6 +88,7 @@ impl Cx<'_, '_> {
                     return Err(AqCode::ENOENT);
                 }
                 let info = part(&data, here + LAN_INFO, 16).to_vec();
+                self.check_profiles(command.opcode, &info);
                 let teid = self.fw.tree.add(parent, &info, Some(Leaf::Lan(number)))?;
                 self.env.state.lan_queues.add_tx(number, context);
                 put_u32(&mut data, here + 4, teid);
@@ -135,6 +141,7 @@ impl Cx<'_, '_> {
                     self.env.found(kind::QUEUE_SET_CLASS, text);
                 }
                 let info = part(&data, here + SET_INFO, 16).to_vec();
+                self.check_profiles(command.opcode, &info);
                 let teid = self.fw.tree.add(parent, &info, Some(Leaf::Rdma(handle)))?;
                 self.fw.txqs.sets.insert(handle, teid);
                 put_u32(&mut data, here + 4, teid);
@@ -148,6 +155,13 @@ impl Cx<'_, '_> {
     /// the queue until the command's time is over; that the answer is EIO then is `[inf]`.
     pub(super) fn disable_tx_queues(&mut self, command: &Command) -> Answer {
         const FLUSH_PIPE: u8 = 1 << 3;
+        const RESET: u8 = 3;
+        const NUMBER: u16 = 0x3ff;
+        let number = command.param16(2) & NUMBER;
+        if command.param8(0) & RESET == 0 && number != 0 {
+            let text = format!("command 0x0c31 resets nothing and names VM or VF {number}");
+            self.env.found(kind::ADMINQ_BITS, text);
+        }
         let groups = command.param8(1);
         if groups == 0 {
             // The last word of a reset of a VM or VF.

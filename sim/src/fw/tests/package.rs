@@ -4,6 +4,7 @@ use e810_hal::Ns;
 use e810_hal::regs as hw;
 
 use super::client::{Client, package_buffers, params};
+use crate::findings::kind;
 use crate::fw::AqCode;
 use crate::fw::layout::{put, put_u16, put_u32};
 use crate::{PackageStart, Sim};
@@ -100,6 +101,36 @@ fn only_the_owner_of_the_lock_downloads() {
     client.tell(0x0c40, [0; 16], &buffers[0]).ok();
     client.direct(0x0009, params(&GLOBAL)).ok();
     assert_eq!(list(&mut client), [], "the last buffer did not come");
+}
+
+/// The one before the end is marked, and those that are not the card's stay away (control-path
+/// 9.10).
+#[test]
+fn a_download_ends_with_its_last_buffer() {
+    let buffers = package_buffers();
+    let lock = params(&[(0, &[4])]);
+    for (last, refused, found) in [(true, false, 0), (false, false, 1), (false, true, 0)] {
+        let mut client = Client::new();
+        client.direct(0x0008, params(&GLOBAL)).ok();
+        client
+            .tell(0x0c40, params(&[(0, &[last.into()])]), &buffers[0])
+            .ok();
+        if refused {
+            // Who is refused one gives up.
+            client
+                .tell(0x0c40, [0; 16], &[0; 4096])
+                .refused(AqCode::EINVAL);
+        }
+        assert_eq!(client.kinds(), [""; 0]);
+        client.direct(0x0009, lock).ok();
+        assert_eq!(client.kinds(), vec![kind::ADMINQ_BITS.name; found]);
+    }
+    let mut client = Client::new();
+    client.direct(0x0008, params(&GLOBAL)).ok();
+    let mut metadata = buffers[0].clone();
+    metadata[7] |= 1 << 7;
+    client.tell(0x0c40, params(&[(0, &[1])]), &metadata).ok();
+    assert_eq!(client.kinds(), [kind::ADMINQ_BITS.name]);
 }
 
 #[test]

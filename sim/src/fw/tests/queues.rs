@@ -4,7 +4,7 @@ use super::client::{Client, RING, params};
 use crate::findings::kind;
 use crate::fw::AqCode;
 use e810_hal::regs as hw;
-use e810_hal::{Clock, Ns, Vector};
+use e810_hal::{Bus, Clock, Ns, Vector};
 
 #[test]
 fn commands_are_answered_lap_after_lap() {
@@ -37,6 +37,17 @@ fn a_queue_that_is_off_or_too_short_is_a_fault() {
     assert_eq!(client.kinds(), [kind::ADMINQ_RING.name]);
     client.nic.delay(Ns::from_ms(1));
     assert_eq!(hw::PF_FW_ATQH.get(&client.nic), 0);
+}
+
+#[test]
+fn a_ring_begins_at_a_multiple_of_64() {
+    let client = Client::new();
+    for register in [hw::PF_FW_ATQBAL.off(), hw::PF_FW_ARQBAL.off()] {
+        client.nic.write32(register, 0x1000 | 1 << 6);
+        assert_eq!(client.kinds(), [""; 0]);
+        client.nic.write32(register, 0x1000 | 1 << 5);
+        assert_eq!(client.kinds(), [kind::ADMINQ_RING.name]);
+    }
 }
 
 #[test]

@@ -201,3 +201,63 @@ fn a_traffic_class_is_there() {
     assert_eq!((ets.data[0], ets.data32(32)), (1, branch[1]));
     assert_eq!(ets.data32(36), u32::MAX);
 }
+
+/// 0x0401 adds generic nodes; leaves and classes come otherwise (control-path 9.7).
+#[test]
+fn an_element_that_is_added_is_a_generic_one() {
+    let mut client = Client::new();
+    let parent = group(&mut client);
+    let above = client.ask(0x0400, [0; 16], 4096).ok().data32(8 + 24 + 4);
+    assert_ne!(above, parent);
+    client.kinds();
+    let mut element = [0; 32];
+    element[..4].copy_from_slice(&above.to_le_bytes());
+    (element[4], element[17]) = (1, 7);
+    for (of_kind, found) in [(3, 0), (5, 1)] {
+        element[16] = of_kind;
+        client.tell(0x0401, params(&ONE), &element).ok();
+        assert_eq!(client.kinds(), vec![kind::ADMINQ_BITS.name; found]);
+    }
+}
+
+/// Rate profiles are the default one and those of 0x0410.
+#[test]
+fn a_node_names_profiles_that_are_there() {
+    let mut client = Client::new();
+    let parent = branch(&mut client)[1];
+    let add_with = |client: &mut Client, valid: u8, at: usize, profile: u8| {
+        let mut element = [0; 32];
+        element[..4].copy_from_slice(&parent.to_le_bytes());
+        element[4] = 1;
+        (element[16], element[17]) = (3, valid);
+        element[16 + at] = profile;
+        let added = client.tell(0x0401, params(&ONE), &element).ok();
+        let found = client.kinds();
+        assert_eq!(delete(client, parent, added.data32(12)), 0);
+        found
+    };
+    for (section, at) in [(1, 4), (2, 8), (3, 12)] {
+        let valid = 1 | 1 << section;
+        assert_eq!(add_with(&mut client, valid, at, 0), [""; 0]);
+        let unknown = [kind::ADMINQ_UNKNOWN_OBJECT.name];
+        assert_eq!(add_with(&mut client, valid, at, 1), unknown);
+        // A section that is not valid names nothing.
+        assert_eq!(add_with(&mut client, 1, at, 1), [""; 0]);
+    }
+    client.tell(0x0410, params(&ONE), &[0; 12]).ok();
+    assert_eq!(add_with(&mut client, 3, 4, 1), [""; 0]);
+    assert_eq!(add_with(&mut client, 3, 4, 2).len(), 1);
+}
+
+/// Only a command that resets a VM or a VF names one.
+#[test]
+fn disabling_queues_names_no_vm() {
+    let mut client = Client::new();
+    // Five units of time-out.
+    client.direct(0x0c31, params(&[(3, &[0x14])])).ok();
+    assert_eq!(client.kinds(), [""; 0]);
+    client.direct(0x0c31, params(&[(2, &[1])])).ok();
+    assert_eq!(client.kinds(), [kind::ADMINQ_BITS.name]);
+    client.direct(0x0c31, params(&[(0, &[1, 0, 1])])).ok();
+    assert_eq!(client.kinds(), [""; 0]);
+}

@@ -135,6 +135,9 @@ impl Device {
             users: 0,
         };
         self.lint_shadow(&format!("CQ {id}"), cq.shadow, env)?;
+        if id == 0 {
+            self.lint_zeroed("CCQ", cq.memory, u64::from(size) * CQE_BYTES, env)?;
+        }
         let created = self.cqs.create(id.into(), cq, &mut self.hmc, env);
         self.reached(created, env)?;
         if id == 0 {

@@ -6,7 +6,7 @@ use super::set;
 use crate::findings::kind;
 use crate::pe::aeq::Aeq;
 use crate::pe::ceq::Ceq;
-use crate::pe::device::Device;
+use crate::pe::device::{Device, Unreachable};
 use crate::pe::env::Env;
 use crate::pe::hmc::PAGE_BYTES;
 use crate::pe::ring::Memory;
@@ -34,9 +34,36 @@ impl Device {
         ))
     }
 
+    /// All known drivers give zeroed memory, in which nothing can be taken for an entry of the first
+    /// lap (control-path 3.5, 7.7).
+    pub(super) fn lint_zeroed(
+        &mut self,
+        what: &str,
+        memory: Memory,
+        bytes: u64,
+        env: &mut dyn Env,
+    ) -> Result<(), Refusal> {
+        let mut page = vec![0; PAGE_BYTES as usize];
+        let mut offset = 0;
+        while offset < bytes {
+            let at = memory.at(offset, &mut self.hmc, env);
+            let at = self.reached(at, env)?;
+            let len = (PAGE_BYTES - at % PAGE_BYTES).min(bytes - offset);
+            let part = page.get_mut(..len as usize).unwrap_or_default();
+            env.read(at, part).map_err(Unreachable::from)?;
+            if let Some(place) = part.iter().position(|byte| *byte != 0) {
+                let text = format!("{what}: byte {} is not zero", offset + place as u64);
+                env.finding(kind::QUEUE_CONTENT, text);
+                break;
+            }
+            offset += len;
+        }
+        Ok(())
+    }
+
     /// Memory of a new event queue.
     fn event_ring(
-        &self,
+        &mut self,
         c: &Command,
         what: &str,
         entries: u32,
@@ -67,7 +94,9 @@ impl Device {
         } else {
             aligned(what, c.q(32), 256, env)?;
         }
-        Ok(Memory::new(mapped, c.q(32), first))
+        let memory = Memory::new(mapped, c.q(32), first);
+        self.lint_zeroed(what, memory, u64::from(entries) * entry_bytes, env)?;
+        Ok(memory)
     }
 
     /// CREATE_CEQ 0x16.

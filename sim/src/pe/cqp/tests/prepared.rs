@@ -124,6 +124,12 @@ pub(super) fn prepare(
         // The shadow area.
         env.map(c.q(40) & !0xFFF, 8192);
     }
+    if matches!(c.opcode(), 0x03 | 0x16 | 0x19) {
+        // The queue's memory, which the device looks through page by page.
+        for page in 0..2048 {
+            env.map((c.q(32) & !0xFFF) + 4096 * page, 8192);
+        }
+    }
     let (send, receive) = (bits32(host[17], 24, 0), bits32(host[17], 56, 32));
     let hmc = &mut device.hmc;
     if matches!(c.opcode(), 0x00..=0x02 | 0x13 | 0x22 | 0x29 | 0x2a) {

@@ -117,6 +117,43 @@ fn completion_queues() {
     warns(&mut driver, create, "shadow-content", text);
 }
 
+/// What is not zero could be taken for an entry of the first lap (control-path 3.5, 7.7).
+#[test]
+fn queues_of_the_device_begin_with_nothing() {
+    let mut driver = TestDriver::ready(Config::default());
+    let memory = driver.env.alloc(2 * 4096, 4096);
+    driver.env.set_word(memory + 4096, 1 << 63);
+    driver.good(0x16, [0, 0, 512, 1, memory, 0, 0, 0]);
+    let ceq = (0x16, [0, 0, 513, 2, memory, 0, 0, 0]);
+    warns(
+        &mut driver,
+        ceq,
+        "queue-content",
+        "CEQ: byte 4103 is not zero",
+    );
+    driver.good(0x1b, [0, 0, 256, 0, 0, 0, 0, 0]);
+    let aeq = (0x19, [0, 0, 257, 0, memory, 0, 0, 0]);
+    warns(
+        &mut driver,
+        aeq,
+        "queue-content",
+        "AEQ: byte 4103 is not zero",
+    );
+    let mut driver = TestDriver::new(Config::default());
+    driver.create_cqp();
+    driver.hmc();
+    let (memory, shadow) = (driver.env.alloc(512, 256), driver.env.alloc(128, 128));
+    driver.env.set_word(memory + 504, 1);
+    driver.ccq = Some((memory, shadow, 0));
+    let ccq = (0x03, [16, 0, 16, FLAGS, memory, shadow, 0, 0]);
+    warns(
+        &mut driver,
+        ccq,
+        "queue-content",
+        "CCQ: byte 504 is not zero",
+    );
+}
+
 #[test]
 fn the_queue_of_commands_is_not_masked() {
     let mut driver = TestDriver::new(Config::default());
