@@ -331,6 +331,11 @@ impl Firmware {
         self.rules.drop_sent(number, frame)
     }
 
+    /// Whether context descriptors of VSI `number` may say where its frames go (lan-path 4.2).
+    pub(crate) fn may_name_destination(&self, number: u16) -> bool {
+        self.vsis.may_name_destination(number)
+    }
+
     /// Whether the switch lets a frame of VSI `number` out of the card (control-path 9.6).
     pub(crate) fn lets_out(&self, number: u16, frame: &[u8]) -> bool {
         self.vsis.may_leave(number) && !self.rules.keep_sent(number, frame)

@@ -107,6 +107,12 @@ impl Vsis {
         vsi.is_none_or(|vsi| u8_at(&vsi.props, 4) & LAN_ENA != 0)
     }
 
+    /// ALLOW_DEST_OVRD of sec_flags. What the firmware's own may is in no source: everything.
+    pub(super) fn may_name_destination(&self, number: u16) -> bool {
+        const ALLOW_DEST_OVRD: u8 = 1;
+        !self.all.contains_key(&number) || self.flag(number, 6, ALLOW_DEST_OVRD)
+    }
+
     /// sw_flags2: only frames of VLANs that a rule names reach this VSI.
     pub(super) fn prunes_vlans(&self, number: u16) -> bool {
         const RX_VLAN_PRUNE_ENA: u8 = 1;

@@ -154,11 +154,13 @@ impl TxQueue {
     }
 }
 
-/// Whether a context descriptor sends a packet to the port, whatever the switch's rules say
-/// (lan-path 3.3).
-fn goes_to_the_uplink((_, second): (u64, u64)) -> bool {
-    bits(second, 9, 8) == 1
+/// Where a context descriptor sends a packet, whatever the switch's rules say (lan-path 4.2): to the
+/// port, or to VSIs; 0 where the switch decides.
+fn destination((_, second): (u64, u64)) -> u64 {
+    bits(second, 9, 8)
 }
+
+const TO_THE_UPLINK: u64 = 1;
 
 /// What all frames of a queue have in common.
 pub(crate) struct Sender<'a> {
@@ -222,6 +224,11 @@ impl Sender<'_> {
             // Offloads inside tunnels are not modelled.
             return env.state.lan_queues.counters.not_sent(self.number);
         }
+        let destination = packet.context.map_or(0, destination);
+        if destination != 0 && !self.firmware.may_name_destination(self.number) {
+            let what = "a packet names its destination, and its VSI lacks ALLOW_DEST_OVRD";
+            return TxQueue::bad_packet(number, what, env);
+        }
         let offload = self.offload(packet, word);
         if packet.descriptors > MOST && offload.segments.is_none() {
             let what = format!(
@@ -232,7 +239,7 @@ impl Sender<'_> {
         }
         match frames(&packet.bytes, &offload) {
             Ok(frames) => {
-                let is_checked = !packet.context.is_some_and(goes_to_the_uplink);
+                let is_checked = destination != TO_THE_UPLINK;
                 for frame in frames {
                     let to_itself = frame.first_chunk() == Some(&env.state.mac);
                     let is_dropped = is_checked

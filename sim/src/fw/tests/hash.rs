@@ -199,7 +199,10 @@ fn drop_rule(kind: u8, vsi: u16, ethertype: [u8; 2]) -> [u8; 32] {
 #[test]
 fn what_a_rule_drops_is_not_sent() {
     const UPLINK: [u64; 2] = [0, 1 | 1 << 8];
-    let (_, mut ports) = Port::pair(&properties(), RxContext::default());
+    let mut props = properties();
+    // ALLOW_DEST_OVRD.
+    props[6] = 1;
+    let (_, mut ports) = Port::pair(&props, RxContext::default());
     let [a, b] = [0, 1].map(|index: usize| ports[index].client.nic.mac());
     let vsi = ports[0].vsi;
     // As `frame` has it.

@@ -207,3 +207,34 @@ proptest! {
         }
     }
 }
+
+/// The port, a VSI of the switch, a VSI by number: with ALLOW_DEST_OVRD only (lan-path 4.2).
+#[test]
+fn a_vsi_names_destinations_if_it_may() {
+    const CONTEXT: u64 = 1;
+    const DATA: u64 = 0x30 | 60 << 34;
+    for (allowed, destination, found) in [
+        (false, 0, 0),
+        (false, 1, 1),
+        (false, 3, 1),
+        (true, 1, 0),
+        (true, 3, 0),
+    ] {
+        let mut client = Client::new();
+        let ring = ring(&client);
+        queue(&mut client, ring.iova.0);
+        let vsi = client.sim.function(0).with(|env| {
+            for (index, word) in [CONTEXT | destination << 8, DATA].into_iter().enumerate() {
+                let at = ring.iova.0 + 16 * index as u64;
+                env.write_entry(at, &[ring.iova.0, word], 1).unwrap();
+            }
+            env.state.lan_queues.vsi_of(QUEUE).unwrap()
+        });
+        let mut props = [0; 128];
+        (props[0], props[6]) = (1 << 1, allowed.into());
+        let number = (vsi | 0x8000).to_le_bytes();
+        client.tell(0x0211, params(&[(0, &number)]), &props).ok();
+        client.nic.write32(DOORBELL, 2);
+        assert_eq!(client.kinds(), vec![kind::LAN_PACKET.name; found]);
+    }
+}
