@@ -167,8 +167,8 @@ impl<P: Platform> Cq<P> {
     }
 
     /// Polling goes on without a request for an event: a round of it counts as one,
-    /// as the kernel's does, or a load that keeps the poller busy would never be
-    /// measured.
+    /// as the kernel's in soft interrupts does, or a load that keeps the poller busy
+    /// would never be measured.
     pub(crate) fn polled_on(&mut self) {
         self.ring.requested();
     }

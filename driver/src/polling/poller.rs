@@ -108,6 +108,12 @@ impl<P: Platform> CqPoller<P> {
     /// batches, gives each to `done`, and asks for an event when there are no
     /// more.
     ///
+    /// For adaptive moderation ([`CqModeration`](crate::CqModeration)) each turn that asks for an
+    /// event is one event, and so is each turn that uses its budget up, as in the kernel's soft
+    /// interrupts. The kernel's work queues do not count the latter: there a queue that is never
+    /// empty is not measured. A turn that is spun on without either counts for nothing, nor does
+    /// one in [`PollMode::Direct`].
+    ///
     /// What happens to nobody happens once: after [`Processed::Sleep`] an event
     /// comes for every completion that was not given to `done`.
     pub fn process(&mut self, now: Ns, done: &mut impl FnMut(&Wc)) -> Processed {
