@@ -1,14 +1,15 @@
 //! Events that wait for a program which reads a descriptor: a readable unit for each.
 
+use core::ffi::c_int;
 use std::collections::VecDeque;
-use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
-use std::ptr;
+use std::fs::OpenOptions;
+use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use vmm_sys_util::eventfd::EventFd;
-
 use crate::device::complain::complain;
+use crate::errno;
 use crate::fork::Process;
 use crate::shown::Shown;
 
@@ -18,8 +19,12 @@ use crate::shown::Shown;
 /// process that made the queue touches it.
 #[derive(Debug)]
 pub(crate) struct Units<T> {
-    /// A semaphore: each read takes one unit, whether it blocks or not.
+    /// The end of a pipe from which a byte is read for each unit, whether that blocks or not. As
+    /// with the kernel's channels a poll finds it readable or nothing: an eventfd is writable, and
+    /// a program that waits for both would never sleep.
     fd: Shown,
+    /// The other end, which does not block.
+    into: OwnedFd,
     process: Process,
     waiting: Mutex<Waiting<T>>,
     most: usize,
@@ -27,13 +32,15 @@ pub(crate) struct Units<T> {
     what: String,
 }
 
-/// What nobody has taken yet: as many units are there, or taken by readers, as events and `owed`
-/// together.
+/// What nobody has taken yet: as many units are there, or taken by readers, or `unsent`, as events
+/// and `owed` together.
 #[derive(Debug)]
 struct Waiting<T> {
     events: VecDeque<T>,
     /// Units in the hands of readers whose events were purged.
     owed: usize,
+    /// Units for which the pipe had no room. Others are in it then, whose readers put these in.
+    unsent: usize,
     /// Nothing comes any more.
     is_closed: bool,
     lost: Lost,
@@ -57,9 +64,6 @@ pub(crate) enum Taken<R> {
     Closed,
 }
 
-/// Units of a queue that is closed: more than there are readers, for as long as a program runs.
-const CLOSED: u64 = 1 << 62;
-
 impl<T> Units<T> {
     /// A queue with nothing in it, which keeps at most `most`, the oldest. Later ones are lost,
     /// which is counted and reported in a line that begins with `what`.
@@ -67,15 +71,15 @@ impl<T> Units<T> {
     /// # Errors
     /// No descriptor is left.
     pub(crate) fn new(most: usize, what: String) -> io::Result<Self> {
-        let fd = EventFd::new(libc::EFD_SEMAPHORE | libc::EFD_CLOEXEC)?.into_raw_fd();
-        // SAFETY: it was made just now.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let (from, into) = pipe()?;
         Ok(Self {
-            fd: Shown::new(fd)?,
+            fd: Shown::new(from)?,
+            into,
             process: Process::this(),
             waiting: Mutex::new(Waiting {
                 events: VecDeque::new(),
                 owed: 0,
+                unsent: 0,
                 is_closed: false,
                 lost: Lost::default(),
             }),
@@ -121,25 +125,36 @@ impl<T> Units<T> {
         if waiting.is_closed {
             return false;
         }
-        let has_room = waiting.events.len() < most && waiting.events.try_reserve(1).is_ok();
-        if has_room && self.add(1) {
+        if waiting.events.len() < most && waiting.events.try_reserve(1).is_ok() {
             waiting.events.push_back(event);
+            self.send(&mut waiting, 1);
             return true;
         }
         waiting.lost.count += 1;
         false
     }
 
-    fn add(&self, units: u64) -> bool {
-        // SAFETY: the word is this function's.
-        let added = unsafe {
-            libc::write(
-                self.own_fd(),
-                (&raw const units).cast(),
-                size_of_val(&units),
-            )
-        };
-        added >= 0
+    /// Puts so many units into the pipe, and those that are unsent.
+    fn send(&self, waiting: &mut Waiting<T>, units: usize) {
+        waiting.unsent += units;
+        while waiting.unsent > 0 && self.add() {
+            waiting.unsent -= 1;
+        }
+    }
+
+    /// Puts a unit into the pipe; whether there was room for it.
+    fn add(&self) -> bool {
+        let unit = 1u8;
+        // SAFETY: the byte is this function's.
+        unsafe { libc::write(self.into.as_raw_fd(), (&raw const unit).cast(), 1) == 1 }
+    }
+
+    /// The last unit of a queue that is closed, which whoever takes it puts back for the others. Where
+    /// the pipe has no room it has others.
+    fn stay_readable(&self, waiting: &Waiting<T>) {
+        if waiting.is_closed && waiting.events.is_empty() {
+            self.add();
+        }
     }
 
     /// Nothing comes any more: what waits is taken still, and then all who read hear of it.
@@ -150,7 +165,7 @@ impl<T> Units<T> {
         let mut waiting = self.waiting();
         if !waiting.is_closed {
             waiting.is_closed = true;
-            self.add(CLOSED);
+            self.stay_readable(&waiting);
         }
     }
 
@@ -158,15 +173,20 @@ impl<T> Units<T> {
     /// anybody can purge.
     pub(crate) fn take<R>(&self, taken: impl FnOnce(&T) -> R) -> Taken<R> {
         let mut waiting = self.waiting();
-        if let Some(left) = waiting.owed.checked_sub(1) {
-            waiting.owed = left;
-            return Taken::Nothing;
-        }
-        match waiting.events.pop_front() {
-            Some(event) => Taken::Event(taken(&event)),
-            None if waiting.is_closed => Taken::Closed,
-            None => Taken::Nothing,
-        }
+        self.send(&mut waiting, 0);
+        let found = match waiting.owed.checked_sub(1) {
+            Some(left) => {
+                waiting.owed = left;
+                Taken::Nothing
+            }
+            None => match waiting.events.pop_front() {
+                Some(event) => Taken::Event(taken(&event)),
+                None if waiting.is_closed => Taken::Closed,
+                None => Taken::Nothing,
+            },
+        };
+        self.stay_readable(&waiting);
+        found
     }
 
     /// A unit that was read comes back: its reader has gone.
@@ -177,8 +197,9 @@ impl<T> Units<T> {
         let mut waiting = self.waiting();
         match waiting.owed.checked_sub(1) {
             Some(left) => waiting.owed = left,
-            None => drop(self.add(1)),
+            None => self.send(&mut waiting, 1),
         }
+        self.stay_readable(&waiting);
     }
 
     /// Drops those that are not to be `kept`, and their units.
@@ -190,24 +211,22 @@ impl<T> Units<T> {
         let before = waiting.events.len();
         waiting.events.retain(kept);
         for _ in waiting.events.len()..before {
-            if !self.skip_unit() {
+            if let Some(left) = waiting.unsent.checked_sub(1) {
+                waiting.unsent = left;
+            } else if !self.skip_unit() {
                 // A reader has it already, which finds nothing and reads again.
                 waiting.owed += 1;
             }
         }
+        self.stay_readable(&waiting);
     }
 
     /// Reads a unit if there is one, whatever the descriptor's flags say.
     fn skip_unit(&self) -> bool {
-        let mut unit = 0u64;
-        let into = libc::iovec {
-            iov_base: ptr::from_mut(&mut unit).cast(),
-            iov_len: size_of::<u64>(),
-        };
-        // SAFETY: the vector names a word of this function.
-        let read =
-            unsafe { libc::preadv2(self.own_fd(), &raw const into, 1, -1, libc::RWF_NOWAIT) };
-        read >= 0
+        match read_now(self.own_fd()) {
+            Err(libc::EOPNOTSUPP) => read_now_elsewhere(self.own_fd()),
+            read => read.is_ok_and(|bytes| bytes == 1),
+        }
     }
 
     /// One line on standard error with the number of events that are lost, when it is twice what
@@ -228,28 +247,70 @@ impl<T> Units<T> {
     }
 }
 
+/// A pipe: the end to read from, and the end to write to, which does not block.
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: room for two numbers.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: they were made just now.
+    let [from, into] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+    // SAFETY: numbers.
+    if unsafe { libc::fcntl(into.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((from, into))
+}
+
+/// Reads a byte if there is one; how many that were.
+fn read_now(fd: RawFd) -> Result<usize, c_int> {
+    let mut unit = 0u8;
+    let into = libc::iovec {
+        iov_base: (&raw mut unit).cast(),
+        iov_len: 1,
+    };
+    // SAFETY: the vector names a byte of this function.
+    let read = unsafe { libc::preadv2(fd, &raw const into, 1, -1, libc::RWF_NOWAIT) };
+    usize::try_from(read).map_err(|_| errno::now())
+}
+
+/// The same where kernels have no such reads of pipes (before 6.4): through a description of the pipe
+/// that does not block. Where there is no `/proc` nothing is read.
+fn read_now_elsewhere(fd: RawFd) -> bool {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    let again = options.open(format!("/proc/self/fd/{fd}"));
+    again.is_ok_and(|mut again| again.read(&mut [0]).is_ok_and(|bytes| bytes == 1))
+}
+
 #[cfg(test)]
 mod tests {
-    use core::ffi::c_int;
     use std::sync::Arc;
     use std::thread;
     use std::time::Duration;
 
     use super::*;
-    use crate::{errno, wait};
+    use crate::wait;
 
     fn queue(most: usize) -> Arc<Units<u32>> {
         Arc::new(Units::new(most, "test".to_owned()).unwrap())
     }
 
-    fn readable(units: &Units<u32>) -> bool {
+    /// What a poll for everything finds.
+    fn found(units: &Units<u32>) -> i16 {
         let mut poll = libc::pollfd {
             fd: units.fd(),
-            events: libc::POLLIN,
+            events: libc::POLLIN | libc::POLLOUT,
             revents: 0,
         };
         // SAFETY: one descriptor.
-        unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
+        unsafe { libc::poll(&raw mut poll, 1, 0) };
+        poll.revents
+    }
+
+    fn readable(units: &Units<u32>) -> bool {
+        found(units) & libc::POLLIN != 0
     }
 
     /// Reads a unit and takes an event, as programs do.
@@ -272,6 +333,57 @@ mod tests {
         assert!(readable(&units));
         assert_eq!(take(&units), Ok(3));
         assert!(!readable(&units), "no unit without an event");
+    }
+
+    #[test]
+    fn a_poll_finds_units_and_never_that_it_is_writable() {
+        let units = queue(8);
+        assert_eq!(found(&units), 0);
+        units.put(1);
+        assert_eq!(found(&units), libc::POLLIN);
+        assert_eq!(take(&units), Ok(1));
+        assert_eq!(found(&units), 0);
+        units.close();
+        for _ in 0..3 {
+            assert_eq!(found(&units), libc::POLLIN);
+            assert_eq!(take(&units), Err(libc::EIO));
+        }
+    }
+
+    /// More than any pipe of this size has room for.
+    #[test]
+    fn what_the_pipe_has_no_room_for_comes_later() {
+        const EVENTS: u32 = 200_000;
+        for (purged, closed) in [(0, false), (0, true), (150_000, false), (EVENTS, true)] {
+            let units = queue(EVENTS as usize);
+            for event in 0..EVENTS {
+                assert!(units.put(event));
+            }
+            assert!(units.waiting().unsent > 0, "the pipe has room for all");
+            if closed {
+                units.close();
+            }
+            units.purge(|event| *event >= purged);
+            for event in purged..EVENTS {
+                assert!(readable(&units), "{event}");
+                assert_eq!(take(&units), Ok(event));
+            }
+            assert_eq!(readable(&units), closed);
+            match closed {
+                true => assert_eq!(take(&units), Err(libc::EIO)),
+                false => assert_eq!(units.waiting().unsent, 0),
+            }
+        }
+    }
+
+    #[test]
+    fn a_unit_is_read_without_a_wait_on_every_kernel() {
+        let units = queue(8);
+        assert!(!read_now_elsewhere(units.own_fd()));
+        units.put(1);
+        assert!(read_now_elsewhere(units.own_fd()));
+        assert!(!readable(&units));
+        assert!(!units.skip_unit());
     }
 
     /// A reader has read a unit, and its event is purged before it takes it.

@@ -26,7 +26,7 @@ unsafe extern "C-unwind" {
 struct Held<T> {
     queue: Arc<Units<T>>,
     /// 0, and 1 once the kernel has taken a unit for this thread.
-    unit: UnsafeCell<u64>,
+    unit: UnsafeCell<u8>,
 }
 
 impl<T> Drop for Held<T> {
@@ -46,7 +46,7 @@ thread_local! {
 #[derive(Clone, Copy)]
 struct Read {
     fd: RawFd,
-    into: *mut u64,
+    into: *mut u8,
 }
 
 /// Takes the oldest event of a `queue`; waits for one unless the program has made its descriptor
@@ -62,8 +62,8 @@ pub(crate) fn take<T: Send + 'static, Q: Fn() -> Arc<Units<T>>, F: Fn(&T)>(
         return -1;
     };
     loop {
-        // SAFETY: a descriptor and a word of the wait, which this thread holds until its end.
-        let read = unsafe { read(this.fd, this.into.cast(), size_of::<u64>()) };
+        // SAFETY: a descriptor and a byte of the wait, which this thread holds until its end.
+        let read = unsafe { read(this.fd, this.into.cast(), 1) };
         let error = (read < 0).then(errno::now);
         if let Some(code) = catch_panics(Some(-1), || end(error, &taken)) {
             return code;

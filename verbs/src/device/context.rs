@@ -211,8 +211,9 @@ unsafe fn give_up_events(object: &Object) {
     }
 }
 
-/// Descriptors of a context: `async_fd` and `cmd_fd`, and the library's own of each.
-const DESCRIPTORS: u32 = 4;
+/// Descriptors of a context: `async_fd` and `cmd_fd`, the library's own of each, and the end of a
+/// pipe by which `async_fd` becomes readable.
+const DESCRIPTORS: u32 = 5;
 
 /// Marks contexts that have a `verbs_context` around them.
 const EXTENDED: usize = usize::MAX;

@@ -1,6 +1,7 @@
 //! Completion channels: what a program reads, and what holds a destruction.
 
 use std::collections::BTreeMap;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
@@ -57,6 +58,36 @@ fn a_descriptor_is_readable_until_each_event_was_taken() {
         assert_eq!(cq.wait(2).len(), 2);
     }
     assert!(!readable(channel.fd(), QUIET));
+    end((ctx, channel, connection));
+}
+
+/// What a poll for everything finds at once.
+fn found(fd: RawFd) -> i16 {
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLIN | libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: one descriptor.
+    unsafe { libc::poll(&raw mut poll, 1, 0) };
+    poll.revents
+}
+
+/// As with Linux (`ib_uverbs_event_poll`): programs wait for both, and take an event whenever they
+/// wake.
+#[test]
+fn a_descriptor_is_never_writable() {
+    let (ctx, channel, connection) = in_a_channel();
+    let async_fd = ctx.async_fd();
+    assert_eq!([channel.fd(), async_fd].map(found), [0, 0]);
+    let [_, incoming] = connection.cqs;
+    assert_eq!(incoming.arm(false), 0);
+    connection.send(1, 0);
+    assert!(readable(channel.fd(), PATIENCE));
+    assert_eq!(found(channel.fd()), libc::POLLIN);
+    assert_eq!(channel.take(), Ok((incoming, 2)));
+    incoming.acknowledge(1);
+    assert_eq!([channel.fd(), async_fd].map(found), [0, 0]);
     end((ctx, channel, connection));
 }
 
