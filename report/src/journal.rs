@@ -59,8 +59,10 @@ impl Medium for Cursor<Vec<u8>> {
 #[derive(Debug, Error)]
 pub enum JournalError {
     /// The file cannot be written.
-    #[error("writing the report: {0}; free space or choose another --out, then run it again")]
-    Write(#[from] io::Error),
+    #[error(
+        "writing the report: {0}; free space and remove it, or choose another --out, then run it again"
+    )]
+    Write(io::Error),
     /// The function does not answer any more.
     #[error(
         "{what}: the device is gone (registers read all-ones); what was read until then is in the report"
@@ -69,6 +71,12 @@ pub enum JournalError {
         /// The access that found it out.
         what: String,
     },
+}
+
+impl From<io::Error> for JournalError {
+    fn from(error: io::Error) -> Self {
+        Self::Write(error)
+    }
 }
 
 /// A report that is being written.

@@ -80,6 +80,9 @@ impl Shared {
     ) -> bool {
         if self.failed.is_none() {
             self.failed = write(&mut self.file).err();
+            if let Some(error) = &self.failed {
+                log::warn!("--pcap: {error}; the command goes on, without recording frames");
+            }
         }
         self.failed.is_none()
     }

@@ -61,8 +61,8 @@ const MAX_FUNCTIONS: usize = 8;
 pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     check_sockets(&args.socket)?;
     let signals = Signals::stop_and(&[WRITE_REPORT, SWITCH_LINK])?;
-    let mut running = Running::start(args, out)?;
     let mut out = Lasting::new(out);
+    let mut running = Running::start(args, &mut out)?;
     loop {
         match signals.wait()? {
             WRITE_REPORT => running.write_report(),
@@ -89,7 +89,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(args: &SimArgs, out: &mut dyn Write) -> Result<Self> {
+    fn start(args: &SimArgs, out: &mut Lasting<'_>) -> Result<Self> {
         let wire = args.to_others();
         let first_mac = match (args.mac, &wire) {
             (None, Some(wire)) => Some(wire.first_mac().context("--link")?),
@@ -111,18 +111,20 @@ impl Running {
         let cables = Cables::new(sim.clone());
         let mut server = Server::start(sim, &args.socket).map_err(with_remedy)?;
         let local = wire.as_ref().map(|wire| server.join(wire)).transpose()?;
-        for (function, path) in args.socket.iter().enumerate() {
-            writeln!(out, "function {function} on {}", path.display())?;
-        }
-        if let (Some(name), Some(local)) = (&args.segment, local) {
-            writeln!(
-                out,
-                "wire {name} from {local} to {}; function 0 is {}",
-                name.group(),
-                mac_option(first_mac)
-            )?;
-        }
-        out.flush()?;
+        out.say(|out| {
+            for (function, path) in args.socket.iter().enumerate() {
+                writeln!(out, "function {function} on {}", path.display())?;
+            }
+            if let (Some(name), Some(local)) = (&args.segment, local) {
+                writeln!(
+                    out,
+                    "wire {name} from {local} to {}; function 0 is {}",
+                    name.group(),
+                    mac_option(first_mac)
+                )?;
+            }
+            Ok(())
+        });
         Ok(Self {
             server,
             cables,

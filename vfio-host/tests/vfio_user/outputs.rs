@@ -55,6 +55,29 @@ fn a_fifo_is_read_along() {
     assert!(trace.len() > 100_000 && trace.ends_with('\n'));
 }
 
+/// Who serves others goes on, whatever becomes of what it says of that.
+#[test]
+fn a_server_whose_first_lines_nobody_can_have_serves() {
+    let folder = folder();
+    let socket = folder.as_path().join("s");
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut server = Command::new(env!("CARGO_BIN_EXE_e810"))
+        .arg("sim")
+        .arg(format!("--socket={}", socket.display()))
+        .stdout(full)
+        .spawn()
+        .unwrap();
+    let device = format!("--device=vfio-user:{}", socket.display());
+    let up = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        E810::start(&["list", &device]).end().status.success()
+    });
+    assert!(server.try_wait().unwrap().is_none());
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(up);
+}
+
 /// What was wrong with a file, and what to do.
 #[test]
 fn an_output_that_cannot_be_written_says_what_to_do() {

@@ -70,7 +70,7 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<()> {
     if !args.quiet {
         let whose = functions.shared(args.all);
         say(&format!(
-            "e810 run: {functions}; {whose}; {variable} has {libraries}"
+            "e810 run: {functions}; {whose}; {variable} is set to the libraries of {libraries}"
         ));
     }
     if args.dev_infiniband {

@@ -117,6 +117,7 @@ pub fn run<P: HostPlatform>(
         }
     }
     log::info!("connected; {} messages to come", plan.iterations);
+    let mut want = Want::NOTHING;
     let start = ask.endpoint.now();
     for number in 0..plan.iterations {
         if stop.is_asked() || plan.is_over(start, || ask.endpoint.now()) {
@@ -139,29 +140,45 @@ pub fn run<P: HostPlatform>(
         let good;
         match plan.op {
             PingpongOp::Send | PingpongOp::SendInv => {
+                exchange([ask, answer], watch, &mut want, |want| want.ask_sent == 0)?;
                 ask.outgoing()?.write(0, &scratch)?;
                 ask.put_key()?;
                 payload::fill(&mut scratch, plan.seed, number, Direction::Response);
-                answer.outgoing()?.write(0, &scratch)?;
+                // That its last message has arrived a side knows a whole round trip after it was
+                // sent. Nobody waits for that but who writes the next one in its place.
+                let is_written = want.answer_sent == 0;
+                if is_written {
+                    answer.outgoing()?.write(0, &scratch)?;
+                }
                 let posted = ask.endpoint.now();
                 outcome.elapsed = posted - start;
                 ask.post(plan.op, number)?;
-                exchange([ask, answer], watch, Want::ASKED)?;
+                want.ask_sent += 1;
+                want.answer_received += 1;
+                exchange([ask, answer], watch, &mut want, |want| {
+                    want.answer_received == 0
+                })?;
                 let there = check(answer, Direction::Request)?;
                 answer.post_receives()?;
-                if answer.renew_key()? {
-                    exchange([ask, answer], watch, Want::ANSWER_SENT)?;
-                    answer.put_key()?;
+                want.answer_sent += u32::from(answer.renew_key()?);
+                exchange([ask, answer], watch, &mut want, |want| {
+                    want.answer_sent == 0
+                })?;
+                if !is_written {
+                    answer.outgoing()?.write(0, &scratch)?;
                 }
+                answer.put_key()?;
                 answer.post(plan.op, number)?;
-                exchange([ask, answer], watch, Want::ANSWERED)?;
+                want.answer_sent += 1;
+                want.ask_received += 1;
+                exchange([ask, answer], watch, &mut want, |want| {
+                    want.ask_received == 0
+                })?;
                 let round_trip = ask.endpoint.now() - posted;
                 outcome.latencies.add(round_trip.0 / 2);
                 good = check(ask, Direction::Response)? && there;
                 ask.post_receives()?;
-                if ask.renew_key()? {
-                    exchange([ask, answer], watch, Want::ASK_SENT)?;
-                }
+                want.ask_sent += u32::from(ask.renew_key()?);
                 outcome.messages += 2;
             }
             PingpongOp::Write => {
@@ -169,13 +186,18 @@ pub fn run<P: HostPlatform>(
                 let posted = ask.endpoint.now();
                 outcome.elapsed = posted - start;
                 ask.post(plan.op, number)?;
-                exchange([ask, answer], watch, Want::ASK_SENT)?;
+                exchange([ask, answer], watch, &mut Want::ASK_SENT, Want::is_nothing)?;
                 outcome.latencies.add((ask.endpoint.now() - posted).0);
                 let there = check(answer, Direction::Request)?;
                 payload::fill(&mut scratch, plan.seed, number, Direction::Response);
                 answer.outgoing()?.write(0, &scratch)?;
                 answer.post(plan.op, number)?;
-                exchange([ask, answer], watch, Want::ANSWER_SENT)?;
+                exchange(
+                    [ask, answer],
+                    watch,
+                    &mut Want::ANSWER_SENT,
+                    Want::is_nothing,
+                )?;
                 good = check(ask, Direction::Response)? && there;
                 outcome.messages += 2;
             }
@@ -184,7 +206,7 @@ pub fn run<P: HostPlatform>(
                 let posted = ask.endpoint.now();
                 outcome.elapsed = posted - start;
                 ask.post(plan.op, number)?;
-                exchange([ask, answer], watch, Want::ASK_SENT)?;
+                exchange([ask, answer], watch, &mut Want::ASK_SENT, Want::is_nothing)?;
                 outcome.latencies.add((ask.endpoint.now() - posted).0);
                 good = check(ask, Direction::Request)?;
                 outcome.messages += 1;
@@ -198,6 +220,7 @@ pub fn run<P: HostPlatform>(
         outcome.iterations += 1;
         plan.show(progress, number + 1);
     }
+    exchange([ask, answer], watch, &mut want, Want::is_nothing)?;
     outcome.elapsed = ask.endpoint.now() - start;
     Ok(())
 }
@@ -228,29 +251,23 @@ impl Want {
         answer_sent: 1,
         ..Self::NOTHING
     };
-    /// A message from the initiator, at both ends.
-    const ASKED: Self = Self {
-        answer_received: 1,
-        ..Self::ASK_SENT
-    };
-    /// A message from the responder, at both ends.
-    const ANSWERED: Self = Self {
-        ask_received: 1,
-        ..Self::ANSWER_SENT
-    };
+    fn is_nothing(&self) -> bool {
+        *self == Self::NOTHING
+    }
 }
 
-/// Polls both sides until the wanted completions are there.
+/// Polls both sides until of the wanted completions those are there that `is_done` asks for.
 fn exchange<P: HostPlatform>(
     [ask, answer]: [&mut PingpongEndpoint<P>; 2],
     watch: Watch<'_>,
-    mut want: Want,
+    want: &mut Want,
+    is_done: impl Fn(&Want) -> bool,
 ) -> Result<()> {
     watch()?;
     // The clock costs a tenth of a message: only few empty turns read it.
     let (mut empty, mut since) = (0_u32, None);
     let mut wcs = [Wc::default(); 8];
-    while want != Want::NOTHING {
+    while !is_done(want) {
         let polled = ask.endpoint.poll(&mut wcs)?;
         for wc in wcs.iter().take(polled) {
             ask.take(wc, &mut want.ask_sent, &mut want.ask_received)

@@ -10,7 +10,11 @@ use e810_node::simulated::simulator;
 
 /// Two connected sides whose messages invalidate keys; the second one has said its key or not.
 fn sides(says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2] {
-    let sim = simulator(&SimSpec::default(), 2, Mode::Virtual, 1, true).build();
+    sides_on(&SimSpec::default(), says_key)
+}
+
+fn sides_on(spec: &SimSpec, says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2] {
+    let sim = simulator(spec, 2, Mode::Virtual, 1, true).build();
     let args = StartArgs {
         warm: true,
         ..StartArgs::default()
@@ -54,7 +58,11 @@ fn sides(says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2] {
 fn one_way([from, to]: [&mut PingpongEndpoint<SimPlatform>; 2], op: PingpongOp) -> Result<bool> {
     from.put_key()?;
     from.post(op, 0)?;
-    exchange([from, to], &|| Ok(()), Want::ASKED)?;
+    let mut want = Want {
+        answer_received: 1,
+        ..Want::ASK_SENT
+    };
+    exchange([from, to], &|| Ok(()), &mut want, Want::is_nothing)?;
     to.post_receives()?;
     to.take_key()
 }
@@ -64,14 +72,31 @@ fn a_key_that_was_not_invalidated_is_an_error_and_not_registered_again() {
     let [mut a, mut b] = sides(true);
     assert!(one_way([&mut a, &mut b], PingpongOp::SendInv).unwrap());
     assert!(b.renew_key().unwrap());
-    exchange([&mut a, &mut b], &|| Ok(()), Want::ANSWER_SENT).unwrap();
+    exchange(
+        [&mut a, &mut b],
+        &|| Ok(()),
+        &mut Want::ANSWER_SENT,
+        Want::is_nothing,
+    )
+    .unwrap();
     assert!(one_way([&mut b, &mut a], PingpongOp::SendInv).unwrap());
     assert!(a.renew_key().unwrap());
-    exchange([&mut a, &mut b], &|| Ok(()), Want::ASK_SENT).unwrap();
+    exchange(
+        [&mut a, &mut b],
+        &|| Ok(()),
+        &mut Want::ASK_SENT,
+        Want::is_nothing,
+    )
+    .unwrap();
     // A plain SEND leaves the key as it is, which its completion shows, and then the device.
     assert!(!one_way([&mut a, &mut b], PingpongOp::Send).unwrap());
     b.renew_key().unwrap();
-    let end = exchange([&mut a, &mut b], &|| Ok(()), Want::ANSWER_SENT);
+    let end = exchange(
+        [&mut a, &mut b],
+        &|| Ok(()),
+        &mut Want::ANSWER_SENT,
+        Want::is_nothing,
+    );
     let error = format!("{:#}", end.unwrap_err());
     assert!(error.contains("AMP_FASTREG_VALID_STAG"), "{error}");
 }
@@ -81,11 +106,49 @@ fn a_key_of_before_is_refused() {
     let [mut a, mut b] = sides(true);
     assert!(one_way([&mut a, &mut b], PingpongOp::SendInv).unwrap());
     b.renew_key().unwrap();
-    exchange([&mut a, &mut b], &|| Ok(()), Want::ANSWER_SENT).unwrap();
+    exchange(
+        [&mut a, &mut b],
+        &|| Ok(()),
+        &mut Want::ANSWER_SENT,
+        Want::is_nothing,
+    )
+    .unwrap();
     // Nobody has told `a` the new one.
     let end = one_way([&mut a, &mut b], PingpongOp::SendInv);
     let error = format!("{:#}", end.unwrap_err());
     assert!(error.contains("IB_REMOTE_ACCESS_ERROR"), "{error}");
+}
+
+/// A message takes its way once: nobody waits for the acknowledgement of one before the next.
+#[test]
+fn half_a_round_trip_is_the_way_of_one_message() {
+    const WAY: Ns = Ns::from_ms(20);
+    for op in [PingpongOp::Send, PingpongOp::SendInv] {
+        let spec = SimSpec {
+            latency: Some(WAY),
+            ..SimSpec::default()
+        };
+        let [mut a, mut b] = sides_on(&spec, true);
+        let plan = Plan {
+            op,
+            size: 64,
+            iterations: 5,
+            duration: None,
+            seed: 1,
+        };
+        let mut outcome = Outcome::default();
+        let ended = run(
+            [&mut a, &mut b],
+            &plan,
+            &mut Progress::new(),
+            &|| Ok(()),
+            (&Stop::default(), &mut outcome),
+        );
+        ended.unwrap();
+        assert_eq!((outcome.iterations, outcome.errors), (5, 0));
+        // Two ways a message and back, and the last acknowledgement.
+        assert!(outcome.elapsed.0 < 12 * WAY.0, "{:?}", outcome.elapsed);
+    }
 }
 
 #[test]
