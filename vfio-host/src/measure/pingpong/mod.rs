@@ -186,18 +186,13 @@ pub fn run<P: HostPlatform>(
                 let posted = ask.endpoint.now();
                 outcome.elapsed = posted - start;
                 ask.post(plan.op, number)?;
-                exchange([ask, answer], watch, &mut Want::ASK_SENT, Want::is_nothing)?;
+                exchange_all([ask, answer], watch, Want::ASK_SENT)?;
                 outcome.latencies.add((ask.endpoint.now() - posted).0);
                 let there = check(answer, Direction::Request)?;
                 payload::fill(&mut scratch, plan.seed, number, Direction::Response);
                 answer.outgoing()?.write(0, &scratch)?;
                 answer.post(plan.op, number)?;
-                exchange(
-                    [ask, answer],
-                    watch,
-                    &mut Want::ANSWER_SENT,
-                    Want::is_nothing,
-                )?;
+                exchange_all([ask, answer], watch, Want::ANSWER_SENT)?;
                 good = check(ask, Direction::Response)? && there;
                 outcome.messages += 2;
             }
@@ -206,7 +201,7 @@ pub fn run<P: HostPlatform>(
                 let posted = ask.endpoint.now();
                 outcome.elapsed = posted - start;
                 ask.post(plan.op, number)?;
-                exchange([ask, answer], watch, &mut Want::ASK_SENT, Want::is_nothing)?;
+                exchange_all([ask, answer], watch, Want::ASK_SENT)?;
                 outcome.latencies.add((ask.endpoint.now() - posted).0);
                 good = check(ask, Direction::Request)?;
                 outcome.messages += 1;
@@ -254,6 +249,15 @@ impl Want {
     fn is_nothing(&self) -> bool {
         *self == Self::NOTHING
     }
+}
+
+/// Polls both sides until the wanted completions are there.
+fn exchange_all<P: HostPlatform>(
+    sides: [&mut PingpongEndpoint<P>; 2],
+    watch: Watch<'_>,
+    mut want: Want,
+) -> Result<()> {
+    exchange(sides, watch, &mut want, Want::is_nothing)
 }
 
 /// Polls both sides until of the wanted completions those are there that `is_done` asks for.

@@ -58,11 +58,11 @@ fn sides_on(spec: &SimSpec, says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2
 fn one_way([from, to]: [&mut PingpongEndpoint<SimPlatform>; 2], op: PingpongOp) -> Result<bool> {
     from.put_key()?;
     from.post(op, 0)?;
-    let mut want = Want {
+    let want = Want {
         answer_received: 1,
         ..Want::ASK_SENT
     };
-    exchange([from, to], &|| Ok(()), &mut want, Want::is_nothing)?;
+    exchange_all([from, to], &|| Ok(()), want)?;
     to.post_receives()?;
     to.take_key()
 }
@@ -72,31 +72,14 @@ fn a_key_that_was_not_invalidated_is_an_error_and_not_registered_again() {
     let [mut a, mut b] = sides(true);
     assert!(one_way([&mut a, &mut b], PingpongOp::SendInv).unwrap());
     assert!(b.renew_key().unwrap());
-    exchange(
-        [&mut a, &mut b],
-        &|| Ok(()),
-        &mut Want::ANSWER_SENT,
-        Want::is_nothing,
-    )
-    .unwrap();
+    exchange_all([&mut a, &mut b], &|| Ok(()), Want::ANSWER_SENT).unwrap();
     assert!(one_way([&mut b, &mut a], PingpongOp::SendInv).unwrap());
     assert!(a.renew_key().unwrap());
-    exchange(
-        [&mut a, &mut b],
-        &|| Ok(()),
-        &mut Want::ASK_SENT,
-        Want::is_nothing,
-    )
-    .unwrap();
+    exchange_all([&mut a, &mut b], &|| Ok(()), Want::ASK_SENT).unwrap();
     // A plain SEND leaves the key as it is, which its completion shows, and then the device.
     assert!(!one_way([&mut a, &mut b], PingpongOp::Send).unwrap());
     b.renew_key().unwrap();
-    let end = exchange(
-        [&mut a, &mut b],
-        &|| Ok(()),
-        &mut Want::ANSWER_SENT,
-        Want::is_nothing,
-    );
+    let end = exchange_all([&mut a, &mut b], &|| Ok(()), Want::ANSWER_SENT);
     let error = format!("{:#}", end.unwrap_err());
     assert!(error.contains("AMP_FASTREG_VALID_STAG"), "{error}");
 }
@@ -106,13 +89,7 @@ fn a_key_of_before_is_refused() {
     let [mut a, mut b] = sides(true);
     assert!(one_way([&mut a, &mut b], PingpongOp::SendInv).unwrap());
     b.renew_key().unwrap();
-    exchange(
-        [&mut a, &mut b],
-        &|| Ok(()),
-        &mut Want::ANSWER_SENT,
-        Want::is_nothing,
-    )
-    .unwrap();
+    exchange_all([&mut a, &mut b], &|| Ok(()), Want::ANSWER_SENT).unwrap();
     // Nobody has told `a` the new one.
     let end = one_way([&mut a, &mut b], PingpongOp::SendInv);
     let error = format!("{:#}", end.unwrap_err());
