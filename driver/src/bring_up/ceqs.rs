@@ -108,11 +108,10 @@ fn fill_ceqs<P: Platform>(
             cqs,
             vsi: config.lan.vsi,
         };
-        let made = new.create(platform, cqp).and_then(|memory| {
-            hint(platform, &config.cpu_hints, Some(vector), number);
-            new.bind(platform, memory)
-        });
-        let ceq = made?;
+        // Memory that the device may have yet is leaked.
+        let memory = new.create(platform, cqp).map_err(|(error, _)| error)?;
+        hint(platform, &config.cpu_hints, Some(vector), number);
+        let ceq = new.bind(platform, memory)?;
         // As many places as CEQs are planned at most.
         let _ = ceqs.push(ceq);
         if number == 0 {

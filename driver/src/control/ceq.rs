@@ -8,7 +8,7 @@ use e810_hal::{CeqId, DmaBuf, HostList, Platform, Vector};
 
 use super::run_again;
 use crate::config::CpuHints;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The CEQ of the CCQ.
 pub(crate) const CEQ_0: CeqId = CeqId::ZERO;
@@ -52,10 +52,15 @@ pub(crate) struct NewCeq {
 }
 
 impl NewCeq {
-    /// Creates it; gives its memory. Nothing is left of it after an error,
-    /// unless the device did not answer.
-    pub(crate) fn create<P: Platform>(&self, platform: &P, cqp: &mut Cqp<P>) -> Result<DmaBuf<P>> {
-        let memory = DmaBuf::new(platform.clone(), self.entries.layout())?;
+    /// Creates it; gives its memory. Nothing is left of it after an error, unless the device did
+    /// not answer: the memory, which it may have yet, comes with that error.
+    pub(crate) fn create<P: Platform>(
+        &self,
+        platform: &P,
+        cqp: &mut Cqp<P>,
+    ) -> Result<DmaBuf<P>, (Error, Option<DmaBuf<P>>)> {
+        let memory = DmaBuf::new(platform.clone(), self.entries.layout());
+        let memory = memory.map_err(|error| (error.into(), None))?;
         let command = CreateCeq {
             ceq: self.id,
             entries: self.entries.get(),
@@ -64,13 +69,15 @@ impl NewCeq {
             itr_no_expire: false,
             processing_hint: None,
         };
-        if let Err(error) = cqp.execute(&command) {
-            if !error.leaves_command_open() {
+        // By its memory: one of this number that is made late is not this one.
+        match run_again(cqp, &command, memory.iova().0) {
+            Ok(()) => Ok(memory),
+            Err(error) if error.leaves_command_open() => Err((error, Some(memory))),
+            Err(error) => {
                 memory.release();
+                Err((error, None))
             }
-            return Err(error.into());
         }
-        Ok(memory)
     }
 
     /// Lets it interrupt.

@@ -65,7 +65,7 @@ use qp_stop_states::Stops;
 use resize_cq::UnansweredResizes;
 use scheduler::Scheduler;
 use stats::UnansweredCounters;
-use vectors::CompletionVectors;
+use vectors::{CompletionVectors, UnansweredCeqs};
 
 pub(crate) use arp::ARP_WORDS;
 pub(crate) use ceq::{CEQ_0, CeqList, CeqUp, NewCeq, destroy_ceqs, hint};
@@ -359,6 +359,7 @@ pub(crate) struct Unanswered<P: Platform> {
     orphans: Orphans<P>,
     resizes: UnansweredResizes<P>,
     counters: UnansweredCounters<P>,
+    ceqs: UnansweredCeqs<P>,
 }
 
 impl<P: Platform> Default for Unanswered<P> {
@@ -367,6 +368,7 @@ impl<P: Platform> Default for Unanswered<P> {
             orphans: Orphans::new(),
             resizes: UnansweredResizes::new(),
             counters: UnansweredCounters::default(),
+            ceqs: UnansweredCeqs::new(),
         }
     }
 }

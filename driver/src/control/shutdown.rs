@@ -108,6 +108,7 @@ impl<P: Platform> Control<P> {
         self.end_groups();
         self.end_late_counters();
         self.uncount_again();
+        self.end_unanswered_ceqs(true);
         if let Err(error) = self.scheduler.prune(&mut self.cqp, &mut self.lan_side) {
             log_warn!("the transmit scheduler keeps a node: {}", error);
         }
@@ -195,6 +196,9 @@ impl<P: Platform> Control<P> {
         }
         while let Some(resize) = self.unanswered.resizes.pop() {
             resize.release();
+        }
+        while let Some(ceq) = self.unanswered.ceqs.pop() {
+            ceq.release();
         }
         self.unanswered.into_inner().counters.release();
         self.pool.release();

@@ -5,8 +5,10 @@
 //! commands' own completion queue is on it.
 
 use e810_ceq::{Itr, irq};
+use e810_cqp::Opcode;
 use e810_cqp::hmc::Object as HmcObject;
-use e810_hal::{CeqId, Platform, Vector};
+use e810_hal::{CeqId, DmaBuf, Platform, Vector, log_warn};
+use heapless::Vec;
 
 use super::Control;
 use super::ceq::{CEQ_0, CeqUp, NewCeq, destroy_ceq, hint};
@@ -24,6 +26,25 @@ enum Place {
     Live { vector: Vector, cqs: u32 },
     /// The device did not answer when the queue was made or destroyed: it may be there.
     Unknown,
+}
+
+/// Queues whose creation was not answered, at most; while there are so many none is made.
+const UNANSWERED: usize = 4;
+
+pub(super) type UnansweredCeqs<P> = Vec<UnansweredCeq<P>, UNANSWERED>;
+
+/// A queue whose creation was not answered: the device may have it all the same.
+#[derive(Debug)]
+pub(super) struct UnansweredCeq<P: Platform> {
+    id: CeqId,
+    memory: DmaBuf<P>,
+}
+
+impl<P: Platform> UnansweredCeq<P> {
+    /// Gives its memory back, after a reset.
+    pub(super) fn release(self) {
+        self.memory.release();
+    }
 }
 
 /// The completion vectors of a device.
@@ -145,8 +166,8 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::Exhausted`] when there are [`Control::max_completion_vectors`],
     /// [`Error::NoVector`] when the platform has no further interrupt vector, no
-    /// memory, the device's refusal. Nothing is left behind, unless the device did
-    /// not answer.
+    /// memory, the device's refusal. Nothing is left behind; what the device makes without
+    /// an answer in time is taken away by the next call, or at the end.
     pub fn add_completion_vector(&mut self) -> Result<VectorEvents<P>> {
         self.add_on(Choice::Any)
     }
@@ -163,6 +184,12 @@ impl<P: Platform> Control<P> {
     }
 
     fn add_on(&mut self, choice: Choice) -> Result<VectorEvents<P>> {
+        self.end_unanswered_ceqs(false);
+        if self.unanswered.ceqs.is_full() {
+            return Err(Error::Invalid {
+                what: "the device has not answered about four completion vectors: only a reset of the function helps",
+            });
+        }
         let id = self.vectors.free().ok_or(Error::Exhausted {
             object: Object::CompletionVector,
             limit: self.vectors.limit.into(),
@@ -252,12 +279,47 @@ impl<P: Platform> Control<P> {
                 );
                 new.bind(platform, memory)
             }
-            Err(error) => {
+            Err((error, memory)) => {
                 // Nothing names the vector yet.
                 self.wiring.put_back(platform, taken);
+                // There is room.
+                let late = memory.map(|memory| UnansweredCeq { id, memory });
+                let _ = late.map(|late| self.unanswered.ceqs.push(late));
                 Err(error)
             }
         }
+    }
+
+    /// Destroys queues that the device has made after their creation was given up; with `wait`,
+    /// waits for the answers.
+    pub(super) fn end_unanswered_ceqs(&mut self, wait: bool) {
+        let mut all = core::mem::take(&mut self.unanswered.ceqs);
+        while let Some(late) = all.pop() {
+            match self.end_unanswered_ceq(&late, wait) {
+                Ok(true) => {
+                    self.vectors.set(late.id, Place::Free);
+                    late.memory.release();
+                    continue;
+                }
+                Ok(false) => {}
+                Err(error) => log_warn!("completion vector {} stays: {}", late.id.get(), error),
+            }
+            // It was taken from there.
+            let _ = self.unanswered.ceqs.push(late);
+        }
+    }
+
+    /// Whether the device has it no more.
+    fn end_unanswered_ceq(&mut self, late: &UnansweredCeq<P>, wait: bool) -> Result<bool> {
+        let (op, subject) = (Opcode::CreateCeq, late.memory.iova().0);
+        match self.cqp.late_end(op, subject, wait)? {
+            None if self.cqp.remembers(op, subject) => return Ok(false),
+            Some(Err(_)) => return Ok(true),
+            // Of one that is forgotten nothing is known: what is posted now comes behind it.
+            None | Some(Ok(_)) => {}
+        }
+        let entries = self.wiring.ceq_entries;
+        destroy_ceq(&mut self.cqp, late.id, entries, &late.memory).map(|()| true)
     }
 
     /// Takes the queue of a completion vector down, then puts its vector back.

@@ -19,6 +19,9 @@ use crate::bring_up::world::{
 pub(crate) const CREATE_CEQ: u8 = 0x16;
 pub(crate) const DESTROY_CEQ: u8 = 0x18;
 
+/// Longer than the driver waits.
+const LATE: u64 = 6_000_000_000;
+
 pub(crate) type Up = (Control<SimPlatform>, e810::EventSet<SimPlatform>);
 
 pub(crate) fn up(nic: &SimPlatform, config: &Config) -> Up {
@@ -452,4 +455,39 @@ fn parts_can_be_sent() {
     fn is_send<T: Send>() {}
     is_send::<VectorEvents<SimPlatform>>();
     is_send::<Cq<SimPlatform>>();
+}
+
+/// One that the device has made late is found by the next that is added, or goes at the end: its
+/// number is not lost, and the next life has it.
+#[test]
+fn one_that_is_made_late_is_found_again() {
+    for adds_again in [true, false] {
+        let (sim, nic) = with_vectors(8);
+        let config = Config {
+            ceqs: 2,
+            ..config(&nic)
+        };
+        let (mut control, events) = up(&nic, &config);
+        for _ in 0..3 {
+            sim.configure_engine(0, |config| config.cqp_delay = (LATE, LATE));
+            let late = control.add_completion_vector();
+            assert!(late.is_err());
+            sim.configure_engine(0, |config| config.cqp_delay = (500, 5_000));
+            sim.run(Ns::from_ms(3_000));
+            if adds_again {
+                let added = control.add_completion_vector().unwrap();
+                assert_eq!(added.completion_vector(), Some(2));
+                let cq = control.create_cq(16, 2).unwrap();
+                control.destroy_cq(cq).map_err(|(_, e)| e).unwrap();
+                control
+                    .remove_completion_vector(added)
+                    .map_err(|(_, e)| e)
+                    .unwrap();
+            }
+        }
+        control.shutdown(events).map_err(|e| e.error).unwrap();
+        assert_as_found(&sim);
+        // All of them are free for the next life.
+        down(up(&nic, &Config { ceqs: 5, ..config }), &sim);
+    }
 }
