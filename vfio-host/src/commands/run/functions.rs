@@ -107,13 +107,11 @@ impl Functions {
         }
     }
 
-    /// Functions of which it is known which device of a process they are: all or the only one,
-    /// while nobody else has one.
-    pub(super) fn known(&self, to_all: bool) -> &[AddressedSpec] {
-        match &*self.all {
-            one @ [_] => one,
-            all if to_all => all,
-            _ => &[],
+    /// For each device of a process the functions of which it is one, while nobody else has one.
+    pub(super) fn of_devices(&self, to_all: bool) -> Vec<&[AddressedSpec]> {
+        match to_all {
+            true => self.all.chunks(1).collect(),
+            false => vec![&self.all],
         }
     }
 

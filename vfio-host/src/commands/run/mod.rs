@@ -65,7 +65,7 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<()> {
         return Ok(print(&variables, out)?);
     };
     let devices = functions.most(args.all);
-    let sysfs = sysfs::make(&user_folder()?, devices, functions.known(args.all));
+    let sysfs = sysfs::make(&user_folder()?, &functions.of_devices(args.all));
     let sysfs = sysfs.with_context(|| format!("{SYSFS}: files for programs"))?;
     if !args.quiet {
         let whose = functions.shared(args.all);

@@ -2,8 +2,8 @@
 //! them (`ibv_get_sysfs_path`) where `SYSFS_PATH` says so.
 //!
 //! It has what is so before a function is up and stays so: names, kind, and, where it is known
-//! which function a process gets, its place in the kernel's tree, GUIDs and the GID table. It has
-//! no state, rate and counters, which change, and nothing that only a bring-up finds out
+//! which function a process gets, its place in the kernel's tree, GUIDs and the GID table; of
+//! several functions what they have in common, the kinds of their GIDs. It has no state, rate and counters, which change, and nothing that only a bring-up finds out
 //! (`fw_ver`): the library has those. No entry has an interface (`gid_attrs/ndevs`): without a TAP
 //! interface there is none, and the entries of one come and go.
 
@@ -17,29 +17,25 @@ use std::process;
 use e810::{GIDS, Gid, GidEntry, MacAddr, link_local};
 use e810_backends::host::pci::DEVICES;
 use e810_backends::host::{Host, identity};
-use e810_backends::spec::{AddressedSpec, DeviceSpec};
+use e810_backends::spec::{AddressedSpec, DeviceSpec, SpecAddress};
 
 /// What folders of this kind begin with; the process's number follows.
 const PREFIX: &str = "sys-";
 /// An index without an entry, or with one that is not known.
 const NO_GID: [u8; 16] = [0; 16];
 
-/// Makes the folder of this process in `user_folder`, for so many devices, of which `known` are
-/// those whose function is known. Folders of processes that are gone are removed.
+/// Makes the folder of this process in `user_folder`, with a device for each of `devices`, which are
+/// the functions of which it is one. Folders of processes that are gone are removed.
 ///
 /// # Errors
 /// The system's.
-pub(super) fn make(
-    user_folder: &Path,
-    devices: usize,
-    known: &[AddressedSpec],
-) -> io::Result<PathBuf> {
+pub(super) fn make(user_folder: &Path, devices: &[&[AddressedSpec]]) -> io::Result<PathBuf> {
     remove_old(user_folder);
     let folder = user_folder.join(format!("{PREFIX}{}", process::id()));
     // A process of before may have had this number.
     let _ = fs::remove_dir_all(&folder);
-    for number in 0..devices {
-        device(&folder, number, known.get(number))?;
+    for (number, functions) in devices.iter().enumerate() {
+        device(&folder, number, functions)?;
     }
     Ok(folder)
 }
@@ -56,7 +52,11 @@ fn remove_old(user_folder: &Path) {
     }
 }
 
-fn device(folder: &Path, number: usize, known: Option<&AddressedSpec>) -> io::Result<()> {
+fn device(folder: &Path, number: usize, functions: &[AddressedSpec]) -> io::Result<()> {
+    let known = match functions {
+        [one] => Some(one),
+        _ => None,
+    };
     let name = format!("e810_{number}");
     let write = |folder: &Path, file: &str, text: &str| {
         fs::create_dir_all(folder)?;
@@ -87,11 +87,13 @@ fn device(folder: &Path, number: usize, known: Option<&AddressedSpec>) -> io::Re
     write(&port.join("pkeys"), "0", "0xffff")?;
     let gids = known.map(|known| gids(own_link_local, known));
     let gids = gids.unwrap_or_default();
+    // Whichever of them it is.
+    let entries = functions.iter().map(entries).min().unwrap_or_default();
     for index in 0..GIDS {
         let gid = gids.get(index).copied().flatten();
         write(&port.join("gids"), &index.to_string(), &text(gid))?;
         // As the kernel has it, an index without an entry has no type that can be read.
-        if gid.is_some() {
+        if index < entries {
             let types = port.join("gid_attrs/types");
             write(&types, &index.to_string(), "RoCE v2")?;
         }
@@ -109,16 +111,23 @@ fn link_local_of(function: &AddressedSpec) -> Option<Ipv6Addr> {
     mac.map(|mac| link_local(MacAddr(mac)))
 }
 
-/// The GID table of a function as it is brought up, which begins with its link-local address; an
-/// entry that is not known before is `None`.
+/// A function's own addresses; those of an interface come and go.
+fn addresses(function: &AddressedSpec) -> &[SpecAddress] {
+    match function.tap {
+        None => &function.addresses,
+        Some(_) => &[],
+    }
+}
+
+/// Entries of the GID table of a function as it is brought up: its link-local address comes first.
+fn entries(function: &AddressedSpec) -> usize {
+    1 + addresses(function).len()
+}
+
+/// The GID table of a function as it is brought up; an entry that is not known before is `None`.
 fn gids(first: Option<Ipv6Addr>, function: &AddressedSpec) -> Vec<Option<Gid>> {
     let first = first.map(IpAddr::V6);
-    // An interface's come and go.
-    let others = match function.tap {
-        None => function.addresses.as_slice(),
-        Some(_) => &[],
-    };
-    let others = others.iter().map(|own| Some(own.ip));
+    let others = addresses(function).iter().map(|own| Some(own.ip));
     let all = [first].into_iter().chain(others);
     all.map(|ip| ip.map(|ip| GidEntry::untagged(ip).gid))
         .collect()
@@ -155,9 +164,11 @@ mod tests {
             "sim:wire=a,mac=02:00:00:00:01:00@10.8.1.1",
             "vfio:3b:00.0@tap=t,10.8.1.2",
         ];
-        let known = known.map(|text| text.parse().unwrap());
+        let known: [AddressedSpec; 2] = known.map(|text| text.parse().unwrap());
+        let several = ["sim@10.8.1.3,fd00:8::3", "sim@10.8.1.4"];
+        let several: [AddressedSpec; 2] = several.map(|text| text.parse().unwrap());
         for _ in 0..2 {
-            let folder = make(user, 3, &known).unwrap();
+            let folder = make(user, &[&known[..1], &known[1..], &several]).unwrap();
             let read = |path: &str| fs::read_to_string(folder.join("class").join(path)).ok();
             let port = |number: usize, path: &str| {
                 read(&format!("infiniband/e810_{number}/ports/1/{path}"))
@@ -192,18 +203,22 @@ mod tests {
                 );
             }
             let zeroes = "0000:0000:0000:0000:0000:0000:0000:0000\n";
-            for (number, index, gid) in [
-                (0, 0, "fe80:0000:0000:0000:0000:00ff:fe00:0100\n"),
-                (0, 1, "0000:0000:0000:0000:0000:ffff:0a08:0101\n"),
-                (0, 2, zeroes),
-                (1, 0, zeroes),
-                (1, 1, zeroes),
-                (2, 0, zeroes),
+            // Kinds are known of what each function has, whichever it is.
+            for (number, index, gid, has_kind) in [
+                (0, 0, "fe80:0000:0000:0000:0000:00ff:fe00:0100\n", true),
+                (0, 1, "0000:0000:0000:0000:0000:ffff:0a08:0101\n", true),
+                (0, 2, zeroes, false),
+                (1, 0, zeroes, true),
+                (1, 1, zeroes, false),
+                (2, 0, zeroes, true),
+                (2, 1, zeroes, true),
+                (2, 2, zeroes, false),
             ] {
                 let found = port(number, &format!("gids/{index}"));
                 assert_eq!(found.as_deref(), Some(gid), "e810_{number} {index}");
                 let kind = port(number, &format!("gid_attrs/types/{index}"));
-                assert_eq!(kind.is_some(), gid != zeroes);
+                let wanted = has_kind.then_some("RoCE v2\n");
+                assert_eq!(kind.as_deref(), wanted, "e810_{number} {index}");
             }
             assert_eq!(port(0, "gids/31").as_deref(), Some(zeroes));
             assert_eq!(port(0, "gids/32"), None);
