@@ -10,7 +10,12 @@ use e810_node::simulated::simulator;
 
 /// Two connected sides whose messages invalidate keys; the second one has said its key or not.
 fn sides(says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2] {
-    sides_on(&SimSpec::default(), says_key)
+    let mut sides = sides_on(&SimSpec::default(), says_key);
+    for side in &mut sides {
+        side.post_receives().unwrap();
+        side.register_first_key().unwrap();
+    }
+    sides
 }
 
 fn sides_on(spec: &SimSpec, says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2] {
@@ -48,8 +53,6 @@ fn sides_on(spec: &SimSpec, says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2
     for ((n, side), there) in (0..).zip(&mut sides).zip([second, first]) {
         let path = Path::new(gids[n], ip(1 - n), macs[1 - n]);
         side.connect(there, path, Mtu::Mtu1024).unwrap();
-        side.post_receives().unwrap();
-        side.register_first_key().unwrap();
     }
     sides
 }
