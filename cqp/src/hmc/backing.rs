@@ -53,7 +53,7 @@ impl<P: Platform> Hmc<P> {
 
     /// Backs the addresses `from..to`.
     pub(super) fn back(&mut self, cqp: &mut Cqp<P>, from: u64, to: u64) -> Result<()> {
-        self.learn(cqp)?;
+        self.learn(cqp, true)?;
         let segment = |address: u64| (address / SEGMENT_BYTES) as u32;
         let (first, last) = (segment(from), segment(to.saturating_sub(1)));
         for index in first..=last {
@@ -173,12 +173,13 @@ impl<P: Platform> Hmc<P> {
     }
 
     /// Learns what became of an UPDATE_PE_SDS that was not answered in time: segments that the
-    /// device has refused in the end are not known to it.
-    fn learn(&mut self, cqp: &mut Cqp<P>) -> Result<()> {
+    /// device has refused in the end are not known to it. Without `wait` they count as known while
+    /// there is no answer.
+    fn learn(&mut self, cqp: &mut Cqp<P>, wait: bool) -> Result<()> {
         let Some(range) = self.unanswered.clone() else {
             return Ok(());
         };
-        let ended = cqp.late_end(Opcode::UpdatePeSds, range.start.into(), true)?;
+        let ended = cqp.late_end(Opcode::UpdatePeSds, range.start.into(), wait)?;
         self.unanswered = None;
         // Of one that is not remembered nothing is known.
         let refused = matches!(ended, Some(Err(_)));
@@ -199,7 +200,7 @@ impl<P: Platform> Hmc<P> {
 
     /// Clears every segment the device knows.
     pub(super) fn clear(&mut self, cqp: &mut Cqp<P>) -> Result<()> {
-        self.learn(cqp)?;
+        self.learn(cqp, false)?;
         let known = |index: &u32| {
             self.table()
                 .get(*index)
