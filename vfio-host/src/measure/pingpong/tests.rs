@@ -10,7 +10,7 @@ use e810_node::simulated::simulator;
 
 /// Two connected sides whose messages invalidate keys; the second one has said its key or not.
 fn sides(says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2] {
-    let mut sides = sides_on(&SimSpec::default(), says_key);
+    let mut sides = sides_on(&SimSpec::default(), true, says_key);
     for side in &mut sides {
         side.post_receives().unwrap();
         side.register_first_key().unwrap();
@@ -18,7 +18,11 @@ fn sides(says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2] {
     sides
 }
 
-fn sides_on(spec: &SimSpec, says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2] {
+fn sides_on(
+    spec: &SimSpec,
+    invalidate: bool,
+    says_key: bool,
+) -> [PingpongEndpoint<SimPlatform>; 2] {
     let sim = simulator(spec, 2, Mode::Virtual, 1, true).build();
     let args = StartArgs {
         warm: true,
@@ -27,7 +31,7 @@ fn sides_on(spec: &SimSpec, says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2
     let plan = PingpongEndpointPlan {
         qp_type: e810::QpType::Rc,
         size: 64,
-        invalidate: true,
+        invalidate,
         counters: false,
         wait_mode: WaitMode::BusyPoll,
         tuning: Tuning::LINUX,
@@ -47,7 +51,8 @@ fn sides_on(spec: &SimSpec, says_key: bool) -> [PingpongEndpoint<SimPlatform>; 2
         sides[n].endpoint.control().add_gid(entry).unwrap()
     });
     let [first, second] = [0, 1].map(|n: usize| sides[n].endpoint.describe(gids[n]).unwrap());
-    assert!(first[0].invalidate.is_some() && first[0].invalidate != Some(first[0].rkey));
+    assert_eq!(first[0].invalidate.is_some(), invalidate);
+    assert!(first[0].invalidate != Some(first[0].rkey));
     let mut second = second;
     second[0].invalidate = second[0].invalidate.filter(|_| says_key);
     for ((n, side), there) in (0..).zip(&mut sides).zip([second, first]) {
@@ -108,7 +113,7 @@ fn half_a_round_trip_is_the_way_of_one_message() {
             latency: Some(WAY),
             ..SimSpec::default()
         };
-        let [mut a, mut b] = sides_on(&spec, true);
+        let [mut a, mut b] = sides_on(&spec, op == PingpongOp::SendInv, true);
         let plan = Plan {
             op,
             size: 64,
