@@ -137,8 +137,10 @@ impl<P: Platform> Control<P> {
             what: "the device gave a statistics instance that there is none of: reset the function",
         })?;
         // The device has it to give: it had taken it back after all.
-        let is_other = |one: &Counters| one.instance != instance;
-        self.unanswered.counters.instances.retain(is_other);
+        let all = &mut self.unanswered.counters.instances;
+        if let Some(place) = all.iter().position(|one| one.instance == instance) {
+            all.swap_remove(place);
+        }
         Ok(Some(instance))
     }
 
