@@ -175,7 +175,8 @@ impl<P: Platform> Control<P> {
     /// Tries again what was not given back. A silent device is waited for once.
     pub(super) fn uncount_again(&mut self) {
         let mut is_silent = false;
-        for counters in core::mem::take(&mut self.unanswered.counters.instances) {
+        let mut all = core::mem::take(&mut self.unanswered.counters.instances);
+        while let Some(counters) = all.pop() {
             if is_silent {
                 // It came from there.
                 let _ = self.unanswered.counters.instances.push(counters);
