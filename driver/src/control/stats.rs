@@ -153,7 +153,7 @@ impl<P: Platform> Control<P> {
             // There is room: no more answers are remembered.
             let _ = instance.map(|instance| given.push(instance));
         }
-        for instance in given {
+        while let Some(instance) = given.pop() {
             self.uncount(Some(instance));
         }
     }
