@@ -121,8 +121,8 @@ impl<W: DmaWords, M: SlotMemory> Producer<W, M> {
 
     /// Restarts: an empty ring of zeros, for the same number in its next
     /// life.
-    pub(crate) fn restart(&mut self, slots: &Slots<M>, qp: QpKey) -> Result<(), SizeError> {
-        let is_next = QpSlot::new(&self.slot).is(qp) && slots.live_qp(qp).is_some();
+    pub(crate) fn restart(&mut self, qp: QpKey) -> Result<(), SizeError> {
+        let is_next = QpSlot::new(&self.slot).is(qp) && self.slots.live_qp(qp).is_some();
         if qp.id() != self.id || qp == self.key || !is_next {
             return Err(no_qp(qp));
         }

@@ -233,8 +233,8 @@ impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
     ///
     /// # Errors
     /// As [`new`](Self::new), with the queue unchanged.
-    pub fn restart(&mut self, slots: &Slots<M>, qp: QpKey) -> Result<(), SizeError> {
-        self.producer.restart(slots, qp)
+    pub fn restart(&mut self, qp: QpKey) -> Result<(), SizeError> {
+        self.producer.restart(qp)
     }
 
     /// Receives that can still be posted.

@@ -172,8 +172,8 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
     ///
     /// # Errors
     /// As [`new`](Self::new), with the queue unchanged.
-    pub fn restart(&mut self, slots: &Slots<M>, qp: QpKey) -> Result<(), SizeError> {
-        self.producer.restart(slots, qp)?;
+    pub fn restart(&mut self, qp: QpKey) -> Result<(), SizeError> {
+        self.producer.restart(qp)?;
         self.read_fence = ReadFence::new(self.limits.read_fence_rate);
         Ok(())
     }

@@ -117,6 +117,8 @@ bitflags! {
     }
 }
 
+e810_types::serde_flags!(AttrMask: u32);
+
 impl fmt::Display for AttrMask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         bitflags::parser::to_writer(self, f)

@@ -14,6 +14,7 @@ use crate::tuning::Tuning;
 /// A queue pair number, as peers name it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Qpn(pub(crate) u32);
 
 impl Qpn {
@@ -49,6 +50,7 @@ impl core::fmt::Display for Qpn {
 /// Requested sizes of a queue pair. The granted sizes are at least as large.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[doc(alias = "ibv_qp_cap")]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct QpCaps {
     /// Send requests outstanding.
     pub max_send_wr: u32,
@@ -151,6 +153,7 @@ impl<'a> QpInit<'a> {
 /// Attributes of one change of a queue pair; those that are `None` stay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[doc(alias = "ibv_qp_attr")]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct QpAttr {
     /// State to go to.
     pub state: Option<QpState>,

@@ -8,6 +8,7 @@ use e810_datapath::{CompletionQueue, Counters, Notify, Sender, Wc};
 use e810_hal::{DmaBuf, HostBuf, Platform};
 
 use crate::channel::Channel;
+use crate::cq_memory::CqRingMemory;
 use crate::error::{Error, Result};
 use crate::handover::{CqDestroyed, CqResized};
 use crate::moderation::{Moderated, Pacer};
@@ -49,6 +50,9 @@ pub struct CqRing<P: Platform> {
     pub(crate) queue: CompletionQueue<P, DmaBuf<P>, HostBuf<P>>,
     /// Rings of before a resize may have to be freed.
     resizing: bool,
+    /// Of a resize that the device did not answer: it may write there until the queue is
+    /// destroyed.
+    unanswered: Option<CqRingMemory<P>>,
     pub(crate) pacer: Pacer<P>,
 }
 
@@ -192,7 +196,7 @@ impl<P: Platform> Cq<P> {
     /// Frees its memory without a word to the device, after the function was
     /// reset: see [`Control::release_after_reset`](crate::Control::release_after_reset).
     pub fn release_after_reset(self) {
-        self.ring.queue.into_memory(DmaBuf::release);
+        self.ring.free();
     }
 
     /// As [`CqRing::depth`].
@@ -237,6 +241,7 @@ impl<P: Platform> CqRing<P> {
             owner,
             queue,
             resizing: false,
+            unanswered: None,
             pacer,
         }
     }
@@ -299,19 +304,37 @@ impl<P: Platform> CqRing<P> {
         self.queue.can_resize()
     }
 
+    /// Memory for a resize to at least `cqe` completions.
+    ///
+    /// # Errors
+    /// A size outside 1..=1048574, no memory.
+    pub fn memory_for(&self, cqe: u32) -> Result<CqRingMemory<P>> {
+        CqRingMemory::new(self.pacer.platform(), cqe)
+    }
+
+    /// Keeps the memory of a resize that the device did not answer until the queue is destroyed,
+    /// which is all that can be done with it.
+    pub fn keep(&mut self, memory: CqRingMemory<P>) {
+        // Another resize is refused, so there is one.
+        self.unanswered = Some(memory);
+    }
+
     /// Goes on in the memory of a resize. Nobody polls between the command and this.
     ///
     /// # Errors
-    /// It is another completion queue's, or [`can_resize`](Self::can_resize) says no:
-    /// the memory is leaked, because the device has it.
-    pub fn resized(&mut self, resized: CqResized<P>) -> Result<()> {
-        if (self.owner, self.queue.key()) != (resized.owner, resized.key) {
+    /// It is another completion queue's, the memory is another one than the control path was
+    /// told of, or [`can_resize`](Self::can_resize) says no: the memory is leaked, because the
+    /// device has it.
+    pub fn resized(&mut self, memory: CqRingMemory<P>, resized: CqResized) -> Result<()> {
+        let (ring, entries) = memory.into_ring();
+        let told = (resized.owner, resized.key, resized.entries);
+        if (self.owner, self.queue.key(), entries) != told {
             return Err(Error::Invalid {
                 what: "this resize was another completion queue's",
             });
         }
         self.resizing = true;
-        match self.queue.resized(resized.memory, resized.entries) {
+        match self.queue.resized(ring, entries) {
             Ok(()) => Ok(()),
             // The device has the ring: it is dropped, which leaks it, and not given
             // back.
@@ -336,7 +359,14 @@ impl<P: Platform> CqRing<P> {
     /// is kept: the device may use it.
     pub fn release(self, destroyed: &CqDestroyed) {
         if (self.owner, self.queue.key()) == (destroyed.owner, destroyed.key) {
-            self.queue.into_memory(DmaBuf::release);
+            self.free();
+        }
+    }
+
+    fn free(self) {
+        self.queue.into_memory(DmaBuf::release);
+        if let Some(memory) = self.unanswered {
+            memory.release();
         }
     }
 

@@ -2,8 +2,7 @@
 //! the device has let go of their memory, or where they go on.
 
 use e810_datapath::DroppedWrs;
-use e810_datapath::slot::{CqKey, QpKey, Slots};
-use e810_hal::{DmaBuf, HostBuf, Platform};
+use e810_datapath::slot::{CqKey, QpKey};
 
 /// A queue pair that is destroyed, whose queues can be freed:
 /// [`Control::destroy_qp_control`](crate::Control::destroy_qp_control).
@@ -49,10 +48,9 @@ pub struct QpResetting {
 /// restarts once with it, and the reset is finished once.
 #[derive(Clone, Debug)]
 #[must_use = "the reset goes on with Control::finish_reset_qp"]
-pub struct QpReopened<P: Platform> {
+pub struct QpReopened {
     pub(crate) owner: u64,
     pub(crate) key: QpKey,
-    pub(crate) slots: Slots<HostBuf<P>>,
 }
 
 impl QpDestroyed {
@@ -86,21 +84,95 @@ pub struct CqDestroyed {
     pub(crate) key: CqKey,
 }
 
-/// Memory that a completion queue goes on in after a resize:
+/// That a completion queue goes on in other memory:
 /// [`Control::resize_cq_control`](crate::Control::resize_cq_control).
 ///
 /// There is one for each:
 ///
 /// ```compile_fail
-/// fn two<P: e810::Platform>(token: e810::CqResized<P>) {
+/// fn two(token: e810::CqResized) {
 ///     let _ = (token.clone(), token);
 /// }
 /// ```
 #[derive(Debug)]
-#[must_use = "the device writes there: give it to CqRing::resized"]
-pub struct CqResized<P: Platform> {
+#[must_use = "the device writes there: give it to CqRing::resized, with the memory"]
+pub struct CqResized {
     pub(crate) owner: u64,
     pub(crate) key: CqKey,
-    pub(crate) memory: DmaBuf<P>,
     pub(crate) entries: u32,
 }
+
+impl CqResized {
+    /// Completions that there is room for.
+    #[must_use]
+    pub const fn entries(&self) -> u32 {
+        self.entries
+    }
+}
+
+/// Tokens as words, for a program in another process. Each is made of them once, where the token
+/// itself would have gone.
+macro_rules! words {
+    ($($token:ident { $key:ident $(, $last:ident: $to:expr, $from:expr)? } $count:literal;)+) => { $(
+        impl $token {
+            /// 64-bit words of a token.
+            pub const WORDS: usize = $count;
+
+            /// The token as words, for another process.
+            #[must_use]
+            pub fn to_words(&self) -> [u64; Self::WORDS] {
+                [self.owner, self.key.bits() $(, $to(self.$last))?]
+            }
+
+            /// The token that has these words; `None` for words that are none. It is for one use,
+            /// as the token is.
+            #[must_use]
+            pub fn from_words([owner, key $(, $last)?]: [u64; Self::WORDS]) -> Option<Self> {
+                let key = $key::from_bits(key)?;
+                Some(Self { owner, key $(, $last: $from($last))? })
+            }
+        }
+    )+ };
+}
+
+words! {
+    QpDestroyed { QpKey, discarded: dropped_word, dropped } 3;
+    QpReopened { QpKey } 2;
+    CqDestroyed { CqKey } 2;
+    CqResized { CqKey, entries: u64::from, |word| word as u32 } 3;
+}
+
+fn dropped_word(dropped: DroppedWrs) -> u64 {
+    u64::from(dropped.sends) | u64::from(dropped.receives) << 32
+}
+
+const fn dropped(word: u64) -> DroppedWrs {
+    DroppedWrs {
+        sends: word as u32,
+        receives: (word >> 32) as u32,
+    }
+}
+
+/// As their words, for `serde`.
+macro_rules! serde_words {
+    ($($token:ident),+) => { $(
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $token {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.to_words().serialize(serializer)
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $token {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let words = <[u64; Self::WORDS]>::deserialize(from)?;
+                let none = || serde::de::Error::custom(concat!("no ", stringify!($token)));
+                Self::from_words(words).ok_or_else(none)
+            }
+        }
+    )+ };
+}
+pub(crate) use serde_words;
+
+serde_words!(QpDestroyed, QpReopened, CqDestroyed, CqResized);

@@ -42,6 +42,8 @@ bitflags! {
     }
 }
 
+e810_types::serde_flags!(AccessFlags: u8);
+
 impl AccessFlags {
     /// The rights as the device has them (data-path 6.2): local read always;
     /// a remote right brings the local one along, as existing drivers do.

@@ -10,6 +10,7 @@ use crate::addr::{MacAddr, Mtu};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[doc(alias = "ibv_device_attr")]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DeviceAttr {
     /// Firmware of the engine: major and minor (control-path 6.8).
     pub firmware: (u16, u16),
@@ -65,6 +66,7 @@ pub struct DeviceAttr {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
 #[doc(alias = "ibv_port_state")]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PortState {
     /// No link.
     Down = 1,
@@ -76,6 +78,7 @@ pub enum PortState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[doc(alias = "ibv_port_attr")]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PortAttr {
     /// Whether there is a link. On a function that another driver has set up the
     /// port is taken to be active: nothing here hears of its link.

@@ -247,9 +247,9 @@ impl<P: Platform> QpSend<P> {
     /// # Errors
     /// It is the queue of another queue pair, or has restarted for this reset; nothing is
     /// changed then.
-    pub fn restart(&mut self, reopened: &QpReopened<P>) -> Result<()> {
+    pub fn restart(&mut self, reopened: &QpReopened) -> Result<()> {
         own_reset(self.owner, reopened)?;
-        let restarted = self.queue.restart(&reopened.slots, reopened.key);
+        let restarted = self.queue.restart(reopened.key);
         restarted.map_err(|error| e810_datapath::Error::from(error).into())
     }
 
@@ -297,9 +297,9 @@ impl<P: Platform> QpRecv<P> {
     ///
     /// # Errors
     /// As there.
-    pub fn restart(&mut self, reopened: &QpReopened<P>) -> Result<()> {
+    pub fn restart(&mut self, reopened: &QpReopened) -> Result<()> {
         own_reset(self.owner, reopened)?;
-        let restarted = self.queue.restart(&reopened.slots, reopened.key);
+        let restarted = self.queue.restart(reopened.key);
         restarted.map_err(|error| e810_datapath::Error::from(error).into())
     }
 
@@ -311,7 +311,7 @@ impl<P: Platform> QpRecv<P> {
     }
 }
 
-fn own_reset<P: Platform>(owner: u64, reopened: &QpReopened<P>) -> Result<()> {
+fn own_reset(owner: u64, reopened: &QpReopened) -> Result<()> {
     if owner == reopened.owner {
         return Ok(());
     }

@@ -167,6 +167,21 @@ macro_rules! indexes {
             }
         }
 
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.0.serialize(serializer)
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let index = u16::deserialize(from)?;
+                Self::new(index).ok_or(serde::de::Error::custom("no such index"))
+            }
+        }
+
         impl sealed::Sealed for $name {}
 
         impl RegIndex for $name {

@@ -31,6 +31,7 @@ impl From<IpAddr> for Question {
 
 /// Where packets to a destination go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Neighbour {
     /// The next hop: the destination, or a gateway.
     pub via: IpAddr,
@@ -42,6 +43,7 @@ pub struct Neighbour {
 
 /// What packets have on a route, whatever their program wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Route {
     /// Hop limit, or time to live. That of packets to a group is the program's.
     pub hop_limit: u8,

@@ -30,3 +30,24 @@ pub use qp_state::{HwQpState, QpState};
 pub use qp_type::QpType;
 pub use time::Ns;
 pub use work_queue::WorkQueue;
+
+/// Flags as the number that their bits are; a bit that has no name is an error. For `serde`.
+#[macro_export]
+macro_rules! serde_flags {
+    ($($name:ident: $bits:ty),+) => { $(
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.bits().serialize(serializer)
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let bits = <$bits>::deserialize(from)?;
+                Self::from_bits(bits).ok_or(serde::de::Error::custom("a flag without a name"))
+            }
+        }
+    )+ };
+}

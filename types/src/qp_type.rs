@@ -9,6 +9,7 @@ use core::fmt;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
 #[doc(alias = "ibv_qp_type")]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum QpType {
     /// Reliable connection.
     #[doc(alias = "IBV_QPT_RC")]

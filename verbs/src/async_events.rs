@@ -27,7 +27,7 @@ use crate::wait;
 const WAITING: usize = 1 << 14;
 
 /// An event that concerns the device or its port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub enum DeviceEvent {
     /// The link of the port came up.

@@ -119,7 +119,7 @@ pub unsafe extern "C" fn create_comp_channel(context: *mut Context) -> *mut Comp
             return no_object(libc::EIO);
         }
         if let Err(refused) = memory::check() {
-            return no_object(errno::of(&refused));
+            return no_object(refused.errno);
         }
         let events = match ChannelEvents::new(&open.device_name()) {
             Ok(events) => Arc::new(events),

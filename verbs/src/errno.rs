@@ -7,10 +7,7 @@ use std::io;
 
 use e810::StageError;
 use e810_backends::BackendError;
-use e810_node::station::Unresolved;
 use e810_verbs_names::refusals::set_errno;
-
-use crate::control::Refused;
 
 thread_local! {
     /// What the call of the program that this thread is in says in `errno`.
@@ -52,31 +49,6 @@ pub(crate) fn fail(number: c_int) -> c_int {
 pub(crate) fn no_object<T>(number: c_int) -> *mut T {
     fail(number);
     ptr::null_mut()
-}
-
-/// The number of an error of the control path, as the driver has it (`docs/verbs-map.md`).
-#[must_use]
-pub const fn of(refused: &Refused) -> c_int {
-    match refused {
-        Refused::Gone(_) | Refused::Unexpected(_) => libc::EIO,
-        Refused::NoSuch { .. } => libc::EINVAL,
-        Refused::Unresolved(unresolved) => of_unresolved(unresolved),
-        Refused::NoMemory => libc::ENOMEM,
-        Refused::Driver(error) | Refused::MrLost(error) => error.errno(),
-    }
-}
-
-/// As the kernel's resolver, but for a full table: that leaves programs to find out why a peer that
-/// is there does not answer.
-const fn of_unresolved(unresolved: &Unresolved) -> c_int {
-    match unresolved {
-        Unresolved::NoAnswer { .. } | Unresolved::NoSource { .. } => libc::ETIMEDOUT,
-        Unresolved::NoRoute { .. }
-        | Unresolved::NoKernelRoute { .. }
-        | Unresolved::NoStation { .. } => libc::ENETUNREACH,
-        Unresolved::NoRoom { .. } | Unresolved::KernelTableFull { .. } => libc::ENOBUFS,
-        Unresolved::Ended { .. } => libc::EIO,
-    }
 }
 
 /// A device that was not opened: a line that says what failed, for which function, and what to do,

@@ -5,11 +5,13 @@
 
 use core::fmt::Debug;
 
+use serde::{Deserialize, Serialize};
+
 use crate::async_events::DeviceEvent;
 use crate::control::Token;
 
 /// What happened to a queue pair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum QpEvent {
     /// It failed.
@@ -22,7 +24,7 @@ pub enum QpEvent {
     SqDrained,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Happened {
     /// A completion queue that was asked for an event has something to poll.

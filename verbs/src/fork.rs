@@ -76,11 +76,11 @@ impl Process {
     /// its threads: what they destroy as they end is their parent's.
     ///
     /// # Errors
-    /// [`Refused::Gone`].
+    /// The function is another process's.
     pub(crate) fn check(self) -> Result<(), Refused> {
         match self.is_this() {
             true => Ok(()),
-            false => Err(Refused::Gone(format!(
+            false => Err(Refused::gone(format!(
                 "the function belongs to process {}",
                 self.number
             ))),

@@ -13,11 +13,11 @@ const ROOM: usize = 4 << 20;
 /// Whether there is room for a new object.
 ///
 /// # Errors
-/// [`Refused::NoMemory`].
+/// There is not.
 pub(crate) fn check() -> Result<(), Refused> {
     let mut room = Vec::<u8>::new();
     // It is not touched, so it is no more than a number to the kernel.
     let found = room.try_reserve_exact(ROOM);
     drop(room);
-    found.map_err(|_| Refused::NoMemory)
+    found.map_err(|_| Refused::no_memory())
 }

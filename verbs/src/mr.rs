@@ -9,9 +9,9 @@ use e810::AccessFlags;
 
 use crate::abi::constants::access;
 use crate::abi::objects::{Mr, Pd};
-use crate::control::{Memory, MrChanges, Refused};
+use crate::control::{DeregMr, Kind, Memory, RegMr, ReregMr};
 use crate::device::context::{Object, OpenContext};
-use crate::errno::{self, fail, no_object};
+use crate::errno::{fail, no_object};
 use crate::limits::complain_of;
 use crate::panics::catch_panics;
 use crate::pd::PdObject;
@@ -98,8 +98,8 @@ impl MrObject {
             let shown = self.abi.get().read();
             (shown.handle, OpenContext::of(shown.context))
         };
-        if let Err(refused) = open.control().dereg_mr(key) {
-            return errno::of(&refused);
+        if let Err(refused) = open.control().ask(DeregMr { key }) {
+            return refused.errno;
         }
         self.is_retired.store(true, Ordering::Release);
         0
@@ -165,12 +165,17 @@ pub unsafe extern "C" fn reg_mr_iova2(
             true => address as u64,
             false => iova,
         };
-        let made = open.control().reg_mr(domain.number(), memory, iova, rights);
+        let made = open.control().ask(RegMr {
+            pd: domain.number(),
+            memory,
+            iova,
+            access: rights,
+        });
         let key = match made {
             Ok(key) => key,
             Err(refused) => {
                 complain_of("memory is not registered", &refused);
-                return no_object(errno::of(&refused));
+                return no_object(refused.errno);
             }
         };
         let mr = Box::new(MrObject {
@@ -306,7 +311,8 @@ pub unsafe extern "C" fn rereg_mr(
         if domain.is_some_and(|domain| domain.context() != shown.context) {
             return wrong(libc::EINVAL);
         }
-        let changes = MrChanges {
+        let changes = ReregMr {
+            key: shown.handle,
             pd: domain.map(PdObject::number),
             access,
             memory: moved.then_some(Memory {
@@ -314,16 +320,16 @@ pub unsafe extern "C" fn rereg_mr(
                 length,
             }),
         };
-        let key = match open.control().rereg_mr(shown.handle, changes) {
+        let key = match open.control().ask(changes) {
             Ok(key) => key,
-            Err(lost @ Refused::MrLost(_)) => {
+            Err(lost) if lost.kind == Kind::MrLost => {
                 object.is_retired.store(true, Ordering::Release);
-                fail(errno::of(&lost));
+                fail(lost.errno);
                 return CMD;
             }
             Err(refused) => {
                 complain_of("memory is not registered", &refused);
-                return wrong(errno::of(&refused));
+                return wrong(refused.errno);
             }
         };
         let mut now = shown;

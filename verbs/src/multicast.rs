@@ -7,7 +7,7 @@ use e810::Gid;
 
 use crate::abi::objects::Qp;
 use crate::abi::state::Gid as ProgramGid;
-use crate::errno;
+use crate::control::{AttachMcast, DetachMcast};
 use crate::panics::catch_panics;
 use crate::qp::QpObject;
 
@@ -36,9 +36,12 @@ pub unsafe extern "C" fn attach_mcast(qp: *mut Qp, gid: *const ProgramGid, _: u1
         if groups.contains(&group) {
             return 0;
         }
-        let attached = open.control().attach_mcast(object.number(), group);
+        let attached = open.control().ask(AttachMcast {
+            qp: object.number(),
+            group,
+        });
         attached.map_or_else(
-            |refused| errno::of(&refused),
+            |refused| refused.errno,
             |()| {
                 groups.push(group);
                 0
@@ -65,9 +68,12 @@ pub unsafe extern "C" fn detach_mcast(qp: *mut Qp, gid: *const ProgramGid, _: u1
         if !groups.contains(&group) {
             return libc::EINVAL;
         }
-        let detached = open.control().detach_mcast(object.number(), group);
+        let detached = open.control().ask(DetachMcast {
+            qp: object.number(),
+            group,
+        });
         detached.map_or_else(
-            |refused| errno::of(&refused),
+            |refused| refused.errno,
             |()| {
                 groups.retain(|joined| *joined != group);
                 0

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::abi::device::Context;
 use crate::abi::objects::Pd;
 use crate::async_events::ProgramPointer;
+use crate::control::{AllocPd, DeallocPd};
 use crate::device::context::{Object, OpenContext};
-use crate::errno::{self, no_object};
+use crate::errno::no_object;
 use crate::panics::catch_panics;
 
 /// What a protection domain has behind what libibverbs shows of it.
@@ -69,8 +70,10 @@ impl PdObject {
         }
         // SAFETY: the caller's.
         let open = unsafe { self.open() };
-        if let Err(refused) = open.control().dealloc_pd(self.number) {
-            return errno::of(&refused);
+        if let Err(refused) = open.control().ask(DeallocPd {
+            number: self.number,
+        }) {
+            return refused.errno;
         }
         is_retired.store(true, Ordering::Release);
         0
@@ -136,9 +139,9 @@ pub unsafe extern "C" fn alloc_pd(context: *mut Context) -> *mut Pd {
     catch_panics(ptr::null_mut(), || {
         // SAFETY: the caller's.
         let open = unsafe { OpenContext::of(context) };
-        let number = match open.control().alloc_pd() {
+        let number = match open.control().ask(AllocPd {}) {
             Ok(number) => number,
-            Err(refused) => return no_object(errno::of(&refused)),
+            Err(refused) => return no_object(refused.errno),
         };
         let role = Role::Own {
             parents: AtomicU32::new(0),

@@ -5,6 +5,7 @@ use core::ffi::c_int;
 use crate::abi::device::Context;
 use crate::abi::state::AhAttr;
 use crate::ah::path;
+use crate::control::QueryGid;
 use crate::device::context::OpenContext;
 use crate::panics::catch_panics;
 
@@ -29,7 +30,9 @@ pub unsafe extern "C" fn resolve_eth_l2_from_gid(
             Ok(path) => path,
             Err(number) => return number,
         };
-        let own = open.control().query_gid(asked.grh.sgid_index);
+        let own = open.control().ask(QueryGid {
+            index: asked.grh.sgid_index,
+        });
         let id = own.ok().flatten().and_then(|own| own.vlan);
         // SAFETY: the caller's.
         unsafe {

@@ -51,6 +51,8 @@ bitflags! {
     }
 }
 
+e810_types::serde_flags!(LinkFec: u8);
+
 impl LinkFec {
     /// As the field writes it.
     #[must_use]

@@ -107,9 +107,9 @@ fn a_qp_that_begins_anew_has_nothing_of_its_old_life() {
     assert_ne!(new, old);
     assert!(bench.registry.reopen(old, QpType::Rc).is_err(), "twice");
     let slots = bench.registry.slots().clone();
-    assert!(qp.send.restart(&slots, old).is_err());
-    qp.send.restart(&slots, new).unwrap();
-    qp.recv.restart(&slots, new).unwrap();
+    assert!(qp.send.restart(old).is_err());
+    qp.send.restart(new).unwrap();
+    qp.recv.restart(new).unwrap();
     assert!(
         qp.sq_ring
             .iter()

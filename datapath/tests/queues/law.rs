@@ -215,10 +215,9 @@ impl Rig {
         let new = registry.reopen(old, QpType::Rc).unwrap();
         registry.begin(new).unwrap();
         registry.set_state(new, QpState::Rts).unwrap();
-        let slots = registry.slots().clone();
         let model = &mut self.models[qp];
-        model.qp.send.restart(&slots, new).unwrap();
-        model.qp.recv.restart(&slots, new).unwrap();
+        model.qp.send.restart(new).unwrap();
+        model.qp.recv.restart(new).unwrap();
         model.qp.key = new;
         model.life = Life::Works;
         model.requests = Default::default();

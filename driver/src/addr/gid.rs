@@ -13,6 +13,7 @@ use crate::limits::GIDS;
 
 /// One of our own addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct GidEntry {
     /// The address.
     pub gid: Gid,

@@ -4,6 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[doc(alias = "ibv_mtu")]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Mtu {
     /// 256 bytes.
     #[doc(alias = "IBV_MTU_256")]

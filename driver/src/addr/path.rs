@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 /// Where packets go: the address vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[doc(alias("ibv_ah_attr", "ibv_global_route"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Path {
     /// Index of our address in the port's GID table; its entry also says
     /// whether packets carry a VLAN tag.

@@ -2,22 +2,17 @@
 
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{CqAttributes, CreateCq, DestroyCq};
-use e810_datapath::CompletionQueue;
-use e810_datapath::sizing::{CqSize, SHADOW_BYTES};
+use e810_datapath::SlotError;
 use e810_datapath::slot::CqKey;
-use e810_hal::{CeqId, DmaBuf, DmaLayout, Platform};
+use e810_hal::{CeqId, Platform};
 
 use super::{Control, run_again};
 use crate::channel::Channel;
-use crate::cq::{Cq, CqControl, CqInit, CqRing};
+use crate::cq::{Cq, CqControl, CqInit};
+use crate::cq_memory::{CqMemory, CqPlace, CqRingPlace};
 use crate::error::{Error, Object, Result};
 use crate::handover::CqDestroyed;
-use crate::moderation::Pacer;
-
-/// Alignment of a CQ's memory (control-path 4.8).
-pub(super) const RING_ALIGN: usize = 256;
-/// Alignment of its shadow area (control-path 4.8).
-const SHADOW_ALIGN: usize = 64;
+use crate::rings::{CqGrant, NotMade};
 
 impl<P: Platform> Control<P> {
     /// Makes a completion queue with room for at least `cqe` completions,
@@ -53,10 +48,35 @@ impl<P: Platform> Control<P> {
     /// As there.
     #[doc(alias("ibv_create_cq_ex", "fi_cq_open"))]
     pub fn create_cq_with(&mut self, init: &CqInit<'_, P>) -> Result<Cq<P>> {
+        let memory = CqMemory::new(&self.platform, init.entries)?;
+        match self.create_cq_on_memory(init, memory.place()) {
+            Ok((control, granted)) => Ok(Cq {
+                control,
+                ring: self.rings().cq(memory, &granted)?,
+            }),
+            Err(failed) => {
+                if !failed.may_use_memory {
+                    memory.release();
+                }
+                Err(failed.error)
+            }
+        }
+    }
+
+    /// As [`create_cq_with`](Self::create_cq_with), for a program that keeps the ring elsewhere:
+    /// on memory of its own, with which it makes the ring of what this grants
+    /// ([`Rings::cq`]).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_cq_on_memory(
+        &mut self,
+        init: &CqInit<'_, P>,
+        place: CqPlace,
+    ) -> Result<(CqControl, CqGrant), NotMade> {
         if let Some(channel) = init.channel {
             self.own(channel.owner, Object::Channel, channel.key.index())?;
         }
-        let size = CqSize::new(init.entries).map_err(e810_datapath::Error::from)?;
         // Existing drivers take CEQ 0 for a vector that is not there
         // (control-path 4.8), but the kernel in front of them lets none through.
         let ceq = self.vectors.named(init.vector)?;
@@ -64,14 +84,13 @@ impl<P: Platform> Control<P> {
             object: Object::Cq,
             limit: self.cqs.capacity(),
         })?;
-        if let Err(error) = self.ensure(HmcObject::Cq, id) {
-            // Whatever became of that: no command has named it.
-            self.cqs.give(id);
-            return Err(error);
-        }
-        let made = self.create_cq_as(id, size, ceq, init);
-        if let Err(error) = &made {
-            self.cqs.give_unless_open(id, error);
+        let made = self.create_cq_as(id, ceq, init, place);
+        match &made {
+            Err(failed) if failed.may_use_memory => {
+                self.cqs.give_unless_open(id, &failed.error);
+            }
+            Err(_) => drop(self.cqs.give(id)),
+            Ok(_) => {}
         }
         made
     }
@@ -79,74 +98,56 @@ impl<P: Platform> Control<P> {
     fn create_cq_as(
         &mut self,
         id: u32,
-        size: CqSize,
         ceq: CeqId,
         init: &CqInit<'_, P>,
-    ) -> Result<Cq<P>> {
-        let ring = DmaBuf::new(
-            self.platform.clone(),
-            DmaLayout::new(size.bytes() as usize, RING_ALIGN),
-        )?;
-        let shadow = DmaLayout::new(SHADOW_BYTES as usize, SHADOW_ALIGN);
-        let shadow = match DmaBuf::new(self.platform.clone(), shadow) {
-            Ok(shadow) => shadow,
-            Err(error) => {
-                ring.release();
-                return Err(error.into());
-            }
-        };
+        place: CqPlace,
+    ) -> Result<(CqControl, CqGrant), NotMade> {
+        self.ensure(HmcObject::Cq, id)?;
+        let wrong = |error: SlotError| Error::from(e810_datapath::Error::from(error));
         let opened = match init.channel {
             Some(channel) => self.registry.open_cq_on(id, channel.key),
             None => self.registry.open_cq(id),
         };
-        let registry = &mut self.registry;
-        let opened = opened.and_then(|key| {
-            registry.set_cq_user_context(key, init.user_context)?;
-            Ok(key)
-        });
-        let key = match opened {
-            Ok(key) => key,
-            Err(error) => {
-                ring.release();
-                shadow.release();
-                return Err(e810_datapath::Error::from(error).into());
-            }
-        };
-        let mut attributes = CqAttributes::new(id, size.entries, ring.iova(), shadow.iova(), ceq);
+        let key = opened.map_err(wrong)?;
+        let named = self.registry.set_cq_user_context(key, init.user_context);
+        named.map_err(wrong)?;
+        let CqRingPlace { entries, ring } = place.ring;
+        let mut attributes = CqAttributes::new(id, entries, ring, place.shadow, ceq);
         attributes.context = key.bits();
-        match self.cqp.execute(&CreateCq::new(attributes, self.lan.vsi)) {
-            Ok(_) => {
+        if let Err(error) = self
+            .cqp
+            .execute(&CreateCq::new(attributes, self.lan.vsi))
+            .map_err(Error::from)
+        {
+            self.forget_cq(key);
+            let may_use_memory = error.leaves_command_open();
+            if may_use_memory {
+                // It may come into being yet, on this queue.
                 self.vectors.join(ceq);
-                let platform = self.platform.clone();
-                let queue =
-                    CompletionQueue::new(platform, ring, shadow, self.slots(), key, size.entries)
-                        .map_err(e810_datapath::Error::from)?;
-                self.with_interval(ceq, |shared| shared.join(id, ceq));
-                let pacer = Pacer::new(self.platform.clone(), self.moderation.clone(), id, ceq);
-                Ok(Cq {
-                    control: CqControl {
-                        owner: self.tag(),
-                        attributes,
-                        made: attributes,
-                        key,
-                        user_context: init.user_context,
-                        is_ending: false,
-                    },
-                    ring: CqRing::new(self.tag(), queue, pacer),
-                })
             }
-            Err(error) => {
-                self.forget_cq(key);
-                if error.leaves_command_open() {
-                    // It may come into being yet, on this queue.
-                    self.vectors.join(ceq);
-                } else {
-                    ring.release();
-                    shadow.release();
-                }
-                Err(error.into())
-            }
+            return Err(NotMade {
+                error,
+                may_use_memory,
+            });
         }
+        self.vectors.join(ceq);
+        self.with_interval(ceq, |shared| shared.join(id, ceq));
+        let owner = self.tag();
+        let control = CqControl {
+            owner,
+            attributes,
+            made: attributes,
+            key,
+            user_context: init.user_context,
+            is_ending: false,
+        };
+        let granted = CqGrant {
+            owner,
+            key,
+            entries,
+            ceq,
+        };
+        Ok((control, granted))
     }
 
     /// Destroys a completion queue and frees its memory.

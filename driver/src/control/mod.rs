@@ -23,6 +23,7 @@ use crate::limits::{RESERVED_AHS, RESERVED_MRS};
 use crate::moderation::Shared;
 use crate::pd::Pd;
 use crate::ref_counts::RefCounts;
+use crate::rings::Rings;
 use crate::tuning::Tuning;
 
 mod ah;
@@ -209,6 +210,16 @@ impl<P: Platform> Control<P> {
         self.registry.slots().clone()
     }
 
+    /// Makes rings of memory and what was granted, for a program that keeps them elsewhere.
+    #[must_use]
+    pub fn rings(&self) -> Rings<P> {
+        Rings {
+            platform: self.platform.clone(),
+            slots: self.slots(),
+            moderation: self.moderation.clone(),
+        }
+    }
+
     /// What tells this bring-up's objects from those of all others, before and after it.
     const fn tag(&self) -> u64 {
         self.tag
@@ -357,7 +368,7 @@ pub(crate) struct Tables<P: Platform> {
 #[derive(Debug)]
 pub(crate) struct Unanswered<P: Platform> {
     orphans: Orphans<P>,
-    resizes: UnansweredResizes<P>,
+    resizes: UnansweredResizes,
     counters: UnansweredCounters<P>,
     ceqs: UnansweredCeqs<P>,
 }

@@ -5,13 +5,14 @@
 use e810_cqp::Opcode;
 use e810_cqp::op::DestroyQp;
 use e810_datapath::slot::QpKey;
-use e810_hal::{DmaBuf, Platform, log_warn};
+use e810_hal::{Platform, log_warn};
 use e810_types::QpType;
 use heapless::Vec;
 
 use super::qp_context::hardware_type;
 use super::{Control, run_again};
 use crate::error::{Error, Result};
+use crate::rings::{QpMemory, QpPlace};
 
 /// Places for them; while all are taken no queue pair is made. Fewer than commands that are
 /// remembered: none of theirs is forgotten.
@@ -28,7 +29,9 @@ pub(super) struct Orphan<P: Platform> {
     pub(super) cqs: [u32; 2],
     pub(super) class: u8,
     pub(super) counters: Option<u8>,
-    pub(super) rings: [DmaBuf<P>; 2],
+    pub(super) place: QpPlace,
+    /// Its rings; `None` where they are a program's that keeps them.
+    pub(super) memory: Option<QpMemory<P>>,
     /// The device has said that it has made it, or may have made it and will not say.
     pub(super) exists: bool,
 }
@@ -54,11 +57,12 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    pub(super) fn is_orphan(&self, id: u32) -> bool {
-        self.unanswered
-            .orphans
-            .iter()
-            .any(|orphan| orphan.key.id() == id)
+    /// Whether the device may use memory of a program on which a queue pair was not made
+    /// ([`NotMade::may_use_memory`](crate::NotMade)).
+    #[must_use]
+    pub fn may_use(&self, place: QpPlace) -> bool {
+        let mut all = self.unanswered.orphans.iter();
+        all.any(|orphan| orphan.place == place)
     }
 
     /// Destroys those of which the device has answered; waits for no CREATE_QP.
@@ -129,8 +133,8 @@ impl<P: Platform> Control<P> {
             self.cq_users.dec(cq);
         }
         let _ = self.registry.retire(orphan.key);
-        for ring in orphan.rings {
-            ring.release();
+        if let Some(memory) = orphan.memory {
+            memory.release();
         }
     }
 }

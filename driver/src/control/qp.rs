@@ -4,10 +4,9 @@ use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::op::{CreateQp, DestroyQp};
 use e810_cqp::qpc::RoceContext;
 use e810_datapath::error::SlotError;
-use e810_datapath::sizing::{RqSize, SqSize};
 use e810_datapath::slot::{DroppedWrs, QpKey, QpShape};
-use e810_datapath::{ExtraOps, RecvQueue, SendLimits, SendQueue};
-use e810_hal::{DmaBuf, DmaLayout, Ns, Platform};
+use e810_datapath::{ExtraOps, SendLimits};
+use e810_hal::{Ns, Platform};
 use e810_types::QpType;
 
 use super::orphans::Orphan;
@@ -18,12 +17,10 @@ use crate::attr::{QpAttr, QpCaps, QpInit};
 use crate::error::{Error, Object, Result};
 use crate::handover::QpDestroyed;
 use crate::pd::Pd;
-use crate::qp::{Made, Presence, Qp, QpControl, QpRecv, QpSend};
+use crate::qp::{Made, Presence, Qp, QpControl};
+use crate::rings::{NotMade, QpGrant, QpMemory, QpPlace, Sizes};
 use crate::route::{TxPath, TxPaths};
 use crate::unsupported::Unsupported;
-
-/// Alignment of a work queue's memory (control-path 5.1).
-const RING_ALIGN: usize = 256;
 
 impl<P: Platform> Control<P> {
     /// Makes a queue pair in RESET.
@@ -35,6 +32,39 @@ impl<P: Platform> Control<P> {
     /// Nothing is left behind, unless the device did not answer.
     #[doc(alias = "ibv_create_qp")]
     pub fn create_qp(&mut self, pd: &Pd, init: &QpInit<'_>) -> Result<Qp<P>> {
+        offered(init.qp_type)?;
+        let memory = QpMemory::new(&self.platform, &init.caps)?;
+        match self.create_qp_on_memory(pd, init, memory.place()) {
+            Ok((control, granted)) => {
+                let (send, recv) = self.rings().qp(memory, &granted)?;
+                Ok(Qp {
+                    control,
+                    send,
+                    recv,
+                })
+            }
+            Err(failed) => {
+                match self.unanswered.orphans.last_mut() {
+                    // The one of this call.
+                    Some(orphan) if failed.may_use_memory => orphan.memory = Some(memory),
+                    _ => memory.release(),
+                }
+                Err(failed.error)
+            }
+        }
+    }
+
+    /// As [`create_qp`](Self::create_qp), for a program that keeps the queues elsewhere: on memory
+    /// of its own, with which it makes the queues of what this grants ([`Rings::qp`]).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_qp_on_memory(
+        &mut self,
+        pd: &Pd,
+        init: &QpInit<'_>,
+        place: QpPlace,
+    ) -> Result<(QpControl<P>, QpGrant), NotMade> {
         offered(init.qp_type)?;
         self.own(pd.owner, Object::Pd, pd.id)?;
         for cq in [init.send_cq, init.recv_cq] {
@@ -51,7 +81,7 @@ impl<P: Platform> Control<P> {
             limit: self.qps.capacity(),
         };
         let id = self.qps.take().ok_or_else(|| self.or_not_forgotten(none))?;
-        let made = self.create_qp_as(id, pd, init, sizes);
+        let made = self.create_qp_as(id, pd, init, (sizes, place));
         match &made {
             Ok(_) => {
                 self.pd_users.inc(pd.id);
@@ -59,7 +89,7 @@ impl<P: Platform> Control<P> {
                 self.cq_users.inc(init.recv_cq.key.id());
             }
             // The device may make it yet.
-            Err(_) if self.is_orphan(id) => {}
+            Err(failed) if failed.may_use_memory => {}
             Err(_) => {
                 self.qps.give(id);
             }
@@ -67,15 +97,21 @@ impl<P: Platform> Control<P> {
         made
     }
 
-    fn create_qp_as(&mut self, id: u32, pd: &Pd, init: &QpInit<'_>, sizes: Sizes) -> Result<Qp<P>> {
+    fn create_qp_as(
+        &mut self,
+        id: u32,
+        pd: &Pd,
+        init: &QpInit<'_>,
+        rings: (Sizes, QpPlace),
+    ) -> Result<(QpControl<P>, QpGrant), NotMade> {
         self.ensure(HmcObject::Qp, id)?;
         // No path yet, so no priority.
         let class = self.class_of(0);
         let lan = &mut self.lan_side;
         let qs_handle = self.scheduler.join(&mut self.cqp, lan, class)?;
-        let made = self.create_qp_in(id, pd, init, sizes, (class, qs_handle));
+        let made = self.create_qp_in(id, pd, init, rings, (class, qs_handle));
         // An orphan keeps its user of the class.
-        if made.is_err() && !self.is_orphan(id) {
+        if matches!(&made, Err(failed) if !failed.may_use_memory) {
             // The first error says more than one that undoing may add.
             let _ = self
                 .scheduler
@@ -89,10 +125,9 @@ impl<P: Platform> Control<P> {
         id: u32,
         pd: &Pd,
         init: &QpInit<'_>,
-        sizes: Sizes,
+        (sizes, place): (Sizes, QpPlace),
         (class, qs_handle): (u8, u16),
-    ) -> Result<Qp<P>> {
-        let (sq, rq) = self.allocate_rings(sizes)?;
+    ) -> Result<(QpControl<P>, QpGrant), NotMade> {
         let shape = QpShape {
             sq_quanta: sizes.sq.quanta,
             rq_quanta: sizes.rq.quanta(),
@@ -103,22 +138,20 @@ impl<P: Platform> Control<P> {
         let key = match self.registry.open_qp(id, &shape) {
             Ok(key) => key,
             Err(error) => {
-                sq.release();
-                rq.release();
                 let no_room = matches!(error, SlotError::NoSpace { .. });
                 let error = e810_datapath::Error::from(error).into();
-                return Err(if no_room {
+                return Err(NotMade::from(if no_room {
                     self.or_not_forgotten(error)
                 } else {
                     error
-                });
+                }));
             }
         };
         let counters = match self.count(init.counters) {
             Ok(counters) => counters,
             Err(error) => {
-                self.unopen(key, sq, rq);
-                return Err(error);
+                self.unopen(key);
+                return Err(error.into());
             }
         };
         let made = Made {
@@ -136,10 +169,11 @@ impl<P: Platform> Control<P> {
             presence: Presence::Made,
             is_open: false,
         };
-        let queues = queue_contexts(init, sizes, &sq, &rq);
+        let queues = queue_contexts(init, sizes, place);
         let context = self.first_context(queues, qs_handle, key, pd.id, &made);
         if let Err(error) = self.create_in_device(key, &made, &context) {
-            if error.leaves_command_open() {
+            let may_use_memory = error.leaves_command_open();
+            if may_use_memory {
                 // From here on no CQE and no event finds it.
                 let _ = self.registry.hide_qp(key);
                 self.keep_orphan(Orphan {
@@ -149,14 +183,18 @@ impl<P: Platform> Control<P> {
                     cqs: [init.send_cq, init.recv_cq].map(|cq| cq.key.id()),
                     class,
                     counters,
-                    rings: [sq, rq],
+                    place,
+                    memory: None,
                     exists: false,
                 });
             } else {
                 self.uncount(counters);
-                self.unopen(key, sq, rq);
+                self.unopen(key);
             }
-            return Err(error);
+            return Err(NotMade {
+                error,
+                may_use_memory,
+            });
         }
         let limits = SendLimits {
             qp_type: init.qp_type,
@@ -169,18 +207,6 @@ impl<P: Platform> Control<P> {
             read_fence_rate: made.tuning.read_fence_rate,
             extra: self.extra_ops(init.fast_register),
         };
-        let wrong = e810_datapath::Error::from;
-        let send =
-            SendQueue::new(self.platform.clone(), sq, self.slots(), key, limits).map_err(wrong)?;
-        let recv = RecvQueue::new(
-            self.platform.clone(),
-            rq,
-            self.slots(),
-            key,
-            sizes.rq,
-            init.caps.max_recv_sge,
-        )
-        .map_err(wrong)?;
         let owner = self.tag();
         let control = QpControl {
             owner,
@@ -193,11 +219,14 @@ impl<P: Platform> Control<P> {
             draining_since: Ns(0),
             slots: self.slots(),
         };
-        Ok(Qp {
-            control,
-            send: QpSend { owner, queue: send },
-            recv: QpRecv { owner, queue: recv },
-        })
+        let granted = QpGrant {
+            owner,
+            key,
+            limits,
+            rq: sizes.rq,
+            max_recv_sge: init.caps.max_recv_sge,
+        };
+        Ok((control, granted))
     }
 
     /// Why there is no number, or no room for requests, left: what is free, but not yet known to
@@ -210,13 +239,11 @@ impl<P: Platform> Control<P> {
     }
 
     /// Undoes the opening of a queue pair that the device does not know.
-    fn unopen(&mut self, key: QpKey, sq: DmaBuf<P>, rq: DmaBuf<P>) {
+    fn unopen(&mut self, key: QpKey) {
         // It was opened just now, so neither can refuse.
         let _ = self.registry.hide_qp(key);
         let _ = self.registry.retire(key);
         self.reap();
-        sq.release();
-        rq.release();
     }
 
     /// Operations beyond the plain ones that a send queue takes.
@@ -249,21 +276,6 @@ impl<P: Platform> Control<P> {
             self.stops.add_state(id, StopState::IDLE);
         }
         created
-    }
-
-    fn allocate_rings(&self, sizes: Sizes) -> Result<(DmaBuf<P>, DmaBuf<P>)> {
-        let ring = |bytes: u32| {
-            let layout = DmaLayout::new(bytes as usize, RING_ALIGN);
-            DmaBuf::new(self.platform.clone(), layout)
-        };
-        let sq = ring(sizes.sq.bytes())?;
-        match ring(sizes.rq.bytes()) {
-            Ok(rq) => Ok((sq, rq)),
-            Err(error) => {
-                sq.release();
-                Err(error.into())
-            }
-        }
     }
 
     /// Shared receive queues: there are none.
@@ -387,21 +399,4 @@ fn offered(qp_type: QpType) -> Result<()> {
         QpType::RawPacket => Unsupported::RawPacket,
         QpType::XrcIni | QpType::XrcTgt => Unsupported::Xrc,
     }))
-}
-
-/// Sizes of both queues.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
-    pub(super) sq: SqSize,
-    pub(super) rq: RqSize,
-}
-
-impl Sizes {
-    fn of(caps: &QpCaps) -> Result<Self> {
-        let wrong = e810_datapath::Error::from;
-        Ok(Self {
-            sq: SqSize::new(caps.max_send_wr, caps.max_send_sge, caps.max_inline).map_err(wrong)?,
-            rq: RqSize::new(caps.max_recv_wr, caps.max_recv_sge).map_err(wrong)?,
-        })
-    }
 }

@@ -3,15 +3,15 @@
 use e810_cqp::op::{HwQpType, QueueMemory};
 use e810_cqp::qpc::{QpContext, RoceContext, RqContext, SqContext, StatsInstance};
 use e810_datapath::slot::QpKey;
-use e810_hal::{DmaBuf, DmaWord, DmaWords, Iova, Platform};
+use e810_hal::{DmaWord, DmaWords, Iova, Platform};
 use e810_types::QpType;
 
-use super::qp::Sizes;
 use super::{Control, PAIR_BYTES, PAIR_SHADOW};
 use crate::addr::Mtu;
 use crate::attr::QpInit;
 use crate::error::Result;
 use crate::qp::Made;
+use crate::rings::{QpPlace, Sizes};
 
 impl<P: Platform> Control<P> {
     /// The context that a queue pair begins with.
@@ -93,19 +93,18 @@ pub(super) const fn hardware_type(qp_type: QpType) -> HwQpType {
 }
 
 /// The two queues as a context has them.
-pub(super) fn queue_contexts<P: Platform>(
+pub(super) fn queue_contexts(
     init: &QpInit<'_>,
     sizes: Sizes,
-    sq: &DmaBuf<P>,
-    rq: &DmaBuf<P>,
+    place: QpPlace,
 ) -> (SqContext, RqContext) {
     let sq = SqContext {
-        memory: QueueMemory::Contiguous(sq.iova()),
+        memory: QueueMemory::Contiguous(place.sq),
         quanta: sizes.sq.quanta,
         cq: init.send_cq.key.id(),
     };
     let rq = RqContext {
-        memory: QueueMemory::Contiguous(rq.iova()),
+        memory: QueueMemory::Contiguous(place.rq),
         quanta: sizes.rq.quanta(),
         wqe_shift: sizes.rq.shift,
         cq: init.recv_cq.key.id(),

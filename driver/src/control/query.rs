@@ -19,6 +19,7 @@ use crate::qp::QpControl;
 
 /// What a queue pair says of itself (`query_qp`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct QueriedQp {
     /// The attributes asked for, as far as they mean something in this state.
     pub attr: QpAttr,
@@ -31,6 +32,7 @@ pub struct QueriedQp {
 
 /// What a queue pair was made with, as granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct QueriedInit {
     /// Kind of service.
     pub qp_type: QpType,

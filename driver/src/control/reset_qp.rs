@@ -88,7 +88,7 @@ impl<P: Platform> Control<P> {
         &mut self,
         qp: &mut QpControl<P>,
         resetting: &QpResetting,
-    ) -> Result<QpReopened<P>> {
+    ) -> Result<QpReopened> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         if (resetting.owner, resetting.key) != (qp.owner, qp.key) {
             return Err(Error::Invalid {
@@ -107,7 +107,6 @@ impl<P: Platform> Control<P> {
         Ok(QpReopened {
             owner: qp.owner,
             key: qp.key,
-            slots: self.slots(),
         })
     }
 
@@ -117,11 +116,7 @@ impl<P: Platform> Control<P> {
     /// # Errors
     /// [`Error::Foreign`], [`Error::Invalid`] for the reset of another one and for one that is
     /// over, or the device's refusal.
-    pub fn finish_reset_qp(
-        &mut self,
-        qp: &mut QpControl<P>,
-        reopened: QpReopened<P>,
-    ) -> Result<()> {
+    pub fn finish_reset_qp(&mut self, qp: &mut QpControl<P>, reopened: QpReopened) -> Result<()> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         if (reopened.owner, reopened.key) != (qp.owner, qp.key) {
             return Err(Error::Invalid {

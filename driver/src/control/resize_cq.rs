@@ -4,35 +4,27 @@ use e810_cqp::Opcode;
 use e810_cqp::op::{CqAttributes, CreateCq, ModifyCq, QueueMemory};
 use e810_datapath::sizing::CqSize;
 use e810_datapath::slot::CqKey;
-use e810_hal::{DmaBuf, DmaLayout, Platform};
+use e810_hal::Platform;
 use heapless::Vec;
 
-use super::cq::RING_ALIGN;
 use super::{Control, run_again};
 use crate::cq::{Cq, CqControl};
+use crate::cq_memory::CqRingPlace;
 use crate::error::{Error, Object, Result};
 use crate::handover::CqResized;
+use crate::rings::NotMade;
 
 /// Resizes that were not answered, at most; while there are so many none is begun.
 const UNANSWERED: usize = 4;
 
-pub(super) type UnansweredResizes<P> = Vec<UnansweredResize<P>, UNANSWERED>;
+pub(super) type UnansweredResizes = Vec<UnansweredResize, UNANSWERED>;
 
-/// A resize that was not answered: its completion queue is only destroyed, and then the new ring is
-/// free.
+/// A resize that was not answered: its completion queue is only destroyed.
 #[derive(Debug)]
-pub(super) struct UnansweredResize<P: Platform> {
+pub(super) struct UnansweredResize {
     key: CqKey,
     /// What the queue is if the device has carried it out.
     attributes: CqAttributes,
-    ring: DmaBuf<P>,
-}
-
-impl<P: Platform> UnansweredResize<P> {
-    /// Gives the ring back, after a reset.
-    pub(super) fn release(self) {
-        self.ring.release();
-    }
 }
 
 impl<P: Platform> Control<P> {
@@ -55,38 +47,52 @@ impl<P: Platform> Control<P> {
                 what: "four resizes of this completion queue are under way: poll it, and try again",
             });
         }
-        match self.resize_cq_control(cq, cqe)? {
-            Some(resized) => cq.ring.resized(resized),
-            None => Ok(()),
+        // The size that it has already takes no memory.
+        let size = CqSize::new(cqe).map_err(e810_datapath::Error::from)?;
+        if size.entries == cq.attributes.entries {
+            return self.usable_cq(cq);
         }
+        let memory = cq.ring.memory_for(cqe)?;
+        match self.resize_cq_control(cq, memory.place()) {
+            Ok(Some(resized)) => return cq.ring.resized(memory, resized),
+            Ok(None) => memory.release(),
+            Err(failed) if failed.may_use_memory => {
+                cq.ring.keep(memory);
+                return Err(failed.error);
+            }
+            Err(failed) => {
+                memory.release();
+                return Err(failed.error);
+            }
+        }
+        Ok(())
     }
 
     /// As [`resize_cq`](Self::resize_cq), for a program that keeps the ring elsewhere:
     /// it asks [`CqRing::can_resize`](crate::CqRing::can_resize) before, polls no more, and
-    /// gives the ring what this returns; `None` where the size is that already.
+    /// gives the ring its memory with what this returns; `None` where the size is that already.
     ///
     /// # Errors
-    /// As there.
+    /// As there. Where the device may use the memory, the ring
+    /// [keeps](crate::CqRing::keep) it.
     pub fn resize_cq_control(
         &mut self,
         cq: &mut CqControl,
-        cqe: u32,
-    ) -> Result<Option<CqResized<P>>> {
+        place: CqRingPlace,
+    ) -> Result<Option<CqResized>, NotMade> {
         self.usable_cq(cq)?;
-        let size = CqSize::new(cqe).map_err(e810_datapath::Error::from)?;
-        if size.entries == cq.attributes.entries {
+        if place.entries == cq.attributes.entries {
             return Ok(None);
         }
         if self.unanswered.resizes.is_full() {
-            return Err(Error::Invalid {
+            return Err(NotMade::from(Error::Invalid {
                 what: "the device has not answered about four resizes: destroy their completion queues, or reset the function",
-            });
+            }));
         }
-        let layout = DmaLayout::new(size.bytes() as usize, RING_ALIGN);
-        let ring = DmaBuf::new(self.platform.clone(), layout)?;
+        let CqRingPlace { entries, ring } = place;
         let attributes = CqAttributes {
-            entries: size.entries,
-            memory: QueueMemory::Contiguous(ring.iova()),
+            entries,
+            memory: QueueMemory::Contiguous(ring),
             ..cq.attributes
         };
         let created = CreateCq::new(cq.made, self.lan.vsi);
@@ -99,24 +105,24 @@ impl<P: Platform> Control<P> {
             resize: true,
         };
         if let Err(error) = run_again(&mut self.cqp, &command, cq.key.bits()) {
-            if error.leaves_command_open() {
+            let may_use_memory = error.leaves_command_open();
+            if may_use_memory {
                 // There is room.
                 let _ = self.unanswered.resizes.push(UnansweredResize {
                     key: cq.key,
                     attributes,
-                    ring,
                 });
-            } else {
-                ring.release();
             }
-            return Err(error);
+            return Err(NotMade {
+                error,
+                may_use_memory,
+            });
         }
         cq.attributes = attributes;
         Ok(Some(CqResized {
             owner: cq.owner,
             key: cq.key,
-            memory: ring,
-            entries: size.entries,
+            entries,
         }))
     }
 
@@ -142,13 +148,9 @@ impl<P: Platform> Control<P> {
 
     /// The device has the completion queue no more.
     pub(super) fn end_resize(&mut self, key: CqKey) {
-        let mut all = core::mem::take(&mut self.unanswered.resizes);
-        while let Some(one) = all.pop() {
-            match one.key == key {
-                true => one.release(),
-                // It was taken from there.
-                false => drop(self.unanswered.resizes.push(one)),
-            }
+        let all = &mut self.unanswered.resizes;
+        if let Some(place) = all.iter().position(|one| one.key == key) {
+            all.swap_remove(place);
         }
     }
 }

@@ -190,12 +190,9 @@ impl<P: Platform> Control<P> {
         self.wiring.give_spare(&self.platform);
         self.failures.clear();
         while let Some(orphan) = self.unanswered.orphans.pop() {
-            for ring in orphan.rings {
-                ring.release();
+            if let Some(memory) = orphan.memory {
+                memory.release();
             }
-        }
-        while let Some(resize) = self.unanswered.resizes.pop() {
-            resize.release();
         }
         while let Some(ceq) = self.unanswered.ceqs.pop() {
             ceq.release();

@@ -107,6 +107,10 @@ impl<P: Platform> Pacer<P> {
 
     /// So many completions were polled.
     #[inline(always)]
+    pub(crate) const fn platform(&self) -> &P {
+        &self.platform
+    }
+
     pub(crate) const fn polled(&mut self, completions: u32) {
         self.polled = self.polled.wrapping_add(completions);
     }

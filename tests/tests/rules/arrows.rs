@@ -64,11 +64,13 @@ const MODULES: &[(&str, &[&str])] = &[
             "port",
             // What programs hold.
             "handover",
+            "cq_memory",
             "cq",
             "events",
             "attr",
             "ah",
             "qp",
+            "rings",
             // The function's LAN side, the control path, and what stands on it.
             "lan",
             "control",

@@ -12,8 +12,9 @@ use crate::abi::device::Context;
 use crate::abi::objects::{Ah, Pd};
 use crate::abi::state::{AhAttr, Gid as ProgramGid, GlobalRoute, Grh};
 use crate::abi::work::Wc;
+use crate::control::{QueryGid, QueryPort, Refused};
 use crate::device::context::OpenContext;
-use crate::errno::{self, fail, no_object};
+use crate::errno::{fail, no_object};
 use crate::panics::catch_panics;
 use crate::pd::PdObject;
 
@@ -72,13 +73,14 @@ fn checksum(header: &[u8]) -> u16 {
 /// no header, and a destination that is no own address.
 fn answer(open: &OpenContext, port: u8, wc: &Wc, area: &[u8; AREA]) -> Result<AhAttr, c_int> {
     let control = open.control();
-    let wrong = |refused| errno::of(&refused);
-    let gids = control.query_port(port).map_err(wrong)?.gids;
+    let wrong = |refused: Refused| refused.errno;
+    let gids = control.ask(QueryPort { port }).map_err(wrong)?.gids;
     if wc.wc_flags & HAS_GRH == 0 {
         return Err(libc::EINVAL);
     }
     let header = header(area).ok_or(libc::EINVAL)?;
-    let mut own = (0..gids).filter_map(|index| Some((index, control.query_gid(index).ok()??)));
+    let mut own =
+        (0..gids).filter_map(|index| Some((index, control.ask(QueryGid { index }).ok()??)));
     let of_group = header.destination.is_multicast();
     let own = own.find(|(_, entry)| {
         let ip = entry.gid.ip();

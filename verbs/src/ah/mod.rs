@@ -9,8 +9,9 @@ use e810::{Gid, Path};
 
 use crate::abi::objects::{Ah, Pd};
 use crate::abi::state::AhAttr;
+use crate::control::{CreateAh, DestroyAh, QueryGid, Refused, Resolve};
 use crate::device::context::{Object, OpenContext};
-use crate::errno::{self, no_object};
+use crate::errno::no_object;
 use crate::panics::catch_panics;
 use crate::pd::PdObject;
 
@@ -48,8 +49,8 @@ impl AhObject {
             let shown = self.abi.get().read();
             (shown.handle, OpenContext::of(shown.context))
         };
-        if let Err(refused) = open.control().destroy_ah(number) {
-            return errno::of(&refused);
+        if let Err(refused) = open.control().ask(DestroyAh { number }) {
+            return refused.errno;
         }
         self.is_retired.store(true, Ordering::Release);
         0
@@ -62,16 +63,25 @@ pub(crate) fn path(open: &OpenContext, attr: &AhAttr) -> Result<Path, c_int> {
     if attr.is_global == 0 || attr.port_num != 1 {
         return Err(libc::EINVAL);
     }
-    let wrong = |refused| errno::of(&refused);
+    let wrong = |refused: Refused| refused.errno;
     let control = open.control();
     let route = &attr.grh;
-    let own = control.query_gid(route.sgid_index).map_err(wrong)?;
+    let own = control
+        .ask(QueryGid {
+            index: route.sgid_index,
+        })
+        .map_err(wrong)?;
     let own = own.ok_or(libc::EINVAL)?;
     let destination = Gid(route.dgid.raw).ip();
     if destination.is_unspecified() {
         return Err(libc::EINVAL);
     }
-    let found = control.resolve(destination, own.vlan).map_err(wrong)?;
+    let found = control
+        .ask(Resolve {
+            destination,
+            vlan: own.vlan,
+        })
+        .map_err(wrong)?;
     let mut path = if destination.is_multicast() {
         Path::to_group(route.sgid_index, destination)
     } else {
@@ -115,8 +125,11 @@ pub unsafe extern "C" fn create_ah(pd: *mut Pd, attr: *mut AhAttr) -> *mut Ah {
         // SAFETY: the caller's.
         let asked = unsafe { attr.read() };
         let made = path(open, &asked).and_then(|path| {
-            let made = open.control().create_ah(domain.number(), path);
-            made.map_err(|refused| errno::of(&refused))
+            let made = open.control().ask(CreateAh {
+                pd: domain.number(),
+                path,
+            });
+            made.map_err(|refused| refused.errno)
         });
         let number = match made {
             Ok(number) => number,

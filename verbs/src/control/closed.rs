@@ -5,21 +5,31 @@ use std::sync::Arc;
 
 use super::{Answer, Command, ControlPlane, Refused};
 use crate::events::EventSink;
-use crate::rings::DataPathOps;
+use crate::rings::{DataPathOps, RingMaker};
 
 /// Nothing can be asked, and what is to be destroyed is gone already.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Closed(pub(crate) &'static DataPathOps);
 
+fn gone() -> Refused {
+    Refused::gone("the function is gone")
+}
+
 impl ControlPlane for Closed {
     fn call(&self, command: Command) -> Result<Answer, Refused> {
         match command {
-            Command::DeallocPd(_) | Command::DeregMr(_) | Command::DestroyAh(_) => Ok(Answer::Done),
-            _ => Err(Refused::Gone("the function is gone".to_owned())),
+            Command::DeallocPd(_) => Ok(Answer::DeallocPd(())),
+            Command::DeregMr(_) => Ok(Answer::DeregMr(())),
+            Command::DestroyAh(_) => Ok(Answer::DestroyAh(())),
+            _ => Err(gone()),
         }
     }
 
     fn listen(&self, _: &Arc<dyn EventSink>) {}
+
+    fn rings(&self) -> Result<Arc<dyn RingMaker>, Refused> {
+        Err(gone())
+    }
 
     fn data_path(&self) -> &'static DataPathOps {
         self.0

@@ -1,20 +1,19 @@
-//! Commands and answers: plain data, and with some answers what was made for the data path.
+//! What can be asked of the control path, and what it answers: plain data, one table.
 
-use std::any::Any;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use e810::{
-    AccessFlags, AttrMask, DeviceAttr, GidEntry, Path, PortAttr, QpAttr, QpCaps, QpType, QueriedQp,
+    AccessFlags, AttrMask, CqDestroyed, CqGrant, CqPlace, CqResized, CqRingPlace, DeviceAttr,
+    GidEntry, Path, PortAttr, QpAttr, QpCaps, QpDestroyed, QpGrant, QpPlace, QpReopened, QpType,
+    QueriedQp,
 };
-
 use e810_node::route::Neighbour;
-
-use crate::rings::{CqRings, QpRings};
+use serde::{Deserialize, Serialize};
 
 /// A name that the library gives a queue pair or a completion queue, for events: never given
 /// twice in a process.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Token(pub u64);
 
 impl Token {
@@ -25,108 +24,146 @@ impl Token {
     }
 }
 
-/// What a part of an object that is not the control path's has to know of a command, in the form
-/// that the same [`ControlPlane`](super::ControlPlane)'s rings take it in.
-pub type Handover = Box<dyn Any + Send>;
-
 /// Memory of the program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Memory {
     pub address: usize,
     /// Bytes.
     pub length: usize,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NewQp {
-    pub pd: u32,
-    /// Kind of service.
-    pub qp_type: QpType,
-    pub send_cq: u32,
-    pub recv_cq: u32,
-    /// Sizes asked for.
-    pub caps: QpCaps,
-    /// Every send request is signaled.
-    pub signal_all: bool,
-    /// What events call it.
-    pub token: Token,
+/// One kind of command, with what it is answered.
+pub(crate) trait Operation {
+    type Answer;
+
+    fn command(self) -> Command;
+
+    /// The answer, if it is to this kind.
+    fn answer(answer: Answer) -> Result<Self::Answer, Answer>;
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MrChanges {
-    /// Another protection domain.
-    pub pd: Option<u32>,
-    /// Other rights.
-    pub access: Option<AccessFlags>,
-    pub memory: Option<Memory>,
+macro_rules! operations {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident { $($(#[$of_field:meta])* $field:ident: $type:ty),* } -> $answer:ty;
+    )+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+            pub struct $name {
+                $($(#[$of_field])* pub $field: $type),*
+            }
+
+            impl Operation for $name {
+                type Answer = $answer;
+
+                fn command(self) -> Command {
+                    Command::$name(self)
+                }
+
+                fn answer(answer: Answer) -> Result<$answer, Answer> {
+                    match answer {
+                        Answer::$name(answer) => Ok(answer),
+                        other => Err(other),
+                    }
+                }
+            }
+        )+
+
+        /// What is asked of the control path. Objects are named by their numbers.
+        #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+        pub enum Command {
+            $($name($name)),+
+        }
+
+        /// What it answers to the command of the same name.
+        #[derive(Debug, Serialize, Deserialize)]
+        pub enum Answer {
+            $($name($answer)),+
+        }
+    };
 }
 
-/// What is asked of the control path. Objects are named by their numbers.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Command {
+operations! {
     /// What the device offers.
-    QueryDevice,
+    QueryDevice {} -> DeviceAttr;
     /// What a port says of itself.
-    QueryPort(u8),
-    /// An entry of the GID table.
-    QueryGid(u8),
+    QueryPort {
+        /// From 1.
+        port: u8
+    } -> PortAttr;
+    /// An entry of the GID table, if there is one.
+    QueryGid { index: u8 } -> Option<GidEntry>;
     /// An entry of a port's P_Key table.
-    QueryPkey {
-        /// The port, from 1.
-        port: u8,
-        index: u16,
-    },
+    QueryPkey { port: u8, index: u16 } -> u16;
     /// Where packets to an address go that come from one on a VLAN, or on none. May take as long as
     /// a neighbour may take to answer.
-    Resolve(IpAddr, Option<u16>),
-    AllocPd,
-    /// It is not needed any more.
-    DeallocPd(u32),
-    /// Registers memory.
+    Resolve { destination: IpAddr, vlan: Option<u16> } -> Neighbour;
+    /// Answers its number.
+    AllocPd {} -> u32;
+    DeallocPd { number: u32 } -> ();
+    /// Registers memory; answers its key, for local use and for peers.
     RegMr {
         pd: u32,
         memory: Memory,
         /// What its first byte is called.
         iova: u64,
-        access: AccessFlags,
-    },
-    /// Changes a region, named by its key.
-    ReregMr(u32, MrChanges),
-    /// Deregisters one, named by its key.
-    DeregMr(u32),
-    /// Makes a completion queue.
+        access: AccessFlags
+    } -> u32;
+    /// Changes a region; answers its key from then on.
+    ReregMr {
+        key: u32,
+        pd: Option<u32>,
+        access: Option<AccessFlags>,
+        memory: Option<Memory>
+    } -> u32;
+    DeregMr { key: u32 } -> ();
+    /// Makes a completion queue on the program's memory.
     CreateCq {
-        /// Completions it has room for at least.
-        entries: u32,
+        place: CqPlace,
         /// The completion vector of its events.
         vector: u16,
         /// What events call it.
+        token: Token
+    } -> CqGrant;
+    /// Has one go on in another ring; nobody polls it meanwhile. `None` where it has that size.
+    ResizeCq { number: u32, place: CqRingPlace } -> Option<CqResized>;
+    DestroyCq { number: u32 } -> CqDestroyed;
+    /// Makes a queue pair on the program's memory; answers the sizes granted, too.
+    CreateQp {
+        pd: u32,
+        qp_type: QpType,
+        send_cq: u32,
+        recv_cq: u32,
+        /// Sizes asked for.
+        caps: QpCaps,
+        /// Every send request is signaled.
+        signal_all: bool,
+        /// What events call it.
         token: Token,
-    },
-    /// Gives one room for so many; nobody polls it meanwhile.
-    ResizeCq(u32, u32),
-    DestroyCq(u32),
-    CreateQp(NewQp),
+        place: QpPlace
+    } -> (QpGrant, QpCaps);
+    /// Whether the device may use the rings of a queue pair about which it did not answer.
+    MayUse { place: QpPlace } -> bool;
     /// Changes one, but not to RESET.
-    ModifyQp(u32, Box<QpAttr>),
+    ModifyQp { number: u32, attr: Box<QpAttr> } -> ();
     /// What one says of itself.
-    QueryQp(u32, AttrMask),
+    QueryQp { number: u32, mask: AttrMask } -> Box<QueriedQp>;
     /// To RESET with these attributes, first: the device has it no more. Its completion queues
     /// forget it then.
-    BeginReset(u32, Box<QpAttr>),
+    BeginReset { number: u32, attr: Box<QpAttr> } -> ();
     /// Second: it is opened again. Its queues restart then.
-    Reopen(u32),
+    Reopen { number: u32 } -> QpReopened;
     /// Third: the device has it again.
-    FinishReset(u32),
-    DestroyQp(u32),
-    /// Makes an address handle.
-    CreateAh(u32, Path),
-    DestroyAh(u32),
+    FinishReset { number: u32 } -> ();
+    DestroyQp { number: u32 } -> QpDestroyed;
+    /// Makes an address handle; answers its number.
+    CreateAh { pd: u32, path: Path } -> u32;
+    DestroyAh { number: u32 } -> ();
     /// Takes a queue pair into a multicast group.
-    AttachMcast(u32, IpAddr),
+    AttachMcast { qp: u32, group: IpAddr } -> ();
     /// Takes it out.
-    DetachMcast(u32, IpAddr),
+    DetachMcast { qp: u32, group: IpAddr } -> ();
 }
 
 impl Command {
@@ -134,63 +171,15 @@ impl Command {
     pub(crate) const fn makes_something(&self) -> bool {
         matches!(
             self,
-            Self::AllocPd
-                | Self::RegMr { .. }
-                | Self::ReregMr(..)
-                | Self::CreateCq { .. }
-                | Self::ResizeCq(..)
+            Self::AllocPd(_)
+                | Self::RegMr(_)
+                | Self::ReregMr(_)
+                | Self::CreateCq(_)
+                | Self::ResizeCq(_)
                 | Self::CreateQp(_)
-                | Self::CreateAh(..)
-                | Self::AttachMcast(..)
-                | Self::Resolve(..)
+                | Self::CreateAh(_)
+                | Self::AttachMcast(_)
+                | Self::Resolve(_)
         )
     }
-}
-
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Answer {
-    Done,
-    /// The number of what was made.
-    Number(u32),
-    /// Of [`Command::QueryDevice`].
-    Device(DeviceAttr),
-    /// Of [`Command::QueryPort`].
-    Port(PortAttr),
-    /// Of [`Command::QueryGid`]: `None` where there is none.
-    Gid(Option<GidEntry>),
-    /// Of [`Command::QueryPkey`].
-    Pkey(u16),
-    /// Of [`Command::Resolve`].
-    Resolved(Neighbour),
-    /// The key of a region, for local use and for peers.
-    Key(u32),
-    /// Of [`Command::CreateCq`].
-    Cq {
-        number: u32,
-        /// Completions it has room for.
-        entries: u32,
-        /// Where it is polled.
-        rings: Box<dyn CqRings>,
-    },
-    /// Of [`Command::ResizeCq`].
-    CqResized {
-        /// Completions it has room for.
-        entries: u32,
-        /// For [`LockedCq::resized`](crate::rings::LockedCq::resized); `None` where nothing
-        /// changed.
-        handover: Option<Handover>,
-    },
-    /// Of [`Command::CreateQp`].
-    Qp {
-        number: u32,
-        /// Sizes granted.
-        caps: QpCaps,
-        /// Where requests are posted.
-        rings: Box<dyn QpRings>,
-    },
-    /// Of [`Command::QueryQp`].
-    QueriedQp(Box<QueriedQp>),
-    /// For the rings of the object.
-    Handover(Handover),
 }

@@ -8,50 +8,18 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use e810_node::station::Unresolved;
-
 use crate::events::EventSink;
-use crate::rings::DataPathOps;
+use crate::rings::{DataPathOps, RingMaker};
 
-pub(crate) mod ask;
+mod bytes;
 pub(crate) mod closed;
 mod command;
 pub mod in_process;
 pub mod over_channel;
+mod refused;
 
-pub use command::{Answer, Command, Handover, Memory, MrChanges, NewQp, Token};
-
-/// Why a command was not carried out.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Refused {
-    /// The driver's own error.
-    #[error(transparent)]
-    Driver(#[from] e810::Error),
-    /// A region could not be changed, and is gone.
-    #[error("the memory region is gone: {0}")]
-    MrLost(e810::Error),
-    /// There is no object of this number (any more).
-    #[error("there is no {object} {number}")]
-    NoSuch { object: &'static str, number: u32 },
-    /// There is no memory for the library's own part of an object.
-    #[error("out of memory")]
-    NoMemory,
-    /// Where packets to an address go is not known.
-    #[error(transparent)]
-    Unresolved(#[from] Unresolved),
-    /// The device is gone, or was never there.
-    #[error("{0}")]
-    Gone(String),
-    /// An answer to another command.
-    #[error("the control path answered {0}; please report it")]
-    Unexpected(String),
-}
-
-impl Refused {
-    pub(crate) fn unexpected(answer: &Answer) -> Self {
-        Self::Unexpected(format!("{answer:?}"))
-    }
-}
+pub(crate) use command::*;
+pub(crate) use refused::{Kind, Limit, Refused};
 
 /// Where commands go.
 pub trait ControlPlane: Send + Sync + Debug {
@@ -61,6 +29,20 @@ pub trait ControlPlane: Send + Sync + Debug {
     /// Has events told to `sink`, too, until that is dropped.
     fn listen(&self, sink: &Arc<dyn EventSink>);
 
-    /// The functions that post to the rings that it makes, and poll them.
+    /// What makes rings for its objects. It is asked before each: a child of `fork` must not begin
+    /// to make one.
+    ///
+    /// # Errors
+    /// The device is gone, or another process's; there is no memory.
+    fn rings(&self) -> Result<Arc<dyn RingMaker>, Refused>;
+
+    /// The functions that post to those rings, and poll them.
     fn data_path(&self) -> &'static DataPathOps;
+}
+
+impl dyn ControlPlane + '_ {
+    /// Gives a command, and takes the one kind of answer that it has.
+    pub(crate) fn ask<O: Operation>(&self, operation: O) -> Result<O::Answer, Refused> {
+        O::answer(self.call(operation.command())?).map_err(Refused::unexpected)
+    }
 }

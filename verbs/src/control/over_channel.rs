@@ -1,7 +1,7 @@
 //! A control path behind a channel: commands go to another thread, and events come back from one.
 //!
-//! Nothing but commands, answers and events passes between the two sides, as it would between two
-//! processes. The environment variable [`CONTROL`] chooses it, for tests: all that programs do
+//! Nothing but the [bytes](super::bytes) of commands, answers and events passes between the two
+//! sides, as it would between two processes. The environment variable [`CONTROL`] chooses it, for tests: all that programs do
 //! works over it as well.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,22 +10,25 @@ use std::thread;
 
 use anyhow::Context as _;
 
-use super::{Answer, Command, ControlPlane, Refused};
+use super::{Answer, Command, ControlPlane, Refused, bytes};
 use crate::async_events::DeviceEvent;
 use crate::events::{EventSink, Happened};
 use crate::fork::Process;
-use crate::rings::DataPathOps;
+use crate::memory;
+use crate::rings::{DataPathOps, RingMaker};
 
 /// The environment variable that puts a channel before the control path: `channel`.
 pub const CONTROL: &str = "E810_VERBS_CONTROL";
 
-type Asked = (Command, Sender<Result<Answer, Refused>>);
+/// A command, and where its answer goes.
+type Asked = (Vec<u8>, Sender<Vec<u8>>);
 
 /// This side of the channel.
 #[derive(Debug)]
 struct OverChannel {
     commands: Mutex<Sender<Asked>>,
     listeners: Listeners,
+    rings: Arc<dyn RingMaker>,
     data_path: &'static DataPathOps,
     /// Whose threads the other side's are.
     process: Process,
@@ -39,7 +42,7 @@ struct Listeners(Mutex<Vec<Weak<dyn EventSink>>>);
 
 /// The other side's listener, which sends events over.
 #[derive(Debug)]
-struct Forward(Mutex<Sender<Happened>>);
+struct Forward(Mutex<Sender<Vec<u8>>>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -50,6 +53,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// # Errors
 /// One line: no thread can be made.
 pub(crate) fn over_channel(inner: Arc<dyn ControlPlane>) -> anyhow::Result<Arc<dyn ControlPlane>> {
+    let rings = inner.rings()?;
     let data_path = inner.data_path();
     let (give_event, take_event) = channel();
     let events: Arc<dyn EventSink> = Arc::new(Forward(Mutex::new(give_event)));
@@ -59,6 +63,7 @@ pub(crate) fn over_channel(inner: Arc<dyn ControlPlane>) -> anyhow::Result<Arc<d
     let control = Arc::new(OverChannel {
         commands: Mutex::new(give),
         listeners: Listeners::default(),
+        rings,
         data_path,
         process: Process::this(),
         _events: events,
@@ -80,22 +85,37 @@ fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> anyhow::Re
 
 fn carry_out(inner: &Arc<dyn ControlPlane>, commands: &Receiver<Asked>) {
     for (command, answer) in commands {
-        // The one that waits for others; who has asked may be gone.
-        if matches!(command, Command::Resolve(..)) {
+        let reply = |answered: Result<Answer, Refused>| {
+            // Who has asked may be gone.
+            let _ = answer.send(bytes::encode(&answered));
+        };
+        let command = match bytes::decode(&command) {
+            Ok(command) => command,
+            Err(error) => {
+                reply(Err(Refused::unexpected(error)));
+                continue;
+            }
+        };
+        // The one that waits for others.
+        if matches!(command, Command::Resolve(_)) {
             let inner = inner.clone();
             let asked = spawn("e810-resolve", move || {
-                let _ = answer.send(inner.call(command));
+                let _ = answer.send(bytes::encode(&inner.call(command)));
             });
             drop(asked);
             continue;
         }
-        let _ = answer.send(inner.call(command));
+        reply(inner.call(command));
     }
 }
 
 impl Listeners {
-    fn forward(&self, events: &Receiver<Happened>) {
+    fn forward(&self, events: &Receiver<Vec<u8>>) {
         for happened in events {
+            // The other side sends nothing else.
+            let Ok(happened) = bytes::decode::<Happened>(&happened) else {
+                continue;
+            };
             lock(&self.0).retain(|sink| match sink.upgrade() {
                 Some(sink) => {
                     sink.tell(happened);
@@ -112,19 +132,24 @@ impl Listeners {
 
 impl EventSink for Forward {
     fn tell(&self, happened: Happened) {
-        let _ = lock(&self.0).send(happened);
+        let _ = lock(&self.0).send(bytes::encode(&happened));
     }
 }
 
 impl ControlPlane for OverChannel {
     fn call(&self, command: Command) -> Result<Answer, Refused> {
         self.process.check()?;
-        let gone = || Refused::Gone("the control path's thread has ended".to_owned());
+        if command.makes_something() {
+            // For the message itself, beside the rings that were made before.
+            memory::check()?;
+        }
+        let gone = || Refused::gone("the control path's thread has ended");
         let (give, take) = channel();
         lock(&self.commands)
-            .send((command, give))
+            .send((bytes::encode(&command), give))
             .map_err(|_| gone())?;
-        take.recv().map_err(|_| gone())?
+        let answered = take.recv().map_err(|_| gone())?;
+        bytes::decode::<Result<Answer, Refused>>(&answered).map_err(Refused::unexpected)?
     }
 
     fn listen(&self, sink: &Arc<dyn EventSink>) {
@@ -132,6 +157,12 @@ impl ControlPlane for OverChannel {
         // As in the control path itself.
         listeners.retain(|sink| sink.strong_count() > 0);
         listeners.push(Arc::downgrade(sink));
+    }
+
+    fn rings(&self) -> Result<Arc<dyn RingMaker>, Refused> {
+        self.process.check()?;
+        memory::check()?;
+        Ok(self.rings.clone())
     }
 
     fn data_path(&self) -> &'static DataPathOps {

@@ -6,7 +6,7 @@ use core::{mem, ptr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use e810::Wc;
+use e810::{CqResized, Wc};
 
 use crate::abi::device::Context;
 use crate::abi::extended::CqEx;
@@ -14,9 +14,9 @@ use crate::abi::objects::{CompChannel, Cq};
 use crate::acknowledged::Acknowledged;
 use crate::async_events::{CqTarget, ProgramPointer, Target};
 use crate::channel::{ChannelEvents, ChannelObject};
-use crate::control::Token;
+use crate::control::{CreateCq, DestroyCq, ResizeCq, Token};
 use crate::device::context::{Object, OpenContext};
-use crate::errno::{self, no_object};
+use crate::errno::no_object;
 use crate::panics::catch_panics;
 use crate::rings::CqRings;
 
@@ -124,9 +124,11 @@ impl CqObject {
         }
         // SAFETY: the caller's.
         let open = unsafe { self.open() };
-        let destroyed = match open.control().destroy_cq(self.number) {
+        let destroyed = match open.control().ask(DestroyCq {
+            number: self.number,
+        }) {
             Ok(destroyed) => destroyed,
-            Err(refused) => return errno::of(&refused),
+            Err(refused) => return refused.errno,
         };
         open.events().leave(self.token);
         if let Some(channel) = &self.target.channel {
@@ -134,7 +136,7 @@ impl CqObject {
         }
         // SAFETY: the caller's.
         if let Some(rings) = unsafe { (*self.rings.get()).take() } {
-            rings.release(&*destroyed);
+            rings.release(&destroyed);
         }
         0
     }
@@ -224,16 +226,31 @@ unsafe fn make(
         Some(channel.events().clone())
     };
     let token = Token::next();
-    let made = open.control().create_cq(entries, vector, token);
-    let made = made.map_err(|refused| errno::of(&refused))?;
+    let control = open.control();
+    let mut granted = None;
+    let mut ask = |place| {
+        let made = control.ask(CreateCq {
+            place,
+            vector,
+            token,
+        })?;
+        granted = Some(made);
+        Ok(made)
+    };
+    let rings = control
+        .rings()
+        .and_then(|maker| maker.cq(entries, &mut ask));
+    let rings = rings.map_err(|refused| refused.errno)?;
+    // It was asked for.
+    let granted = granted.ok_or(libc::EIO)?;
     // SAFETY: null pointers and numbers.
     let mut shown: CqEx = unsafe { mem::zeroed() };
     shown.base.context = context;
     shown.base.channel = channel;
     shown.base.cq_context = cq_context;
-    shown.base.handle = made.number;
-    shown.base.cqe = made.entries as c_int;
-    let (cq, target) = CqObject::assemble(shown, made.rings, token, events);
+    shown.base.handle = granted.number();
+    shown.base.cqe = granted.entries() as c_int;
+    let (cq, target) = CqObject::assemble(shown, rings, token, events);
     if let Some(events) = &target.channel {
         events.enter();
     }
@@ -269,17 +286,25 @@ pub unsafe extern "C" fn resize_cq(cq: *mut Cq, entries: c_int) -> c_int {
         if !ring.can_resize() {
             return libc::EBUSY;
         }
-        let (granted, handover) = match open.control().resize_cq(object.number, entries) {
-            Ok(resized) => resized,
-            Err(refused) => return errno::of(&refused),
-        };
-        if let Some(handover) = handover
-            && let Err(error) = ring.resized(handover)
-        {
-            return error.errno();
+        if let Err(refused) = open.control().rings() {
+            return refused.errno;
         }
-        // SAFETY: only this writes it, and the ring's lock is held.
-        unsafe { (*object.abi.get()).base.cqe = granted as c_int };
+        let mut granted = None;
+        let resized = ring.resize(entries, &mut |place| {
+            let resized = open.control().ask(ResizeCq {
+                number: object.number,
+                place,
+            })?;
+            granted = resized.as_ref().map(CqResized::entries);
+            Ok(resized)
+        });
+        if let Err(refused) = resized {
+            return refused.errno;
+        }
+        if let Some(granted) = granted {
+            // SAFETY: only this writes it, and the ring's lock is held.
+            unsafe { (*object.abi.get()).base.cqe = granted as c_int };
+        }
         0
     })
 }

@@ -13,7 +13,7 @@ use crate::abi::objects::{Ah, CompChannel, Cq, Mr, Pd, Qp};
 use crate::ah::AhObject;
 use crate::async_events::ContextEvents;
 use crate::control::closed::Closed;
-use crate::control::{ControlPlane, Refused};
+use crate::control::{ControlPlane, Kind, QueryDevice};
 use crate::cq::CqObject;
 use crate::cq::extended::create_cq_ex;
 use crate::errno::{self, NotOpened, no_object};
@@ -83,7 +83,7 @@ impl OpenContext {
 
     /// Whether its function is gone.
     fn is_gone(&self) -> bool {
-        matches!(self.control().query_device(), Err(Refused::Gone(_)))
+        matches!(self.control().ask(QueryDevice {}), Err(refused) if refused.kind == Kind::Gone)
     }
 
     /// Nothing of it takes a command any more.
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
         // SAFETY: the caller's.
         let listed = unsafe { ListedDevice::of(device) };
         if let Err(refused) = memory::check() {
-            return no_object(errno::of(&refused));
+            return no_object(refused.errno);
         }
         let control = match listed.control() {
             Ok(control) => control,
@@ -253,9 +253,9 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
         let sink: Arc<dyn EventSink> = events.clone();
         control.listen(&sink);
         // After that: a device that goes from here on is an event.
-        let vectors = match control.query_device() {
+        let vectors = match control.ask(QueryDevice {}) {
             Ok(attr) => attr.completion_vectors,
-            Err(refused) => return no_object(errno::of(&refused)),
+            Err(refused) => return no_object(refused.errno),
         };
         let context = Context {
             device,

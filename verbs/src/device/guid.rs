@@ -6,7 +6,8 @@ use e810_backends::host::{Host, identity};
 use e810_backends::spec::DeviceSpec;
 
 use super::ListedDevice;
-use crate::errno::{self, NotOpened};
+use crate::control::QueryDevice;
+use crate::errno::NotOpened;
 
 impl ListedDevice {
     /// The GUID of the node, as [`query_device`](crate::query::device::query_device) has it.
@@ -31,11 +32,11 @@ impl ListedDevice {
             (None, Some(mac)) => return Ok(eui64(mac)),
             (None, None) => self.control()?,
         };
-        let attr = control.query_device();
+        let attr = control.ask(QueryDevice {});
         attr.map(|attr| attr.node_guid)
             .map_err(|refused| NotOpened {
                 why: refused.to_string(),
-                errno: errno::of(&refused),
+                errno: refused.errno,
             })
     }
 
@@ -55,6 +56,7 @@ fn eui64([a, b, c, d, e, f]: [u8; 6]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use crate::control::QueryDevice;
     use crate::device::choice::tests::listed;
 
     #[test]
@@ -64,7 +66,7 @@ mod tests {
             let before = device.guid().unwrap();
             assert!(device.up.lock().unwrap().is_none(), "brought up");
             let up = device.control().unwrap();
-            assert_eq!(up.query_device().unwrap().node_guid, before);
+            assert_eq!(up.ask(QueryDevice {}).unwrap().node_guid, before);
             assert_eq!(device.guid().unwrap(), before);
         }
     }

@@ -14,10 +14,10 @@ use crate::abi::make::{QpCap, QpInitAttr};
 use crate::abi::objects::{Pd, Qp};
 use crate::acknowledged::Acknowledged;
 use crate::async_events::{ProgramPointer, QpTarget, Target};
-use crate::control::{NewQp, Token};
+use crate::control::{CreateQp, MayUse, Token};
 use crate::cq::CqObject;
 use crate::device::context::{Object, OpenContext};
-use crate::errno::{self, no_object};
+use crate::errno::no_object;
 use crate::limits::complain_of;
 use crate::panics::catch_panics;
 use crate::pd::PdObject;
@@ -99,20 +99,35 @@ pub(crate) unsafe fn make(pd: *mut Pd, attr: &QpInitAttr) -> Result<(*mut Qp, Qp
     }
     let [send_cq, recv_cq] = cqs.map(CqObject::number);
     let token = Token::next();
-    let new = NewQp {
+    let signal_all = attr.sq_sig_all != 0;
+    let new = |place| CreateQp {
+        place,
         pd: domain.number(),
         qp_type,
         send_cq,
         recv_cq,
         caps: caps(&attr.cap),
-        signal_all: attr.sq_sig_all != 0,
+        signal_all,
         token,
     };
-    let made = open.control().create_qp(new);
-    let made = made.map_err(|refused| {
+    let control = open.control();
+    let mut granted = None;
+    let mut ask = |place| {
+        let (made, sizes) = control.ask(new(place))?;
+        granted = Some((made, sizes));
+        Ok(made)
+    };
+    let rings = control.rings().and_then(|maker| {
+        maker.free_unanswered(&|place| control.ask(MayUse { place }).unwrap_or(true));
+        maker.qp(&caps(&attr.cap), &mut ask)
+    });
+    let rings = rings.map_err(|refused| {
         complain_of("a queue pair is not made", &refused);
-        errno::of(&refused)
+        refused.errno
     })?;
+    // It was asked for.
+    let (made, sizes) = granted.ok_or(libc::EIO)?;
+    let number = made.number().get();
     // SAFETY: null pointers and numbers; the state is RESET.
     let mut shown: QpEx = unsafe { mem::zeroed() };
     shown.qp_base.context = domain.context();
@@ -120,13 +135,13 @@ pub(crate) unsafe fn make(pd: *mut Pd, attr: &QpInitAttr) -> Result<(*mut Qp, Qp
     shown.qp_base.pd = pd;
     shown.qp_base.send_cq = attr.send_cq;
     shown.qp_base.recv_cq = attr.recv_cq;
-    shown.qp_base.handle = made.number;
-    shown.qp_base.qp_num = made.number;
+    shown.qp_base.handle = number;
+    shown.qp_base.qp_num = number;
     shown.qp_base.qp_type = attr.qp_type;
-    let (qp, target) = QpObject::assemble(shown, made.rings, token, new.signal_all);
+    let (qp, target) = QpObject::assemble(shown, rings, token, signal_all);
     open.events().enter(token, Target::Qp(target));
     open.enter(Object::Qp(qp));
-    Ok((qp, made.caps))
+    Ok((qp, sizes))
 }
 
 impl QpObject {

@@ -10,10 +10,9 @@ use crate::abi::extended::QpEx;
 use crate::abi::objects::Qp;
 use crate::abi::state::AhAttr;
 use crate::async_events::QpTarget;
-use crate::control::Token;
+use crate::control::{DestroyQp, Token};
 use crate::cq::CqObject;
 use crate::device::context::OpenContext;
-use crate::errno;
 use crate::rings::{CqRings, QpRings};
 
 mod collected;
@@ -90,9 +89,11 @@ impl QpObject {
         }
         // SAFETY: the caller's.
         let open = unsafe { self.open() };
-        let destroyed = match open.control().destroy_qp(self.number) {
+        let destroyed = match open.control().ask(DestroyQp {
+            number: self.number,
+        }) {
             Ok(destroyed) => destroyed,
-            Err(refused) => return errno::of(&refused),
+            Err(refused) => return refused.errno,
         };
         open.events().leave(self.token);
         // Of what it has completed nothing is polled any more, on no thread.
@@ -102,7 +103,7 @@ impl QpObject {
         }
         // SAFETY: the caller's.
         if let Some(rings) = unsafe { (*self.rings.get()).take() } {
-            rings.release(&*destroyed);
+            rings.release(&destroyed);
         }
         0
     }

@@ -11,9 +11,10 @@ use super::QpObject;
 use crate::abi::objects::Qp;
 use crate::abi::state::QpAttr as ProgramAttr;
 use crate::ah::path;
-use crate::control::Refused;
+use crate::control::{
+    AttachMcast, BeginReset, FinishReset, Kind, ModifyQp, QueryQp, Refused, Reopen,
+};
 use crate::device::context::OpenContext;
-use crate::errno;
 use crate::mr::qp_rights;
 use crate::panics::catch_panics;
 use crate::rings::QPN;
@@ -100,14 +101,9 @@ const INTERVAL: Duration = Duration::from_millis(1);
 /// The number of an error. What the device refuses is EINVAL, as with Linux' irdma: it may have
 /// failed the queue pair a moment ago, which nobody knows yet.
 fn refusal(refused: &Refused) -> c_int {
-    match refused {
-        Refused::Driver(error @ e810::Error::Cqp(_)) if !error.needs_reset() => {
-            match error.errno() {
-                libc::EIO => libc::EINVAL,
-                number => number,
-            }
-        }
-        _ => errno::of(refused),
+    match (refused.kind, refused.errno) {
+        (Kind::ByDevice, libc::EIO) => libc::EINVAL,
+        (_, number) => number,
     }
 }
 
@@ -153,8 +149,12 @@ unsafe fn apply(
     let control = open.control();
     let number = object.number;
     let wrong = |refused| refusal(&refused);
+    let modify = ModifyQp {
+        number,
+        attr: Box::new(changes),
+    };
     if changes.state != Some(QpState::Reset) {
-        let mut changed = control.modify_qp(number, changes);
+        let mut changed = control.ask(modify.clone());
         // A send queue that drains: waited for, as kernel drivers do.
         let since = Instant::now();
         while let Err(refused) = &changed
@@ -162,14 +162,19 @@ unsafe fn apply(
             && since.elapsed() < DRAIN
         {
             thread::sleep(INTERVAL);
-            changed = control.modify_qp(number, changes);
+            changed = control.ask(modify.clone());
         }
         changed.map_err(wrong)?;
         return Ok(changes.state);
     }
-    let now = control.query_qp(number, AttrMask::STATE).map_err(wrong)?;
+    let now = control
+        .ask(QueryQp {
+            number,
+            mask: AttrMask::STATE,
+        })
+        .map_err(wrong)?;
     if now.attr.state == Some(QpState::Reset) {
-        control.modify_qp(number, changes).map_err(wrong)?;
+        control.ask(modify.clone()).map_err(wrong)?;
         return Ok(changes.state);
     }
     // Nobody posts or polls until the device has it again. Who polls with the extended interface
@@ -186,15 +191,27 @@ unsafe fn apply(
         drop(cqs);
         thread::yield_now();
     };
-    control.begin_reset(number, changes).map_err(wrong)?;
+    control
+        .ask(BeginReset {
+            number,
+            attr: modify.attr,
+        })
+        .map_err(wrong)?;
     for cq in &mut cqs {
         cq.forget_gone();
     }
-    let reopened = control.reopen(number).map_err(wrong)?;
-    queues.restart(&*reopened).map_err(|error| error.errno())?;
-    control.finish_reset(number).map_err(wrong)?;
+    let reopened = control.ask(Reopen { number }).map_err(wrong)?;
+    queues.restart(&reopened).map_err(|error| error.errno())?;
+    control.ask(FinishReset { number }).map_err(wrong)?;
     // It has left them in the device; as with the kernel, it is a member until it is taken out.
-    let attached = |group: &IpAddr| control.attach_mcast(number, *group).is_ok();
+    let attached = |group: &IpAddr| {
+        control
+            .ask(AttachMcast {
+                qp: number,
+                group: *group,
+            })
+            .is_ok()
+    };
     object.groups().retain(attached);
     Ok(changes.state)
 }

@@ -11,7 +11,7 @@ use crate::abi::make::QpInitAttr;
 use crate::abi::objects::Qp;
 use crate::abi::state::{AhAttr, QpAttr};
 use crate::ah;
-use crate::errno;
+use crate::control::QueryQp;
 use crate::panics::catch_panics;
 
 /// `ibv_query_qp`: 0, or the error. All attributes that mean something are given, whatever `mask`
@@ -30,9 +30,12 @@ pub unsafe extern "C" fn query_qp(
         let object = unsafe { QpObject::of(qp) };
         // SAFETY: the caller's: a context outlives its objects.
         let open = unsafe { object.open() };
-        let queried = match open.control().query_qp(object.number, AttrMask::all()) {
+        let queried = match open.control().ask(QueryQp {
+            number: object.number,
+            mask: AttrMask::all(),
+        }) {
             Ok(queried) => queried,
-            Err(refused) => return errno::of(&refused),
+            Err(refused) => return refused.errno,
         };
         let current = attributes(&queried, &object.address());
         object.set_state(current.qp_state);

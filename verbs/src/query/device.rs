@@ -7,8 +7,8 @@ use e810::DeviceAttr as Offered;
 use super::fill;
 use crate::abi::device::Context;
 use crate::abi::query::{DeviceAttr, DeviceAttrEx};
+use crate::control::QueryDevice;
 use crate::device::context::OpenContext;
-use crate::errno;
 use crate::panics::catch_panics;
 
 /// Intel's PCI vendor id, and the device id that all functions here are taken for.
@@ -25,13 +25,13 @@ pub unsafe extern "C" fn query_device(context: *mut Context, attr: *mut DeviceAt
     catch_panics(libc::EIO, || {
         // SAFETY: the caller's.
         let open = unsafe { OpenContext::of(context) };
-        match open.control().query_device() {
+        match open.control().ask(QueryDevice {}) {
             Ok(offered) => {
                 // SAFETY: the caller's.
                 unsafe { attr.write(device_attr(&offered)) };
                 0
             }
-            Err(refused) => errno::of(&refused),
+            Err(refused) => refused.errno,
         }
     })
 }
@@ -49,9 +49,9 @@ pub unsafe extern "C" fn query_device_ex(
     catch_panics(libc::EIO, || {
         // SAFETY: the caller's.
         let open = unsafe { OpenContext::of(context) };
-        let offered = match open.control().query_device() {
+        let offered = match open.control().ask(QueryDevice {}) {
             Ok(offered) => offered,
-            Err(refused) => return errno::of(&refused),
+            Err(refused) => return refused.errno,
         };
         // SAFETY: numbers.
         let nothing: DeviceAttrEx = unsafe { core::mem::zeroed() };

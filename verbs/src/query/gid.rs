@@ -6,8 +6,9 @@ use super::fill;
 use crate::abi::device::Context;
 use crate::abi::query::GidEntry;
 use crate::abi::state::Gid;
+use crate::control::{QueryGid, QueryPort, Refused};
 use crate::device::context::OpenContext;
-use crate::errno::{self, fail};
+use crate::errno::fail;
 use crate::panics::catch_panics;
 
 /// `IBV_GID_TYPE_ROCE_V2`, and its number in sysfs.
@@ -16,11 +17,15 @@ const ROCE_V2: (u32, c_int) = (2, 1);
 /// An entry; EINVAL for an index that is none, ENODATA for one without entry.
 fn gid(open: &OpenContext, port: u32, index: u32) -> Result<Gid, c_int> {
     let control = open.control();
-    let number = |refused| errno::of(&refused);
-    let port = control.query_port(u8::try_from(port).unwrap_or(0));
+    let number = |refused: Refused| refused.errno;
+    let port = control.ask(QueryPort {
+        port: u8::try_from(port).unwrap_or(0),
+    });
     let gids = port.map_err(number)?.gids;
     let index = u8::try_from(index).ok().filter(|index| *index < gids);
-    let entry = control.query_gid(index.ok_or(libc::EINVAL)?);
+    let entry = control.ask(QueryGid {
+        index: index.ok_or(libc::EINVAL)?,
+    });
     let entry = entry.map_err(number)?.ok_or(libc::ENODATA)?;
     Ok(Gid { raw: entry.gid.0 })
 }

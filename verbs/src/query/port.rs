@@ -7,8 +7,9 @@ use e810::{Mtu, PortAttr as Port, PortState};
 use super::fill;
 use crate::abi::device::Context;
 use crate::abi::query::PortAttr;
+use crate::control::{QueryPkey, QueryPort};
 use crate::device::context::OpenContext;
-use crate::errno::{self, fail};
+use crate::errno::fail;
 use crate::panics::catch_panics;
 
 /// `IBV_LINK_LAYER_ETHERNET`.
@@ -41,13 +42,13 @@ pub unsafe extern "C" fn query_port_sized(
     catch_panics(libc::EIO, || {
         // SAFETY: the caller's.
         let open = unsafe { OpenContext::of(context) };
-        match open.control().query_port(port) {
+        match open.control().ask(QueryPort { port }) {
             Ok(port) => {
                 // SAFETY: the caller's.
                 unsafe { fill(&port_attr(&port), attr, size) };
                 0
             }
-            Err(refused) => errno::of(&refused),
+            Err(refused) => refused.errno,
         }
     })
 }
@@ -119,13 +120,13 @@ pub unsafe extern "C" fn query_pkey(
         let Ok(index) = u16::try_from(index) else {
             return fail(libc::EINVAL);
         };
-        match open.control().query_pkey(port, index) {
+        match open.control().ask(QueryPkey { port, index }) {
             Ok(found) => {
                 // SAFETY: the caller's.
                 unsafe { pkey.write(found.to_be()) };
                 0
             }
-            Err(refused) => fail(errno::of(&refused)),
+            Err(refused) => fail(refused.errno),
         }
     })
 }

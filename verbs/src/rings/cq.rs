@@ -3,18 +3,18 @@
 use core::ffi::c_int;
 use core::fmt;
 use core::slice;
-use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use e810::{CqDestroyed, CqResized, CqRing, Notify, Platform, Wc};
+use e810::{CqDestroyed, CqResized, CqRing, CqRingPlace, Notify, Platform, Wc};
 
 use super::completion::Place;
 use super::lock::{Lock, leak, this_thread};
-use super::{CqRings, LockedCq};
+use super::{Ask, CqRings, LockedCq};
 use crate::abi::objects::Cq;
 use crate::abi::work::Wc as ProgramWc;
+use crate::control::{Kind, Refused};
 use crate::cq::CqObject;
 
 /// Empty polls after which the processor is offered to others, where they may be the device.
@@ -238,11 +238,8 @@ where
         })
     }
 
-    fn release(self: Box<Self>, destroyed: &dyn Any) {
-        // Without it the device may write there still.
-        if let Some(destroyed) = destroyed.downcast_ref::<CqDestroyed>() {
-            self.polled.into_inner().ring.release(destroyed);
-        }
+    fn release(self: Box<Self>, destroyed: &CqDestroyed) {
+        self.polled.into_inner().ring.release(destroyed);
     }
 }
 
@@ -278,19 +275,28 @@ impl<P: Platform + 'static> LockedCq for Locked<'_, P> {
         self.ring().can_resize()
     }
 
-    fn resized(&mut self, resized: Box<dyn Any + Send>) -> e810::Result<()> {
-        match resized.downcast::<CqResized<P>>() {
-            Ok(resized) => self.ring().resized(*resized),
-            Err(_) => Err(OTHERS),
+    fn resize(
+        &mut self,
+        entries: u32,
+        ask: Ask<'_, CqRingPlace, Option<CqResized>>,
+    ) -> Result<(), Refused> {
+        let memory = self.ring().memory_for(entries)?;
+        match ask(memory.place()) {
+            Ok(Some(resized)) => self.ring().resized(memory, resized)?,
+            Ok(None) => memory.release(),
+            Err(refused) if refused.kind == Kind::MayUseMemory => {
+                self.ring().keep(memory);
+                return Err(refused);
+            }
+            Err(refused) => {
+                memory.release();
+                return Err(refused);
+            }
         }
+        Ok(())
     }
 
     fn forget_gone(&mut self) {
         self.ring().forget_gone();
     }
 }
-
-/// An answer of another control plane.
-pub(super) const OTHERS: e810::Error = e810::Error::Invalid {
-    what: "an object of another device",
-};

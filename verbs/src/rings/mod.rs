@@ -1,29 +1,31 @@
 //! Rings of queue pairs and completion queues: what posts and polls work on, without a command.
 //!
-//! A [`ControlPlane`](crate::control::ControlPlane) makes them with their objects. The rest of the
+//! A [`RingMaker`] makes them on memory of its own, of what the control path has granted. The rest of the
 //! library has them as [`QpRings`] and [`CqRings`]; the functions that a program calls for each
 //! message ([`DataPathOps`]) know the platform that they are on, and reach them directly.
 
 use core::ffi::c_int;
 use core::fmt::Debug;
-use std::any::Any;
 
-use e810::Platform;
+use e810::{CqDestroyed, CqResized, CqRingPlace, Platform, QpDestroyed, QpReopened};
 
 use crate::abi::extended::{CqEx, QpEx};
 use crate::abi::make::PollCqAttr;
 use crate::abi::objects::{Cq, Qp};
 use crate::abi::work::{RecvWr, SendWr, Wc};
+use crate::control::Refused;
 
 mod completion;
 mod cq;
 mod extended;
 mod lock;
+mod maker;
 mod qp;
 mod request;
 mod uncancelled;
 
 pub use cq::PlatformCqRings;
+pub use maker::{Ask, PlatformRings, RingMaker};
 pub use qp::PlatformQpRings;
 pub(crate) use request::{MAX_SGES, QPN, flags as send_flags};
 
@@ -76,7 +78,7 @@ pub trait QpRings: Debug + Send + Sync {
     fn try_lock(&self) -> Option<Box<dyn LockedQp + '_>>;
 
     /// Frees their memory, once the queue pair is destroyed, as the command's answer says.
-    fn release(self: Box<Self>, destroyed: &dyn Any);
+    fn release(self: Box<Self>, destroyed: &QpDestroyed);
 }
 
 /// The queues of a queue pair to which nobody posts just now.
@@ -85,7 +87,7 @@ pub trait LockedQp {
     ///
     /// # Errors
     /// It is another queue pair's.
-    fn restart(&mut self, reopened: &dyn Any) -> e810::Result<()>;
+    fn restart(&mut self, reopened: &QpReopened) -> e810::Result<()>;
 }
 
 pub trait CqRings: Debug + Send + Sync {
@@ -97,7 +99,7 @@ pub trait CqRings: Debug + Send + Sync {
     fn lock(&self) -> Box<dyn LockedCq + '_>;
 
     /// Frees its memory, once the completion queue is destroyed, as the command's answer says.
-    fn release(self: Box<Self>, destroyed: &dyn Any);
+    fn release(self: Box<Self>, destroyed: &CqDestroyed);
 }
 
 /// The ring of a completion queue that nobody polls just now.
@@ -108,11 +110,16 @@ pub trait LockedCq {
     /// Whether it can be resized: a few resizes may be under way at a time.
     fn can_resize(&mut self) -> bool;
 
-    /// Goes on elsewhere after a resize, as the command's answer says.
+    /// Goes on elsewhere, with room for at least so many completions, for which it asks the control
+    /// path; `None` is its answer where that is the size already.
     ///
     /// # Errors
-    /// It is another completion queue's.
-    fn resized(&mut self, resized: Box<dyn Any + Send>) -> e810::Result<()>;
+    /// No memory, or what the control path has refused.
+    fn resize(
+        &mut self,
+        entries: u32,
+        ask: Ask<'_, CqRingPlace, Option<CqResized>>,
+    ) -> Result<(), Refused>;
 
     /// Forgets queue pairs that were destroyed, or are being reset, and their completions.
     fn forget_gone(&mut self);

@@ -2,11 +2,9 @@
 
 use core::ffi::c_int;
 use core::fmt;
-use std::any::Any;
 
 use e810::{Platform, QpDestroyed, QpRecv, QpReopened, QpSend, QpSendList, RecvWr, SendWr, Sge};
 
-use super::cq::OTHERS;
 use super::lock::{Guard, Lock, leak};
 use super::{LockedQp, QpRings, request};
 use crate::abi::objects::Qp;
@@ -260,12 +258,9 @@ where
         }))
     }
 
-    fn release(self: Box<Self>, destroyed: &dyn Any) {
-        // Without it the device may read there still.
-        if let Some(destroyed) = destroyed.downcast_ref::<QpDestroyed>() {
-            self.send.into_inner().release(destroyed);
-            self.recv.into_inner().release(destroyed);
-        }
+    fn release(self: Box<Self>, destroyed: &QpDestroyed) {
+        self.send.into_inner().release(destroyed);
+        self.recv.into_inner().release(destroyed);
     }
 }
 
@@ -276,8 +271,7 @@ struct Locked<'a, P: Platform> {
 }
 
 impl<P: Platform + 'static> LockedQp for Locked<'_, P> {
-    fn restart(&mut self, reopened: &dyn Any) -> e810::Result<()> {
-        let reopened = reopened.downcast_ref::<QpReopened<P>>().ok_or(OTHERS)?;
+    fn restart(&mut self, reopened: &QpReopened) -> e810::Result<()> {
         self.send.restart(reopened)?;
         self.recv.restart(reopened)
     }

@@ -179,7 +179,7 @@ fn a_reset_is_of_one_queue_pair_and_over_once() {
         (control, events, cq, qp)
     });
     let mut before = Vec::new();
-    let mut tokens: Vec<QpReopened<SimPlatform>> = Vec::new();
+    let mut tokens: Vec<QpReopened> = Vec::new();
     for (control, _, cq, (part, send, recv)) in &mut sides {
         for _ in 0..2 {
             let resetting = control.begin_reset_qp(part).unwrap();

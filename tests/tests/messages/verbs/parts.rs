@@ -2,7 +2,8 @@
 //! rings can do what others do with the whole, and rings of others are left alone.
 
 use e810::{
-    CqRing, Data, Error, OneSge, Op, QpState, RecvWr, Remote, SendFlags, SendWr, Wc, WcStatus,
+    CqGrant, CqInit, CqRing, Data, Error, Iova, OneSge, Op, QpDestroyed, QpGrant, QpInit, QpPlace,
+    QpState, RecvWr, Remote, SendFlags, SendWr, Wc, WcStatus,
 };
 use e810_tests::traffic::{Pair, Room, Setup};
 
@@ -69,8 +70,10 @@ fn parts_do_what_the_whole_does() {
     pair.during(e810::Ns::from_ms(1));
     assert!(!ring.is_idle());
     assert!(ring.can_resize());
-    let resized = pair.side(0).control.resize_cq_control(&mut cq, 200);
-    ring.resized(resized.unwrap().unwrap()).unwrap();
+    let memory = ring.memory_for(200).unwrap();
+    let control = &mut pair.side(0).control;
+    let resized = control.resize_cq_control(&mut cq, memory.place());
+    ring.resized(memory, resized.unwrap().unwrap()).unwrap();
     assert!(cq.entries() >= 200);
     send.post_one_sge(6, SIGNALED, &sge, OneSge::Write(remote))
         .unwrap();
@@ -140,21 +143,87 @@ fn parts_of_another_device_are_left_alone() {
     // Memory of another queue's resize.
     let (mut cq, mut ring) = other.cqs.remove(0).into_parts();
     let (mut one_cq, one_ring) = one.cqs.remove(0).into_parts();
-    let resized = one
-        .control
-        .resize_cq_control(&mut one_cq, 300)
-        .unwrap()
-        .unwrap();
-    assert!(ring.resized(resized).is_err());
-    let resized = other
-        .control
-        .resize_cq_control(&mut cq, 300)
-        .unwrap()
-        .unwrap();
-    ring.resized(resized).unwrap();
+    let memory = one_ring.memory_for(300).unwrap();
+    let resized = one.control.resize_cq_control(&mut one_cq, memory.place());
+    assert!(ring.resized(memory, resized.unwrap().unwrap()).is_err());
+    let memory = ring.memory_for(300).unwrap();
+    let resized = other.control.resize_cq_control(&mut cq, memory.place());
+    ring.resized(memory, resized.unwrap().unwrap()).unwrap();
     let destroyed = other.control.destroy_cq_control(cq);
     let destroyed = destroyed.map_err(|(_, error)| error).unwrap();
     one_ring.release(&destroyed);
     ring.release(&destroyed);
+    assert_eq!(sim.findings(), []);
+}
+
+/// What is granted passes as words, and words that are none, or are of an object that is gone, make no rings.
+#[test]
+fn rings_are_made_of_words_that_were_granted() {
+    let sim = sim(32);
+    let mut pair = Pair::simulated(&sim, Setup::default());
+    let side = pair.side(0);
+    let control = &mut side.control;
+    let rings = control.rings();
+    let memory = rings.cq_memory(20).unwrap();
+    let (cq, granted) = control
+        .create_cq_on_memory(&CqInit::new(0, 0), memory.place())
+        .unwrap();
+    let words = granted.to_words();
+    let granted = CqGrant::from_words(words).unwrap();
+    assert_eq!(
+        (granted.number(), granted.entries()),
+        (cq.number(), cq.entries())
+    );
+    let mut ring = rings.cq(memory, &granted).unwrap();
+    assert_eq!(ring.poll(&mut [Wc::default()]), 0);
+    // Too little memory for what it says, and another generation.
+    let mut larger = words;
+    larger[2] += 4;
+    let mut older = words;
+    older[1] += 1 << 32;
+    for words in [larger, older] {
+        let granted = CqGrant::from_words(words).unwrap();
+        let memory = rings.cq_memory(20).unwrap();
+        assert!(rings.cq(memory, &granted).is_err());
+    }
+    assert_eq!(CqGrant::from_words([words[0], 0, words[2]]), None);
+    assert_eq!(CqGrant::from_words([words[0], words[1], u64::MAX]), None);
+
+    let caps = Setup::default().caps;
+    let memory = rings.qp_memory(&caps).unwrap();
+    let init = QpInit::rc(&cq, &cq, caps);
+    let (qp, granted) = control
+        .create_qp_on_memory(&side.pd, &init, memory.place())
+        .unwrap();
+    let words = granted.to_words();
+    let granted = QpGrant::from_words(words).unwrap();
+    assert_eq!(
+        (granted.number(), granted.qp_type()),
+        (qp.number(), qp.qp_type())
+    );
+    let (send, recv) = rings.qp(memory, &granted).unwrap();
+    // Every word matters: none of its bits may be set otherwise, or the rings do not fit.
+    for bit in 64..64 * words.len() {
+        let mut other = words;
+        other[bit / 64] ^= 1 << (bit % 64);
+        if let Some(other) = QpGrant::from_words(other) {
+            assert_ne!(other, granted);
+            assert_eq!(QpGrant::from_words(other.to_words()), Some(other));
+        }
+    }
+    let destroyed = control.destroy_qp_control(qp).map_err(|(_, error)| error);
+    let destroyed = QpDestroyed::from_words(destroyed.unwrap().to_words()).unwrap();
+    ring.forget_gone();
+    send.release(&destroyed);
+    recv.release(&destroyed);
+    let destroyed = control.destroy_cq_control(cq).map_err(|(_, error)| error);
+    ring.release(&destroyed.unwrap());
+    assert!(!control.may_use(QpPlace {
+        sq: Iova(0),
+        rq: Iova(0)
+    }));
+    // Memory that was leaked above stays so.
+    let held = sim.memory(0).dma_blocks;
+    assert!(held > 0);
     assert_eq!(sim.findings(), []);
 }

@@ -1,7 +1,6 @@
 //! The control path in this process: a thread opens the function, brings it up and does what its
 //! events leave to do; commands are carried out by the thread that gives them.
 //!
-//! * `full`, tables of peers that are full;
 //! * `objects`, what was made, by its number;
 //! * `serve`, the thread's work;
 //! * `resolve`, where packets to an address go.
@@ -33,10 +32,10 @@ use crate::device::complain::complain;
 use crate::errno::NotOpened;
 use crate::events::{EventSink, Happened};
 use crate::fork::Process;
+use crate::limits::complain_of_table;
 use crate::memory;
-use crate::rings::DataPathOps;
+use crate::rings::{DataPathOps, PlatformRings, RingMaker};
 
-mod full;
 mod objects;
 mod resolve;
 mod serve;
@@ -223,18 +222,20 @@ impl DeviceVisitor<1> for Serving {
                 return Err(error);
             }
         };
-        // Only a card needs no processor of this machine.
         let yields = !matches!(self.opening.spec, DeviceSpec::Vfio(..));
+        let rings = Arc::new(PlatformRings::new(control.rings(), yields));
+        // Only a card needs no processor of this machine.
         let data_path = match yields {
             true => DataPathOps::uncancelled::<D>(),
             false => DataPathOps::of::<D>(),
         };
         let control = Arc::new(InProcess {
-            objects: Mutex::new(Objects::new(control, channel.clone(), yields)),
+            objects: Mutex::new(Objects::new(control, channel.clone())),
             channel,
             tokens: Mutex::default(),
             resolver: Mutex::new(resolver),
             listeners: Mutex::default(),
+            rings,
             data_path,
             gone: OnceLock::new(),
             process: Process::this(),
@@ -281,6 +282,7 @@ struct InProcess<P: HostPlatform> {
     tokens: Mutex<Tokens>,
     resolver: Mutex<Resolver<P>>,
     listeners: Mutex<Vec<Weak<dyn EventSink>>>,
+    rings: Arc<dyn RingMaker>,
     data_path: &'static DataPathOps,
     /// Why nothing can be asked any more.
     gone: OnceLock<String>,
@@ -300,6 +302,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<P: HostPlatform> InProcess<P> {
+    /// Whether anything can be asked by this process: before any lock.
+    fn check(&self) -> Result<(), Refused> {
+        match self.gone.get() {
+            Some(why) => Err(Refused::gone(why)),
+            None => self.process.check(),
+        }
+    }
+
     fn tell(&self, happened: Happened) {
         lock(&self.listeners).retain(|sink| match sink.upgrade() {
             Some(sink) => {
@@ -313,20 +323,16 @@ impl<P: HostPlatform> InProcess<P> {
 
 impl<P: HostPlatform> ControlPlane for InProcess<P> {
     fn call(&self, command: Command) -> Result<Answer, Refused> {
-        if let Some(why) = self.gone.get() {
-            return Err(Refused::Gone(why.clone()));
-        }
-        // Before any lock.
-        self.process.check()?;
+        self.check()?;
         if command.makes_something() {
             memory::check()?;
         }
         let answer = match command {
-            Command::Resolve(destination, vlan) => self.resolve(destination, vlan),
+            Command::Resolve(asked) => self.resolve(asked).map(Answer::Resolve),
             command => lock(&self.objects).execute(command, &self.tokens),
         };
         if let Err(refused) = &answer {
-            full::complain_of(refused);
+            complain_of_table(refused);
         }
         answer
     }
@@ -336,6 +342,12 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
         // Those that are gone hold memory, and there may be no event for long.
         listeners.retain(|sink| sink.strong_count() > 0);
         listeners.push(Arc::downgrade(sink));
+    }
+
+    fn rings(&self) -> Result<Arc<dyn RingMaker>, Refused> {
+        self.check()?;
+        memory::check()?;
+        Ok(self.rings.clone())
     }
 
     fn data_path(&self) -> &'static DataPathOps {

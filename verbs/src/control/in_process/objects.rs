@@ -6,15 +6,14 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 
 use e810::{
-    AccessFlags, Ah, Channel, Control, CqControl, CqInit, Mr, MrChange, Pd, QpControl, QpInit,
-    QpResetting, ReregError, SharedBytes,
+    AccessFlags, Ah, Channel, Control, CqControl, CqGrant, CqInit, Mr, MrChange, Pd, QpCaps,
+    QpControl, QpGrant, QpInit, QpResetting, ReregError, SharedBytes,
 };
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Access, DmaError};
 
 use super::lock;
-use crate::control::{Answer, Command, Handover, Memory, MrChanges, NewQp, Refused, Token};
-use crate::rings::{PlatformCqRings, PlatformQpRings};
+use crate::control::{Answer, Command, CreateCq, CreateQp, Memory, Refused, ReregMr, Token};
 
 /// What events call completion queues and queue pairs, by their numbers.
 #[derive(Debug, Default)]
@@ -28,7 +27,7 @@ pub(super) struct Tokens {
 struct Qp<P: HostPlatform> {
     control: QpControl<P>,
     resetting: Option<QpResetting>,
-    reopened: Option<e810::QpReopened<P>>,
+    reopened: Option<e810::QpReopened>,
 }
 
 /// The control path and what was made by it.
@@ -42,8 +41,6 @@ pub(super) struct Objects<P: HostPlatform> {
     cqs: HashMap<u32, CqControl>,
     qps: HashMap<u32, Qp<P>>,
     ahs: HashMap<u32, Ah>,
-    /// The device is a program of this machine.
-    yields: bool,
     /// Commands since the device's own last were looked after.
     since_progress: u32,
 }
@@ -61,13 +58,13 @@ fn find<'a, T>(
 ) -> Result<&'a mut T, Refused> {
     table
         .get_mut(&number)
-        .ok_or(Refused::NoSuch { object, number })
+        .ok_or_else(|| Refused::no_such(object, number))
 }
 
 fn take<T>(table: &mut HashMap<u32, T>, object: &'static str, number: u32) -> Result<T, Refused> {
     table
         .remove(&number)
-        .ok_or(Refused::NoSuch { object, number })
+        .ok_or_else(|| Refused::no_such(object, number))
 }
 
 /// The program's memory, as the driver takes it.
@@ -99,7 +96,7 @@ fn shared(memory: Memory, access: AccessFlags) -> Result<SharedBytes, Refused> {
 }
 
 impl<P: HostPlatform> Objects<P> {
-    pub(super) fn new(control: Control<P>, channel: Channel<P>, yields: bool) -> Self {
+    pub(super) fn new(control: Control<P>, channel: Channel<P>) -> Self {
         Self {
             control,
             channel,
@@ -108,7 +105,6 @@ impl<P: HostPlatform> Objects<P> {
             cqs: HashMap::new(),
             qps: HashMap::new(),
             ahs: HashMap::new(),
-            yields,
             since_progress: 0,
         }
     }
@@ -126,92 +122,81 @@ impl<P: HostPlatform> Objects<P> {
         }
         let control = &mut self.control;
         Ok(match command {
-            Command::QueryDevice => Answer::Device(control.query_device()),
-            Command::QueryPort(port) => Answer::Port(control.query_port(port)?),
-            Command::QueryGid(index) => Answer::Gid(control.query_gid(index)),
-            Command::QueryPkey { port, index } => Answer::Pkey(control.query_pkey(port, index)?),
-            Command::AllocPd => {
+            Command::QueryDevice(_) => Answer::QueryDevice(control.query_device()),
+            Command::QueryPort(asked) => Answer::QueryPort(control.query_port(asked.port)?),
+            Command::QueryGid(asked) => Answer::QueryGid(control.query_gid(asked.index)),
+            Command::QueryPkey(asked) => {
+                Answer::QueryPkey(control.query_pkey(asked.port, asked.index)?)
+            }
+            Command::AllocPd(_) => {
                 let pd = control.alloc_pd()?;
                 let number = pd.id();
                 self.pds.insert(number, pd);
-                Answer::Number(number)
+                Answer::AllocPd(number)
             }
-            Command::DeallocPd(number) => {
-                let pd = take(&mut self.pds, "protection domain", number)?;
+            Command::DeallocPd(asked) => {
+                let pd = take(&mut self.pds, "protection domain", asked.number)?;
                 let freed = control.dealloc_pd(pd);
-                kept(freed, &mut self.pds, number)?;
-                Answer::Done
+                Answer::DeallocPd(kept(freed, &mut self.pds, asked.number)?)
             }
-            Command::RegMr {
-                pd,
-                memory,
-                iova,
-                access,
-            } => {
-                let pd = find(&mut self.pds, "protection domain", pd)?;
-                let mr = control.reg_mr_iova(pd, shared(memory, access)?, iova, access)?;
+            Command::RegMr(new) => {
+                let pd = find(&mut self.pds, "protection domain", new.pd)?;
+                let memory = shared(new.memory, new.access)?;
+                let mr = control.reg_mr_iova(pd, memory, new.iova, new.access)?;
                 let key = mr.lkey();
                 self.mrs.insert(key, mr);
-                Answer::Key(key)
+                Answer::RegMr(key)
             }
-            Command::ReregMr(key, changes) => self.rereg_mr(key, changes)?,
-            Command::DeregMr(key) => {
-                let mr = take(&mut self.mrs, "memory region", key)?;
+            Command::ReregMr(asked) => Answer::ReregMr(self.rereg_mr(&asked)?),
+            Command::DeregMr(asked) => {
+                let mr = take(&mut self.mrs, "memory region", asked.key)?;
                 let freed = control.dereg_mr(mr);
-                kept(freed, &mut self.mrs, key)?;
-                Answer::Done
+                Answer::DeregMr(kept(freed, &mut self.mrs, asked.key)?)
             }
-            Command::CreateCq {
-                entries,
-                vector,
-                token,
-            } => self.create_cq(entries, vector, token, tokens)?,
-            Command::ResizeCq(number, entries) => {
-                let cq = find(&mut self.cqs, "completion queue", number)?;
-                let resized = control.resize_cq_control(cq, entries)?;
-                Answer::CqResized {
-                    entries: cq.entries(),
-                    handover: resized.map(|resized| Box::new(resized) as Handover),
-                }
+            Command::CreateCq(new) => Answer::CreateCq(self.create_cq(&new, tokens)?),
+            Command::ResizeCq(asked) => {
+                let cq = find(&mut self.cqs, "completion queue", asked.number)?;
+                Answer::ResizeCq(control.resize_cq_control(cq, asked.place)?)
             }
-            Command::DestroyCq(number) => {
+            Command::DestroyCq(asked) => {
+                let number = asked.number;
                 let cq = take(&mut self.cqs, "completion queue", number)?;
                 let destroyed = control.destroy_cq_control(cq);
                 let destroyed = kept(destroyed, &mut self.cqs, number)?;
                 lock(tokens).cqs.remove(&number);
-                Answer::Handover(Box::new(destroyed))
+                Answer::DestroyCq(destroyed)
             }
-            Command::CreateQp(new) => self.create_qp(new, tokens)?,
-            Command::ModifyQp(number, attr) => {
-                let qp = find(&mut self.qps, "queue pair", number)?;
-                control.modify_qp(&mut qp.control, &attr)?;
-                Answer::Done
+            Command::CreateQp(new) => Answer::CreateQp(self.create_qp(&new, tokens)?),
+            Command::MayUse(asked) => Answer::MayUse(control.may_use(asked.place)),
+            Command::ModifyQp(asked) => {
+                let qp = find(&mut self.qps, "queue pair", asked.number)?;
+                Answer::ModifyQp(control.modify_qp(&mut qp.control, &asked.attr)?)
             }
-            Command::QueryQp(number, mask) => {
-                let qp = find(&mut self.qps, "queue pair", number)?;
-                Answer::QueriedQp(Box::new(control.query_qp(&qp.control, mask)?))
+            Command::QueryQp(asked) => {
+                let qp = find(&mut self.qps, "queue pair", asked.number)?;
+                Answer::QueryQp(Box::new(control.query_qp(&qp.control, asked.mask)?))
             }
-            Command::BeginReset(number, attr) => {
-                let qp = find(&mut self.qps, "queue pair", number)?;
-                control.check_reset(&qp.control, &attr)?;
+            Command::BeginReset(asked) => {
+                let qp = find(&mut self.qps, "queue pair", asked.number)?;
+                control.check_reset(&qp.control, &asked.attr)?;
                 let resetting = control.begin_reset_qp(&mut qp.control)?;
                 qp.resetting = Some(resetting);
-                Answer::Done
+                Answer::BeginReset(())
             }
-            Command::Reopen(number) => {
-                let qp = find(&mut self.qps, "queue pair", number)?;
+            Command::Reopen(asked) => {
+                let qp = find(&mut self.qps, "queue pair", asked.number)?;
                 let resetting = qp.resetting.take().ok_or(OUT_OF_ORDER)?;
                 let reopened = control.reopen_qp(&mut qp.control, &resetting)?;
                 qp.reopened = Some(reopened.clone());
-                Answer::Handover(Box::new(reopened))
+                Answer::Reopen(reopened)
             }
-            Command::FinishReset(number) => {
-                let qp = find(&mut self.qps, "queue pair", number)?;
+            Command::FinishReset(asked) => {
+                let qp = find(&mut self.qps, "queue pair", asked.number)?;
                 let reopened = qp.reopened.take().ok_or(OUT_OF_ORDER)?;
-                control.finish_reset_qp(&mut qp.control, reopened)?;
-                Answer::Done
+                Answer::FinishReset(control.finish_reset_qp(&mut qp.control, reopened)?)
             }
-            Command::DestroyQp(number) => {
+            Command::DestroyQp(asked) => {
+                let number = asked.number;
                 let qp = take(&mut self.qps, "queue pair", number)?;
                 let destroyed = match control.destroy_qp_control(qp.control) {
                     Ok(destroyed) => destroyed,
@@ -221,117 +206,99 @@ impl<P: HostPlatform> Objects<P> {
                     }
                 };
                 lock(tokens).qps.remove(&number);
-                Answer::Handover(Box::new(destroyed))
+                Answer::DestroyQp(destroyed)
             }
-            Command::CreateAh(pd, path) => {
-                let pd = find(&mut self.pds, "protection domain", pd)?;
-                let ah = control.create_ah(pd, &path)?;
+            Command::CreateAh(new) => {
+                let pd = find(&mut self.pds, "protection domain", new.pd)?;
+                let ah = control.create_ah(pd, &new.path)?;
                 let number = ah.number();
                 self.ahs.insert(number, ah);
-                Answer::Number(number)
+                Answer::CreateAh(number)
             }
-            Command::DestroyAh(number) => {
-                let ah = take(&mut self.ahs, "address handle", number)?;
+            Command::DestroyAh(asked) => {
+                let ah = take(&mut self.ahs, "address handle", asked.number)?;
                 let freed = control.destroy_ah(ah);
-                kept(freed, &mut self.ahs, number)?;
-                Answer::Done
+                Answer::DestroyAh(kept(freed, &mut self.ahs, asked.number)?)
             }
-            Command::AttachMcast(number, group) => {
-                let index = self.own_gid(group)?;
-                let qp = find(&mut self.qps, "queue pair", number)?;
-                self.control.attach_mcast(&qp.control, index, group)?;
-                Answer::Done
+            Command::AttachMcast(asked) => {
+                let index = self.own_gid(asked.group)?;
+                let qp = find(&mut self.qps, "queue pair", asked.qp)?;
+                let attached = self.control.attach_mcast(&qp.control, index, asked.group);
+                Answer::AttachMcast(attached?)
             }
-            Command::DetachMcast(number, group) => {
-                let index = self.own_gid(group)?;
-                let qp = find(&mut self.qps, "queue pair", number)?;
-                self.control.detach_mcast(&qp.control, index, group)?;
-                Answer::Done
+            Command::DetachMcast(asked) => {
+                let index = self.own_gid(asked.group)?;
+                let qp = find(&mut self.qps, "queue pair", asked.qp)?;
+                let detached = self.control.detach_mcast(&qp.control, index, asked.group);
+                Answer::DetachMcast(detached?)
             }
             // It is about no object, and waits without holding these.
-            Command::Resolve(..) => {
-                let why = "an address is not resolved here".to_owned();
-                return Err(Refused::Unexpected(why));
-            }
+            Command::Resolve(asked) => return Err(Refused::unexpected(asked)),
         })
     }
 
-    fn rereg_mr(&mut self, key: u32, changes: MrChanges) -> Result<Answer, Refused> {
-        let access = changes.access.unwrap_or(AccessFlags::empty());
-        let memory = changes.memory.map(|memory| shared(memory, access));
+    fn rereg_mr(&mut self, asked: &ReregMr) -> Result<u32, Refused> {
+        let access = asked.access.unwrap_or(AccessFlags::empty());
+        let memory = asked.memory.map(|memory| shared(memory, access));
         let memory = memory.transpose()?;
-        let pd = match changes.pd {
+        let pd = match asked.pd {
             Some(pd) => Some(&*find(&mut self.pds, "protection domain", pd)?),
             None => None,
         };
         let change = MrChange {
             pd,
-            access: changes.access,
+            access: asked.access,
             memory,
             ..MrChange::default()
         };
-        let mr = take(&mut self.mrs, "memory region", key)?;
+        let mr = take(&mut self.mrs, "memory region", asked.key)?;
         match self.control.rereg_mr(mr, &change) {
             Ok(mr) => {
                 let key = mr.lkey();
                 self.mrs.insert(key, mr);
-                Ok(Answer::Key(key))
+                Ok(key)
             }
             Err(ReregError {
                 error,
                 mr: Some(mr),
             }) => {
-                self.mrs.insert(key, mr);
+                self.mrs.insert(asked.key, mr);
                 Err(error.into())
             }
-            Err(ReregError { error, mr: None }) => Err(Refused::MrLost(error)),
+            Err(ReregError { error, mr: None }) => Err(Refused::mr_lost(error)),
         }
     }
 
-    fn create_cq(
-        &mut self,
-        entries: u32,
-        vector: u16,
-        token: Token,
-        tokens: &Mutex<Tokens>,
-    ) -> Result<Answer, Refused> {
-        let cq = self.control.create_cq_with(&CqInit {
+    fn create_cq(&mut self, new: &CreateCq, tokens: &Mutex<Tokens>) -> Result<CqGrant, Refused> {
+        let init = CqInit {
             channel: Some(&self.channel),
-            user_context: token.0,
-            ..CqInit::new(entries, vector)
-        })?;
-        let (cq, ring) = cq.into_parts();
-        let (number, entries) = (cq.number(), cq.entries());
-        lock(tokens).cqs.insert(number, token);
-        self.cqs.insert(number, cq);
-        Ok(Answer::Cq {
-            number,
-            entries,
-            rings: Box::new(PlatformCqRings::new(ring, self.yields)),
-        })
+            user_context: new.token.0,
+            // The place says how many.
+            ..CqInit::new(0, new.vector)
+        };
+        let (cq, granted) = self.control.create_cq_on_memory(&init, new.place)?;
+        lock(tokens).cqs.insert(granted.number(), new.token);
+        self.cqs.insert(granted.number(), cq);
+        Ok(granted)
     }
 
-    fn create_qp(&mut self, new: NewQp, tokens: &Mutex<Tokens>) -> Result<Answer, Refused> {
+    fn create_qp(
+        &mut self,
+        new: &CreateQp,
+        tokens: &Mutex<Tokens>,
+    ) -> Result<(QpGrant, QpCaps), Refused> {
         let pd = find(&mut self.pds, "protection domain", new.pd)?;
-        let no_cq = |number| Refused::NoSuch {
-            object: "completion queue",
-            number,
+        let cq = |number| {
+            let cq = self.cqs.get(&number);
+            cq.ok_or_else(|| Refused::no_such("completion queue", number))
         };
-        let send_cq = self.cqs.get(&new.send_cq).ok_or(no_cq(new.send_cq))?;
-        let recv_cq = self.cqs.get(&new.recv_cq).ok_or(no_cq(new.recv_cq))?;
-        let mut init = QpInit::new(new.qp_type, send_cq, recv_cq, new.caps);
+        let mut init = QpInit::new(new.qp_type, cq(new.send_cq)?, cq(new.recv_cq)?, new.caps);
         init.signal_all = new.signal_all;
-        let qp = self.control.create_qp(pd, &init)?;
-        let (qp, send, recv) = qp.into_parts();
+        let (qp, granted) = self.control.create_qp_on_memory(pd, &init, new.place)?;
         let (number, caps) = (qp.number().get(), qp.caps());
         lock(tokens).qps.insert(number, new.token);
         self.qps.insert(number, Qp::new(qp));
-        let is_datagram = new.qp_type.is_datagram();
-        Ok(Answer::Qp {
-            number,
-            caps,
-            rings: Box::new(PlatformQpRings::new(send, recv, is_datagram)),
-        })
+        Ok((granted, caps))
     }
 
     /// The own address that is in a group: a verbs program names none. The first of its family.
@@ -340,9 +307,9 @@ impl<P: HostPlatform> Objects<P> {
             let own = self.control.query_gid(*index);
             own.is_some_and(|own| own.gid.ip().is_ipv4() == group.is_ipv4())
         });
-        own.ok_or(Refused::Driver(e810::Error::Invalid {
+        Ok(own.ok_or(e810::Error::Invalid {
             what: "the port has no address of the multicast group's family",
-        }))
+        })?)
     }
 }
 
@@ -356,9 +323,9 @@ impl<P: HostPlatform> Qp<P> {
     }
 }
 
-const OUT_OF_ORDER: Refused = Refused::Driver(e810::Error::Invalid {
+const OUT_OF_ORDER: e810::Error = e810::Error::Invalid {
     what: "this step of a reset comes after another one",
-});
+};
 
 /// What freeing gave; an object that was not freed goes back to its table.
 fn kept<T, O>(

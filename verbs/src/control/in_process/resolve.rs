@@ -13,7 +13,7 @@ use e810_node::station::{Network, Pace, PendingResolve, Station, Unresolved};
 use e810_node::tap::{Tap, TapPlan};
 
 use super::{CAPACITY, InProcess, Opening, lock};
-use crate::control::{Answer, Refused};
+use crate::control::{Refused, Resolve};
 use crate::errno;
 
 /// Who finds out.
@@ -95,9 +95,8 @@ impl<P: HostPlatform> InProcess<P> {
     /// Where packets to `destination` go, and what they have on the way.
     pub(super) fn resolve(
         &self,
-        destination: IpAddr,
-        vlan: Option<u16>,
-    ) -> Result<Answer, Refused> {
+        Resolve { destination, vlan }: Resolve,
+    ) -> Result<Neighbour, Refused> {
         let known = self.known(destination);
         let question = Question {
             destination,
@@ -107,11 +106,11 @@ impl<P: HostPlatform> InProcess<P> {
         let Some(pending) = lock(&self.resolver).begin(question) else {
             let why = "its LAN queues are not ours, or could not be opened";
             let mac = known.ok_or(Unresolved::NoStation { destination, why })?;
-            return Ok(Answer::Resolved(Neighbour {
+            return Ok(Neighbour {
                 via: destination,
                 mac,
                 route: Route::PLAIN,
-            }));
+            });
         };
         // Without the lock: others resolve meanwhile, and a device that goes ends it.
         let is_there = || match self.gone.get() {
@@ -120,13 +119,12 @@ impl<P: HostPlatform> InProcess<P> {
         };
         let found = pending.wait(&is_there);
         if let Some(why) = self.gone.get() {
-            return Err(Refused::Gone(why.clone()));
+            return Err(Refused::gone(why));
         }
-        let found = found.map_err(|error| match error.downcast::<Unresolved>() {
-            Ok(unresolved) => Refused::Unresolved(unresolved),
-            Err(other) => Refused::Gone(format!("{other:#}")),
-        })?;
-        Ok(Answer::Resolved(found))
+        found.map_err(|error| match error.downcast::<Unresolved>() {
+            Ok(unresolved) => unresolved.into(),
+            Err(other) => Refused::gone(format!("{other:#}")),
+        })
     }
 
     /// That of an own address; that which a link-local address was made from; none is needed for a

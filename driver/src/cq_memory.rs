@@ -1,0 +1,106 @@
+//! Memory of completion queues, which a program may have itself.
+
+use e810_datapath::sizing::{CqSize, SHADOW_BYTES};
+use e810_hal::{DmaBuf, DmaLayout, Iova, Platform};
+
+use crate::error::Result;
+
+/// Alignment of the rings of completion queues and queue pairs (control-path 4.8, 4.9).
+pub(crate) const RING_ALIGN: usize = 256;
+/// Alignment of a completion queue's shadow area (control-path 4.8).
+const SHADOW_ALIGN: usize = 64;
+
+/// The ring of a completion queue, zeroed.
+#[derive(Debug)]
+#[must_use = "it is freed with `release`"]
+pub struct CqRingMemory<P: Platform> {
+    pub(crate) ring: DmaBuf<P>,
+    pub(crate) entries: u32,
+}
+
+/// Memory of a completion queue, zeroed: its ring and its shadow area.
+#[derive(Debug)]
+#[must_use = "it is freed with `release`"]
+pub struct CqMemory<P: Platform> {
+    pub(crate) ring: CqRingMemory<P>,
+    pub(crate) shadow: DmaBuf<P>,
+}
+
+/// Where the ring of a completion queue is, for the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct CqRingPlace {
+    /// What there is room for: twice the completions that were asked for, because immediate data
+    /// takes an entry of its own.
+    pub entries: u32,
+    /// 256-byte aligned.
+    pub ring: Iova,
+}
+
+/// Where the memory of a completion queue is, for the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct CqPlace {
+    /// Of 32 bytes an entry.
+    pub ring: CqRingPlace,
+    /// 64 bytes, 64-byte aligned.
+    pub shadow: Iova,
+}
+
+impl<P: Platform> CqRingMemory<P> {
+    pub(crate) fn new(platform: &P, cqe: u32) -> Result<Self> {
+        let size = CqSize::new(cqe).map_err(e810_datapath::Error::from)?;
+        let layout = DmaLayout::new(size.bytes() as usize, RING_ALIGN);
+        Ok(Self {
+            ring: DmaBuf::new(platform.clone(), layout)?,
+            entries: size.entries,
+        })
+    }
+
+    /// What the device is told.
+    #[must_use]
+    pub fn place(&self) -> CqRingPlace {
+        CqRingPlace {
+            entries: self.entries,
+            ring: self.ring.iova(),
+        }
+    }
+
+    /// Frees it. The device does not use it.
+    pub fn release(self) {
+        self.ring.release();
+    }
+
+    pub(crate) fn into_ring(self) -> (DmaBuf<P>, u32) {
+        (self.ring, self.entries)
+    }
+}
+
+impl<P: Platform> CqMemory<P> {
+    pub(crate) fn new(platform: &P, cqe: u32) -> Result<Self> {
+        let ring = CqRingMemory::new(platform, cqe)?;
+        let shadow = DmaLayout::new(SHADOW_BYTES as usize, SHADOW_ALIGN);
+        match DmaBuf::new(platform.clone(), shadow) {
+            Ok(shadow) => Ok(Self { ring, shadow }),
+            Err(error) => {
+                ring.release();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// What the device is told.
+    #[must_use]
+    pub fn place(&self) -> CqPlace {
+        CqPlace {
+            ring: self.ring.place(),
+            shadow: self.shadow.iova(),
+        }
+    }
+
+    /// Frees it. The device does not use it.
+    pub fn release(self) {
+        self.ring.release();
+        self.shadow.release();
+    }
+}

@@ -1,0 +1,305 @@
+//! Rings of a program that keeps the control path elsewhere: their memory is the program's, which
+//! it allocates before it asks for the object, and what the control path answers is plain data
+//! ([`CqGrant`], [`QpGrant`]), from which the program makes the part that it polls or posts to.
+//!
+//! [`Control::create_cq`](crate::Control::create_cq) and
+//! [`Control::create_qp`](crate::Control::create_qp) do all of it for programs that have the
+//! control path beside the rings.
+
+use e810_datapath::sizing::{RqSize, SqSize};
+use e810_datapath::slot::{CqKey, QpKey, Slots};
+use e810_datapath::{CompletionQueue, ExtraOps, RecvQueue, SendLimits, SendQueue};
+use e810_hal::{CeqId, DmaBuf, DmaLayout, HostBuf, Iova, Platform};
+use e810_types::QpType;
+
+use crate::attr::{QpCaps, Qpn};
+use crate::cq::CqRing;
+use crate::cq_memory::{CqMemory, RING_ALIGN};
+use crate::error::{Error, Result};
+use crate::moderation::{Pacer, Shared};
+use crate::qp::{QpRecv, QpSend};
+
+/// Memory of a queue pair, zeroed: its two rings.
+#[derive(Debug)]
+#[must_use = "it is freed with `release`"]
+pub struct QpMemory<P: Platform> {
+    sq: DmaBuf<P>,
+    rq: DmaBuf<P>,
+}
+
+/// Where the rings of a queue pair are, for the device; their sizes follow from its
+/// [`QpCaps`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct QpPlace {
+    /// The send ring, 256-byte aligned.
+    pub sq: Iova,
+    /// The receive ring, 256-byte aligned.
+    pub rq: Iova,
+}
+
+/// Sizes of both queues of a queue pair.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) sq: SqSize,
+    pub(crate) rq: RqSize,
+}
+
+/// An object that was not made on memory of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotMade {
+    /// Why.
+    pub error: Error,
+    /// The device was not answered about it, and may use the memory: it is freed only after a
+    /// reset.
+    pub may_use_memory: bool,
+}
+
+/// What the ring of a completion queue has to know of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CqGrant {
+    pub(crate) owner: u64,
+    pub(crate) key: CqKey,
+    pub(crate) entries: u32,
+    pub(crate) ceq: CeqId,
+}
+
+/// What the queues of a queue pair have to know of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QpGrant {
+    pub(crate) owner: u64,
+    pub(crate) key: QpKey,
+    pub(crate) limits: SendLimits,
+    pub(crate) rq: RqSize,
+    pub(crate) max_recv_sge: u32,
+}
+
+/// Makes rings of memory and what was granted: [`Control::rings`](crate::Control::rings).
+#[derive(Clone, Debug)]
+pub struct Rings<P: Platform> {
+    pub(crate) platform: P,
+    pub(crate) slots: Slots<HostBuf<P>>,
+    pub(crate) moderation: Shared<P>,
+}
+
+impl From<Error> for NotMade {
+    fn from(error: Error) -> Self {
+        Self {
+            error,
+            may_use_memory: false,
+        }
+    }
+}
+
+impl Sizes {
+    pub(crate) fn of(caps: &QpCaps) -> Result<Self> {
+        let wrong = e810_datapath::Error::from;
+        Ok(Self {
+            sq: SqSize::new(caps.max_send_wr, caps.max_send_sge, caps.max_inline).map_err(wrong)?,
+            rq: RqSize::new(caps.max_recv_wr, caps.max_recv_sge).map_err(wrong)?,
+        })
+    }
+}
+
+impl<P: Platform> QpMemory<P> {
+    pub(crate) fn new(platform: &P, caps: &QpCaps) -> Result<Self> {
+        let sizes = Sizes::of(caps)?;
+        let ring = |bytes: u32| {
+            let layout = DmaLayout::new(bytes as usize, RING_ALIGN);
+            DmaBuf::new(platform.clone(), layout)
+        };
+        let sq = ring(sizes.sq.bytes())?;
+        match ring(sizes.rq.bytes()) {
+            Ok(rq) => Ok(Self { sq, rq }),
+            Err(error) => {
+                sq.release();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// What the device is told.
+    #[must_use]
+    pub fn place(&self) -> QpPlace {
+        QpPlace {
+            sq: self.sq.iova(),
+            rq: self.rq.iova(),
+        }
+    }
+
+    /// Frees it. The device does not use it.
+    pub fn release(self) {
+        self.sq.release();
+        self.rq.release();
+    }
+}
+
+impl CqGrant {
+    /// 64-bit words of [`to_words`](Self::to_words).
+    pub const WORDS: usize = 3;
+
+    /// As words, for another process.
+    #[must_use]
+    pub const fn to_words(self) -> [u64; Self::WORDS] {
+        let shape = self.entries as u64 | (self.ceq.get() as u64) << 32;
+        [self.owner, self.key.bits(), shape]
+    }
+
+    /// What was granted; `None` for words that are none.
+    #[must_use]
+    pub fn from_words([owner, key, shape]: [u64; Self::WORDS]) -> Option<Self> {
+        Some(Self {
+            owner,
+            key: CqKey::from_bits(key)?,
+            entries: shape as u32,
+            ceq: CeqId::new(u16::try_from(shape >> 32).ok()?)?,
+        })
+    }
+
+    /// The number of the completion queue.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.key.id()
+    }
+
+    /// Completions that there is room for. One with immediate data takes two places.
+    #[must_use]
+    pub const fn entries(&self) -> u32 {
+        self.entries
+    }
+}
+
+impl QpGrant {
+    /// Kind of service.
+    #[must_use]
+    pub const fn qp_type(&self) -> QpType {
+        self.limits.qp_type
+    }
+
+    /// The number of the queue pair, for the peer.
+    #[must_use]
+    pub const fn number(&self) -> Qpn {
+        Qpn(self.key.id())
+    }
+
+    /// 64-bit words of [`to_words`](Self::to_words).
+    pub const WORDS: usize = 6;
+
+    /// As words, for another process.
+    #[must_use]
+    pub fn to_words(self) -> [u64; Self::WORDS] {
+        let Self { limits, rq, .. } = self;
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let bytes = [
+            limits.qp_type as u8,
+            limits.signal_all.into(),
+            limits.local_fence.into(),
+            limits.read_fence_rate,
+            limits.extra.bits(),
+            rq.shift,
+            0,
+            0,
+        ];
+        [
+            self.owner,
+            self.key.bits(),
+            u64::from_le_bytes(bytes),
+            pair(limits.max_sge, limits.max_inline),
+            pair(limits.address_handles, self.max_recv_sge),
+            pair(rq.slots, rq.max_wr),
+        ]
+    }
+
+    /// What was granted; `None` for words that are none.
+    #[must_use]
+    pub fn from_words(words: [u64; Self::WORDS]) -> Option<Self> {
+        let [owner, key, bytes, sq, both, rq] = words;
+        let flag = |byte| match byte {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        };
+        let [qp_type, signal_all, local_fence, rate, extra, shift, 0, 0] = bytes.to_le_bytes()
+        else {
+            return None;
+        };
+        let of_type = |known: &QpType| *known as u8 == qp_type;
+        Some(Self {
+            owner,
+            key: QpKey::from_bits(key)?,
+            limits: SendLimits {
+                qp_type: [QpType::Rc, QpType::Ud].into_iter().find(of_type)?,
+                max_sge: sq as u32,
+                max_inline: (sq >> 32) as u32,
+                address_handles: both as u32,
+                signal_all: flag(signal_all)?,
+                local_fence: flag(local_fence)?,
+                read_fence_rate: rate,
+                extra: ExtraOps::from_bits(extra)?,
+            },
+            rq: RqSize {
+                slots: rq as u32,
+                shift,
+                max_wr: (rq >> 32) as u32,
+            },
+            max_recv_sge: (both >> 32) as u32,
+        })
+    }
+}
+
+impl<P: Platform> Rings<P> {
+    /// Memory of a completion queue for at least `cqe` completions.
+    ///
+    /// # Errors
+    /// A size outside 1..=1048574, no memory.
+    pub fn cq_memory(&self, cqe: u32) -> Result<CqMemory<P>> {
+        CqMemory::new(&self.platform, cqe)
+    }
+
+    /// Memory of a queue pair that is asked for with `caps`.
+    ///
+    /// # Errors
+    /// Sizes beyond the device's, no memory.
+    pub fn qp_memory(&self, caps: &QpCaps) -> Result<QpMemory<P>> {
+        QpMemory::new(&self.platform, caps)
+    }
+
+    /// The ring of a completion queue that was made on this memory.
+    ///
+    /// # Errors
+    /// What was granted does not fit the memory, or is over. The memory stays allocated: the
+    /// device may use it.
+    pub fn cq(&self, memory: CqMemory<P>, granted: &CqGrant) -> Result<CqRing<P>> {
+        let CqGrant {
+            owner,
+            key,
+            entries,
+            ceq,
+        } = *granted;
+        let (platform, slots) = (self.platform.clone(), self.slots.clone());
+        let CqMemory { ring, shadow } = memory;
+        let queue = CompletionQueue::new(platform, ring.ring, shadow, slots, key, entries)
+            .map_err(e810_datapath::Error::from)?;
+        let (platform, moderation) = (self.platform.clone(), self.moderation.clone());
+        let pacer = Pacer::new(platform, moderation, key.id(), ceq);
+        Ok(CqRing::new(owner, queue, pacer))
+    }
+
+    /// The queues of a queue pair that was made on this memory.
+    ///
+    /// # Errors
+    /// As [`cq`](Self::cq).
+    pub fn qp(&self, memory: QpMemory<P>, granted: &QpGrant) -> Result<(QpSend<P>, QpRecv<P>)> {
+        let wrong = e810_datapath::Error::from;
+        let QpMemory { sq, rq } = memory;
+        let (owner, key) = (granted.owner, granted.key);
+        let (platform, slots) = (self.platform.clone(), self.slots.clone());
+        let send = SendQueue::new(platform, sq, slots, key, granted.limits).map_err(wrong)?;
+        let (platform, slots) = (self.platform.clone(), self.slots.clone());
+        let recv = RecvQueue::new(platform, rq, slots, key, granted.rq, granted.max_recv_sge)
+            .map_err(wrong)?;
+        Ok((QpSend { owner, queue: send }, QpRecv { owner, queue: recv }))
+    }
+}
+
+crate::handover::serde_words!(CqGrant, QpGrant);

@@ -1,0 +1,157 @@
+//! Commands, answers and events as bytes, as they would pass between two processes.
+//!
+//! A message is its [`VERSION`] and the fields of its type in their order, in the format of
+//! [`postcard`](https://postcard.jamesmunns.com/wire-format). Each message has one form: a decoder
+//! refuses all other bytes.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Changes with each change of a message.
+const VERSION: u8 = 1;
+
+/// Bytes of the longest message; a text of an error is cut before it is sent.
+const MOST: usize = 4096;
+
+/// Bytes that are no message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum Malformed {
+    #[error("version {0} of the messages, and not {VERSION}: use one version of the library")]
+    Version(u8),
+    #[error("{0} bytes that are no message")]
+    Other(usize),
+}
+
+/// The bytes of a message.
+pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
+    let mut bytes = vec![VERSION];
+    // No type of a message has something that the format has not.
+    bytes.extend(postcard::to_allocvec(message).unwrap_or_default());
+    bytes
+}
+
+/// The message that `bytes` are.
+///
+/// # Errors
+/// They are none.
+pub(crate) fn decode<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Result<T, Malformed> {
+    let other = Malformed::Other(bytes.len());
+    let (version, fields) = bytes.split_first().ok_or(other)?;
+    if *version != VERSION {
+        return Err(Malformed::Version(*version));
+    }
+    if bytes.len() > MOST {
+        return Err(other);
+    }
+    let message: T = postcard::from_bytes(fields).map_err(|_| other)?;
+    // The format has longer forms of numbers, and what follows a message is not looked at.
+    if encode(&message) != bytes {
+        return Err(other);
+    }
+    Ok(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use e810::{AccessFlags, Iova, MacAddr, Path, QpAttr, QpCaps, QpPlace, QpState, QpType};
+
+    use super::*;
+    use crate::control::{
+        Answer, Command, CreateQp, Memory, ModifyQp, QueryDevice, Refused, RegMr, Token,
+    };
+
+    fn commands() -> Vec<Command> {
+        let memory = Memory {
+            address: 0x7F00_1234_5000,
+            length: 1 << 30,
+        };
+        let path = Path::new(2, [10, 8, 1, 2].into(), MacAddr([2, 0, 0, 0, 0, 7]));
+        let attr = QpAttr {
+            state: Some(QpState::Rtr),
+            access: Some(AccessFlags::all()),
+            path: Some(path),
+            ..QpAttr::default()
+        };
+        let caps = QpCaps {
+            max_send_wr: 512,
+            max_recv_wr: 1,
+            max_send_sge: 13,
+            max_recv_sge: 3,
+            max_inline: 101,
+        };
+        vec![
+            Command::QueryDevice(QueryDevice {}),
+            Command::RegMr(RegMr {
+                pd: 7,
+                memory,
+                iova: u64::MAX,
+                access: AccessFlags::LOCAL_WRITE,
+            }),
+            Command::ModifyQp(ModifyQp {
+                number: 300,
+                attr: Box::new(attr),
+            }),
+            Command::CreateQp(CreateQp {
+                pd: 1,
+                qp_type: QpType::Ud,
+                send_cq: 2,
+                recv_cq: 3,
+                caps,
+                signal_all: true,
+                token: Token(9),
+                place: QpPlace {
+                    sq: Iova(0x10_0000),
+                    rq: Iova(0x20_0000),
+                },
+            }),
+        ]
+    }
+
+    /// Whatever is decoded has these bytes and no others.
+    fn has_one_form<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
+        if let Ok(message) = decode::<T>(bytes) {
+            assert_eq!(encode(&message), bytes);
+        }
+    }
+
+    #[test]
+    fn commands_are_their_bytes_and_others_are_refused() {
+        for command in commands() {
+            let bytes = encode(&command);
+            assert_eq!(decode(&bytes), Ok(command));
+            for end in 0..bytes.len() {
+                let cut: Result<Command, _> = decode(&bytes[..end]);
+                assert!(cut.is_err(), "{end} of {bytes:02x?}");
+            }
+            for longer in [0, 1, 0x80] {
+                let mut bytes = bytes.clone();
+                bytes.push(longer);
+                assert!(decode::<Command>(&bytes).is_err());
+            }
+            for bit in 8..8 * bytes.len() {
+                let mut bytes = bytes.clone();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                has_one_form::<Command>(&bytes);
+                has_one_form::<Result<Answer, Refused>>(&bytes);
+            }
+            let mut other = bytes;
+            other[0] += 1;
+            let version = other[0];
+            assert_eq!(decode::<Command>(&other), Err(Malformed::Version(version)));
+        }
+        let too_long = encode(&"x".repeat(MOST));
+        assert!(decode::<String>(&too_long).is_err());
+    }
+
+    #[test]
+    fn refusals_pass_as_they_are() {
+        for refused in [
+            Refused::from(e810::Error::Invalid { what: "a thing" }),
+            Refused::gone("ö".repeat(MOST)),
+        ] {
+            let bytes = encode(&Err::<Answer, _>(refused.clone()));
+            let back: Result<Answer, Refused> = decode(&bytes).unwrap();
+            assert_eq!(back.unwrap_err(), refused);
+        }
+    }
+}

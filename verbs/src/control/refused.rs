@@ -1,0 +1,256 @@
+//! Why a command was not carried out, as plain data.
+
+use core::ffi::c_int;
+
+use e810::{Error, NotMade, Object};
+use e810_hal::DmaError;
+use e810_node::station::Unresolved;
+use serde::{Deserialize, Serialize};
+
+use super::in_process::QUEUE_ENTRIES;
+
+/// Characters of the longest text; what comes behind is left out.
+const LONGEST: usize = 800;
+
+/// Why a command was not carried out.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
+#[error("{why}")]
+pub struct Refused {
+    pub kind: Kind,
+    /// For `errno` (`docs/verbs-map.md`).
+    pub errno: c_int,
+    pub why: String,
+    /// What an error number does not say.
+    pub limit: Option<Limit>,
+}
+
+/// What a refusal means for the object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Kind {
+    /// It is as it was.
+    Unchanged,
+    /// The same; the device has refused the command.
+    ByDevice,
+    /// A region could not be changed, and is gone.
+    MrLost,
+    /// The device was not answered, and may use the memory that the object was to be made on.
+    MayUseMemory,
+    /// The device is gone, or was never there.
+    Gone,
+}
+
+/// A limit that programs run into, in a line with what to do.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Limit {
+    /// Of the system, or of how a function was brought up.
+    OfSystem(String),
+    /// A table of peers is full, each of which has a bit.
+    Table(u8, String),
+}
+
+impl Refused {
+    fn new(kind: Kind, errno: c_int, why: impl ToString) -> Self {
+        Self {
+            kind,
+            errno,
+            why: why.to_string().chars().take(LONGEST).collect(),
+            limit: None,
+        }
+    }
+
+    pub(crate) fn gone(why: impl ToString) -> Self {
+        Self::new(Kind::Gone, libc::EIO, why)
+    }
+
+    /// There is no object of this number (any more).
+    pub(crate) fn no_such(object: &str, number: u32) -> Self {
+        let why = format!("there is no {object} {number}");
+        Self::new(Kind::Unchanged, libc::EINVAL, why)
+    }
+
+    /// There is no memory for the library's own part of an object.
+    pub(crate) fn no_memory() -> Self {
+        Self::new(Kind::Unchanged, libc::ENOMEM, "out of memory")
+    }
+
+    /// The control path gave what is no answer to the command.
+    pub(crate) fn unexpected(answer: impl std::fmt::Debug) -> Self {
+        let why = format!("the control path answered {answer:?}; please report it");
+        Self::new(Kind::Unchanged, libc::EIO, why)
+    }
+
+    /// A region could not be changed, and is gone.
+    pub(crate) fn mr_lost(error: Error) -> Self {
+        let why = format!("the memory region is gone: {error}");
+        Self {
+            why,
+            kind: Kind::MrLost,
+            ..Self::from(error)
+        }
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        let kind = match error {
+            Error::Cqp(_) if !error.needs_reset() => Kind::ByDevice,
+            _ => Kind::Unchanged,
+        };
+        Self {
+            limit: limit_in(&error),
+            ..Self::new(kind, error.errno(), error)
+        }
+    }
+}
+
+impl From<NotMade> for Refused {
+    fn from(failed: NotMade) -> Self {
+        let refused = Self::from(failed.error);
+        match failed.may_use_memory {
+            true => Self {
+                kind: Kind::MayUseMemory,
+                ..refused
+            },
+            false => refused,
+        }
+    }
+}
+
+impl From<Unresolved> for Refused {
+    fn from(error: Unresolved) -> Self {
+        let table = match error {
+            Unresolved::NoRoom { .. } => Some(1),
+            Unresolved::KernelTableFull { .. } => Some(2),
+            _ => None,
+        };
+        let limit = table.map(|table| Limit::Table(table, error.to_string()));
+        Self {
+            limit,
+            ..Self::new(Kind::Unchanged, of_unresolved(&error), error)
+        }
+    }
+}
+
+/// As the kernel's resolver, but for a full table: that leaves programs to find out why a peer that
+/// is there does not answer.
+const fn of_unresolved(unresolved: &Unresolved) -> c_int {
+    match unresolved {
+        Unresolved::NoAnswer { .. } | Unresolved::NoSource { .. } => libc::ETIMEDOUT,
+        Unresolved::NoRoute { .. }
+        | Unresolved::NoKernelRoute { .. }
+        | Unresolved::NoStation { .. } => libc::ENETUNREACH,
+        Unresolved::NoRoom { .. } | Unresolved::KernelTableFull { .. } => libc::ENOBUFS,
+        Unresolved::Ended { .. } => libc::EIO,
+    }
+}
+
+/// The limit that an error of the driver is about.
+fn limit_in(error: &Error) -> Option<Limit> {
+    Some(match error {
+        Error::Dma(error @ (DmaError::LockLimit { .. } | DmaError::TooManyMappings { .. })) => {
+            Limit::OfSystem(error.to_string())
+        }
+        Error::Dma(error @ DmaError::NoFile { .. }) => Limit::OfSystem(format!(
+            "{error}; a program that cannot runs on functions like sim:wire=NAME"
+        )),
+        Error::Datapath(e810::DatapathError::Slot(e810::SlotError::NoSpace { words })) => {
+            Limit::OfSystem(format!(
+                "its queues need {} entries in one piece, and of the function's, {QUEUE_ENTRIES} at most, there are not as many left: \
+                 make fewer queue pairs, or smaller ones",
+                words / 3
+            ))
+        }
+        Error::Exhausted {
+            object: Object::Arp,
+            limit,
+        } => Limit::Table(
+            4,
+            format!(
+                "the card's ARP table is full: queue pairs and address handles go to {limit} addresses; use fewer peers, or destroy those that are not needed"
+            ),
+        ),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_the_system_are_limits() {
+        let limit = |error: DmaError| Refused::from(Error::from(error)).limit;
+        let bytes = 4096;
+        let locked = DmaError::LockLimit {
+            bytes,
+            limit: 8192,
+            in_use: None,
+        };
+        assert!(matches!(limit(locked), Some(Limit::OfSystem(_))));
+        let mappings = DmaError::TooManyMappings { bytes };
+        assert!(matches!(limit(mappings), Some(Limit::OfSystem(_))));
+        let no_file = DmaError::NoFile { address: 0, bytes };
+        assert!(matches!(limit(no_file), Some(Limit::OfSystem(_))));
+        assert_eq!(limit(DmaError::NoAddresses { bytes }), None);
+        assert_eq!(Refused::gone("").limit, None);
+        let slots = e810::SlotError::NoSpace { words: 3 * 4096 };
+        let refused = Refused::from(Error::from(e810::DatapathError::from(slots)));
+        let Some(Limit::OfSystem(text)) = refused.limit else {
+            panic!("{refused:?}")
+        };
+        assert!(text.contains("need 4096 entries"), "{text}");
+    }
+
+    #[test]
+    fn full_tables_are_named_and_others_are_not_spoken_of() {
+        let destination = [10, 8, 1, 1].into();
+        let arp = Error::Exhausted {
+            object: Object::Arp,
+            limit: 4095,
+        };
+        let family = "ipv4";
+        let neighbours = 4096;
+        let named = [
+            (
+                Unresolved::NoRoom {
+                    destination,
+                    neighbours,
+                }
+                .into(),
+                "the table of neighbours is full",
+            ),
+            (
+                Unresolved::KernelTableFull {
+                    destination,
+                    family,
+                }
+                .into(),
+                "net.ipv4.neigh.default.gc_thresh3",
+            ),
+            (Refused::from(arp), "the card's ARP table is full"),
+        ];
+        let mut bits = 0;
+        for (refused, name) in named {
+            let Some(Limit::Table(bit, line)) = refused.limit else {
+                panic!("{refused:?}")
+            };
+            assert!(line.contains(name), "{line}");
+            assert_eq!(refused.errno, libc::ENOBUFS, "{line}");
+            bits += bit;
+        }
+        assert_eq!(bits, 7, "each its own");
+        let ahs = Refused::from(Error::Exhausted {
+            object: Object::Ah,
+            limit: 1024,
+        });
+        assert_eq!((ahs.limit, ahs.errno), (None, libc::ENOMEM));
+        let no_route = Refused::from(Unresolved::NoRoute { destination });
+        assert_eq!((no_route.limit, no_route.errno), (None, libc::ENETUNREACH));
+        let no_answer = Unresolved::NoAnswer {
+            destination,
+            via: destination,
+            limit: e810_hal::Ns::from_ms(3000),
+        };
+        assert_eq!(Refused::from(no_answer).errno, libc::ETIMEDOUT);
+    }
+}

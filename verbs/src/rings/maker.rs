@@ -1,0 +1,125 @@
+//! Making rings: their memory first, which the control path is told of, and then, of what it
+//! grants, what is polled and posted to.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use e810::{
+    CqGrant, CqPlace, CqRing, Platform, QpCaps, QpGrant, QpMemory, QpPlace, QpRecv, QpSend,
+};
+
+use super::{CqRings, PlatformCqRings, PlatformQpRings, QpRings};
+use crate::control::{Kind, Refused};
+
+/// Makes rings on the platform that a program's process has.
+pub trait RingMaker: fmt::Debug + Send + Sync {
+    /// The ring of a completion queue for at least so many completions, for which it asks the
+    /// control path.
+    ///
+    /// # Errors
+    /// No memory, or what the control path has refused.
+    fn cq(&self, entries: u32, ask: Ask<'_, CqPlace, CqGrant>)
+    -> Result<Box<dyn CqRings>, Refused>;
+
+    /// The queues of a queue pair that is asked for with `caps`.
+    ///
+    /// # Errors
+    /// As [`cq`](Self::cq).
+    fn qp(
+        &self,
+        caps: &QpCaps,
+        ask: Ask<'_, QpPlace, QpGrant>,
+    ) -> Result<Box<dyn QpRings>, Refused>;
+
+    /// Frees what the device may have used, and `may_use` says that it does not any more.
+    fn free_unanswered(&self, may_use: &dyn Fn(QpPlace) -> bool);
+}
+
+/// Asks the control path for an object on memory at a place.
+pub type Ask<'a, Place, Grant> = &'a mut dyn FnMut(Place) -> Result<Grant, Refused>;
+
+/// For rings on `P`.
+pub struct PlatformRings<P: Platform> {
+    rings: e810::Rings<P>,
+    /// The device is a program of this machine.
+    yields: bool,
+    /// Memory of queue pairs about which the device did not answer.
+    unanswered: Mutex<Vec<QpMemory<P>>>,
+}
+
+impl<P: Platform> PlatformRings<P> {
+    /// `yields`: the device is a program of this machine, and needs its processors.
+    pub fn new(rings: e810::Rings<P>, yields: bool) -> Self {
+        Self {
+            rings,
+            yields,
+            unanswered: Mutex::default(),
+        }
+    }
+}
+
+impl<P: Platform> fmt::Debug for PlatformRings<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PlatformRings")
+    }
+}
+
+impl<P: Platform + Send + Sync + 'static> RingMaker for PlatformRings<P>
+where
+    e810::Rings<P>: Send + Sync,
+    CqRing<P>: Send,
+    QpSend<P>: Send,
+    QpRecv<P>: Send,
+    QpMemory<P>: Send,
+{
+    fn cq(
+        &self,
+        entries: u32,
+        ask: Ask<'_, CqPlace, CqGrant>,
+    ) -> Result<Box<dyn CqRings>, Refused> {
+        let memory = self.rings.cq_memory(entries)?;
+        match ask(memory.place()) {
+            Ok(granted) => {
+                let ring = self.rings.cq(memory, &granted)?;
+                Ok(Box::new(PlatformCqRings::new(ring, self.yields)))
+            }
+            // For good: whether there is a queue after all nobody finds out.
+            Err(refused) if refused.kind == Kind::MayUseMemory => Err(refused),
+            Err(refused) => {
+                memory.release();
+                Err(refused)
+            }
+        }
+    }
+
+    fn qp(
+        &self,
+        caps: &QpCaps,
+        ask: Ask<'_, QpPlace, QpGrant>,
+    ) -> Result<Box<dyn QpRings>, Refused> {
+        let memory = self.rings.qp_memory(caps)?;
+        match ask(memory.place()) {
+            Ok(granted) => {
+                let (send, recv) = self.rings.qp(memory, &granted)?;
+                let is_datagram = granted.qp_type().is_datagram();
+                Ok(Box::new(PlatformQpRings::new(send, recv, is_datagram)))
+            }
+            Err(refused) if refused.kind == Kind::MayUseMemory => {
+                let all = self.unanswered.lock();
+                all.unwrap_or_else(PoisonError::into_inner).push(memory);
+                Err(refused)
+            }
+            Err(refused) => {
+                memory.release();
+                Err(refused)
+            }
+        }
+    }
+
+    fn free_unanswered(&self, may_use: &dyn Fn(QpPlace) -> bool) {
+        let all = self.unanswered.lock();
+        let mut all = all.unwrap_or_else(PoisonError::into_inner);
+        let over = all.extract_if(.., |memory| !may_use(memory.place()));
+        over.for_each(QpMemory::release);
+    }
+}
