@@ -59,7 +59,6 @@ const fn reaches_out(doorbell: Doorbell) -> bool {
     rings(doorbell) || matches!(doorbell, Doorbell::CcqpLow)
 }
 
-/// The doorbell at `off`.
 fn doorbell(off: RegOffset) -> Option<Doorbell> {
     const WQEALLOC: RegOffset = hw::PFPE_WQEALLOC.off();
     const PAGE_WQEALLOC: RegOffset = hw::DB_WQE_ALLOC.off();

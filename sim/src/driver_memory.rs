@@ -39,15 +39,12 @@ pub enum Allocation {
 pub struct MemoryCounts {
     /// DMA allocations not freed.
     pub dma_blocks: u64,
-    /// Bytes of them.
     pub dma_bytes: u64,
     /// Host allocations not freed.
     pub host_blocks: u64,
-    /// Bytes of them.
     pub host_bytes: u64,
     /// Live mappings of the driver's own memory.
     pub mappings: u64,
-    /// Bytes of them.
     pub mapped_bytes: u64,
     /// DMA allocation requests so far, including those that failed.
     pub dma_requests: u64,

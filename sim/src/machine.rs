@@ -173,7 +173,6 @@ impl Machine {
         }
     }
 
-    /// A function-level reset.
     pub(crate) fn function_level_reset(&mut self, index: usize) {
         let now = self.now;
         if let Some(function) = self.functions.get_mut(index) {

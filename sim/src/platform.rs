@@ -58,7 +58,6 @@ impl SimPlatform {
         self.owner.runtime.execute(self.function);
     }
 
-    /// Number of this PF.
     #[must_use]
     pub fn pf(&self) -> u8 {
         self.function

@@ -55,7 +55,6 @@ pub enum NoCard {
     /// A register that is elsewhere, or larger, than the one of that name.
     #[error("register {name}: {why}")]
     Register {
-        /// Its name.
         name: String,
         /// What is wrong.
         why: String,

@@ -70,7 +70,6 @@ impl Sim {
         Builder::default()
     }
 
-    /// Number of functions.
     #[must_use]
     pub fn functions(&self) -> u8 {
         self.owner.runtime.lines.len() as u8

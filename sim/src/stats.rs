@@ -3,7 +3,6 @@
 /// Traffic of one function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Stats {
-    /// Register reads.
     pub register_reads: u64,
     /// Register writes, doorbells included.
     pub register_writes: u64,
@@ -14,11 +13,9 @@ pub struct Stats {
     pub commands: u64,
     /// DMA reads executed.
     pub dma_reads: u64,
-    /// Bytes of them.
     pub dma_read_bytes: u64,
     /// DMA writes executed.
     pub dma_writes: u64,
-    /// Bytes of them.
     pub dma_write_bytes: u64,
     /// DMA accesses refused; each is a finding.
     pub dma_faults: u64,

@@ -6,7 +6,6 @@ use crate::lan::{Direction, LanQueues};
 use crate::regs::lan::place;
 
 impl Function {
-    /// Counts a frame that is sent.
     pub(crate) fn count_sent(&mut self, frame: &[u8], has_link: bool) {
         if self.fw.is_none() {
             // Its port is no part of the model.

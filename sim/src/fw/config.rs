@@ -114,7 +114,6 @@ pub struct FirmwareConfig {
     pub msix: Option<u16>,
     /// Ports of the card that are in use, 1 to 8: above 4 Linux switches RDMA off.
     pub functions: u8,
-    /// The package at the start.
     pub package: PackageStart,
     /// Ethernet address that 0x0107 returns; by default the function's own.
     pub mac: Option<Mac>,

@@ -9,7 +9,6 @@ use super::layout::{part, put, u8_at, u16_at};
 /// What a command has a buffer for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Buffer {
-    /// It has none.
     None,
     /// For the reply: BUF without RD.
     Reply,

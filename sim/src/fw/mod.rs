@@ -74,7 +74,6 @@ pub(crate) struct Card {
     pxe_mode: bool,
     /// Functions whose ports are enabled.
     pub(crate) enabled_ports: EnabledPorts,
-    /// Functions that the card has.
     functions: u8,
     /// What commands have changed since the reset.
     changed: Changed,

@@ -21,7 +21,6 @@ const BRANCH: usize = BRANCH_HEADER + 9 * ELEMENT;
 /// Bytes of an element of the switch.
 const SWITCH_ELEMENT: usize = 6;
 
-/// An answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RecordedAnswer {
     pub(crate) opcode: u16,

@@ -11,7 +11,6 @@ use super::{AqCode, Cx};
 const KEY: usize = 52;
 const NUMBER: u16 = 0x3ff;
 
-/// Whose a table is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Table {
     Vsi(u16),

@@ -69,7 +69,6 @@ pub(super) enum Leaf {
     Rdma(u16),
 }
 
-/// A node.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) parent: u32,

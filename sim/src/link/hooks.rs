@@ -8,7 +8,6 @@ use e810_hal::Ns;
 pub enum Verdict {
     /// Deliver it subject to the configured [`Quality`](super::Quality).
     Pass,
-    /// Drop it.
     Drop,
     /// Deliver it twice.
     Duplicate,

@@ -91,7 +91,6 @@ impl Rate {
         }
     }
 
-    /// Bits per second.
     #[must_use]
     pub const fn bits_per_second(self) -> u64 {
         self.0.get()

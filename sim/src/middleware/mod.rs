@@ -61,7 +61,6 @@ impl<P, L> Layered<P, L> {
         &self.platform
     }
 
-    /// The layer.
     pub fn layer(&self) -> &L {
         &self.layer
     }

@@ -66,7 +66,6 @@ impl Event {
     }
 }
 
-/// The AEQ.
 #[derive(Clone, Debug)]
 pub(crate) struct Aeq {
     memory: Memory,
@@ -91,7 +90,6 @@ impl Aeq {
         }
     }
 
-    /// Entries.
     pub(crate) fn entries(&self) -> u32 {
         self.entries
     }

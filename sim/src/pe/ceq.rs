@@ -9,7 +9,6 @@ use super::ring::Memory;
 use super::word::{flag, put};
 use crate::findings::kind;
 
-/// A CEQ.
 #[derive(Clone, Debug)]
 pub(crate) struct Ceq {
     pub(crate) memory: Memory,

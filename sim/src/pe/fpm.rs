@@ -43,7 +43,6 @@ pub(crate) const KINDS: usize = 21;
 /// How an object type appears in the query reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Query {
-    /// Not there.
     None,
     /// \[31:0\] maximum, \[63:32\] log2 of the size, at this byte offset.
     Object(usize),

@@ -94,7 +94,6 @@ impl Hmc {
         self.layout.as_ref().map_or(0, |layout| layout.bytes(kind))
     }
 
-    /// The SD at `index`.
     pub(crate) fn sd(&self, index: u64) -> Option<Sd> {
         self.sds.get(&index).copied()
     }

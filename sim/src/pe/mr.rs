@@ -41,7 +41,6 @@ pub(crate) struct Window {
 /// Context of an STag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mr {
-    /// Windows have this.
     pub(crate) window: Option<Window>,
     /// Registered or bound; an STag that is only allocated is not.
     pub(crate) valid: bool,
@@ -68,7 +67,6 @@ pub(crate) struct Mr {
 }
 
 impl Mr {
-    /// Bytes of a page.
     pub(crate) fn page_bytes(&self) -> u64 {
         page_bytes(self.page_size)
     }

@@ -7,7 +7,6 @@ use super::word::bits16;
 /// Members of a group at most: the qwords of its host context.
 pub(crate) const MEMBERS: usize = 8;
 
-/// A multicast group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MulticastGroup {
     /// q0, q8, q16, q48, q56 of the command: MAC, function, queue set and VLAN, IP address.

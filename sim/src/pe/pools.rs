@@ -32,7 +32,6 @@ struct Held {
     rrf: Vec<u64>,
 }
 
-/// All pools.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pools {
     q1: Pool,

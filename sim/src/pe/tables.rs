@@ -29,11 +29,9 @@ const QUEUE_SETS: u16 = 1024;
 pub struct LeftBehind {
     /// Nodes of the work scheduler.
     pub scheduler_nodes: usize,
-    /// Statistics instances.
     pub statistics_instances: usize,
 }
 
-/// The tables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tables {
     pub(crate) nodes: BTreeMap<u16, Node>,

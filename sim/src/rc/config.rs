@@ -24,7 +24,6 @@ pub enum PathMtu {
 pub struct BadMtu(pub u16);
 
 impl PathMtu {
-    /// Bytes.
     #[must_use]
     pub fn bytes(self) -> u32 {
         u32::from(self as u16)
@@ -52,13 +51,11 @@ impl TryFrom<u16> for PathMtu {
 /// and Q1 slots are counted by them.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct QpConfig {
-    /// Own QP number.
     pub qpn: u32,
     /// DESTQP.
     pub dest_qpn: u32,
     /// Protection domain.
     pub pd: u32,
-    /// PKEY.
     pub pkey: u16,
     /// Addresses of outbound packets; `dst_mac` is that of the ARP table entry ARPIDX.
     pub path: Path,

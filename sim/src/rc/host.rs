@@ -100,7 +100,6 @@ impl SendCompletion {
     }
 }
 
-/// Completion of a receive.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ReceiveCompletion {
     /// Quantum index of the receive queue slot.

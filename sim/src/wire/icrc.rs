@@ -51,7 +51,6 @@ const HEAD: usize = 8 + 48;
 /// The byte of the BTH that carries the congestion bits (resv8a).
 const CONGESTION: usize = 4;
 
-/// Mask of the BTH.
 const BTH_MASK: [u8; 12] = [0, 0, 0, 0, 0xFF, 0, 0, 0, 0, 0, 0, 0];
 
 /// The CRC over what comes before the BTH: the bytes in place of the local route header, and the IP

@@ -50,7 +50,6 @@ pub struct Path {
     /// 802.1Q tag control word, priority in `[15:13]` and VLAN id in `[11:0]`; `None` sends
     /// untagged.
     pub vlan: Option<u16>,
-    /// IP addresses.
     pub ip: Addresses,
     /// TOS of IPv4, traffic class of IPv6; the low two bits are ECN.
     pub tos: u8,

@@ -89,10 +89,8 @@ pub enum AeSource {
     None = 0x0,
     /// The receive queue; the WQE index of the event is valid.
     ReceiveQueue = 0x1,
-    /// The send queue.
     SendQueue = 0x5,
     /// An inbound write or read response.
     InboundData = 0x9,
-    /// An outbound read response.
     OutboundReadResponse = 0xD,
 }

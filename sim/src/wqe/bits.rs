@@ -11,7 +11,6 @@ pub(super) const fn bits32(word: u64, hi: u32, lo: u32) -> u32 {
     bits(word, hi, lo) as u32
 }
 
-/// One bit.
 pub(super) const fn bit(word: u64, index: u32) -> bool {
     word >> index & 1 != 0
 }

@@ -34,7 +34,6 @@ pub struct Cqe {
     pub minor: u16,
     /// MAJERR.
     pub major: u16,
-    /// ERROR.
     pub error: bool,
     /// WQEIDX in quanta, 15 bits.
     pub wqe_index: u16,

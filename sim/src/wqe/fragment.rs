@@ -10,7 +10,6 @@ pub const MAX_FRAGMENTS: usize = 15;
 /// for immediates and null fragments.
 pub(super) const MOST_USED: usize = 13;
 
-/// One fragment.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fragment {
     /// Tagged offset: virtual address, or offset for a zero-based STag.
@@ -36,7 +35,6 @@ impl Fragment {
 pub struct Fragments {
     /// The first; most entries have no other.
     first: [Fragment; 1],
-    /// All, when there are several.
     several: Option<Box<[Fragment; MAX_FRAGMENTS]>>,
     count: usize,
 }
@@ -115,7 +113,6 @@ impl Fragments {
         }
     }
 
-    /// The fragments.
     #[must_use]
     pub fn as_slice(&self) -> &[Fragment] {
         let all = self.several.as_deref().map_or(&self.first[..], |all| all);

@@ -50,7 +50,6 @@ impl Lints {
         (Self::FRAGMENTS, "more than 13 fragments with data"),
     ];
 
-    /// No lint.
     #[must_use]
     pub const fn empty() -> Self {
         Self(0)

@@ -47,7 +47,6 @@ pub struct SendWqe {
     pub read_fence: bool,
     /// REPORTRTT.
     pub report_rtt: bool,
-    /// The operation.
     pub operation: Operation,
     /// Ignored bits that software set.
     pub lints: Lints,

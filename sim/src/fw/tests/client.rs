@@ -267,7 +267,6 @@ impl Client {
         all
     }
 
-    /// Adds a VSI; returns its number.
     pub(super) fn add_vsi(&mut self) -> u16 {
         let mut props = [0; 128];
         // Its switch, LAN_ENA.

@@ -59,7 +59,6 @@ const MAJOR_ERROR: u16 = 0xFFFF;
 const MAJOR_OBJECT_CACHE: u16 = 0xF000;
 /// STag invalid.
 const MINOR_STAG_INVALID: u16 = 0x0001;
-/// Invalid state.
 const MINOR_INVALID_STATE: u16 = 0x8002;
 /// Flush, no WQE pending.
 const MINOR_NOTHING_TO_FLUSH: u16 = 0x8006;

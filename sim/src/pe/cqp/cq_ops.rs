@@ -12,7 +12,6 @@ use crate::pe::hmc::PAGE_BYTES;
 use crate::pe::ring::Memory;
 use crate::pe::word::{bits, bits16, bits32};
 
-/// Bytes of a CQE.
 const CQE_BYTES: u64 = 32;
 
 fn cq_id(c: &Command) -> u32 {

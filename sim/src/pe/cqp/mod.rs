@@ -57,7 +57,6 @@ enum Busy {
     Command { command: Command, index: u16 },
 }
 
-/// The CQP.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cqp {
     /// PFPE_CCQPHIGH.

@@ -41,12 +41,10 @@ impl Case {
             .map(Case)
     }
 
-    /// All of it.
     fn value(&self) -> Value {
         Value::of(self.0.trim_end_matches(','))
     }
 
-    /// The value of `"key":"value"`.
     fn text(&self, key: &str) -> Option<&'static str> {
         let (_, rest) = self.0.split_once(&format!("\"{key}\":\""))?;
         rest.split('"').next()

@@ -33,7 +33,6 @@ const NO_LIMIT: u32 = u32::MAX;
 const MAGIC: [u8; 4] = *b"RC11";
 
 impl QpRcState {
-    /// The state as bytes.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; QP_STATE_BYTES] {
         let mut bytes = [0; QP_STATE_BYTES];

@@ -5,7 +5,6 @@
 use std::fmt;
 use std::ops::Index;
 
-/// A value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Value {
     /// `null`, and whatever is not there.
@@ -19,7 +18,6 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// The value that `text` is.
     pub(super) fn of(text: &'static str) -> Self {
         let mut reader = Reader(text);
         let value = reader.value();
