@@ -50,7 +50,8 @@ pub(crate) struct Sizes {
 pub struct NotMade {
     /// Why.
     pub error: Error,
-    /// The device was not answered about it, and may use the memory: it is freed only after a
+    /// The device did not answer about it, and may use the memory. That of a queue pair is freed once
+    /// [`Control::may_use`](crate::Control::may_use) says no, that of a completion queue after a
     /// reset.
     pub may_use_memory: bool,
 }

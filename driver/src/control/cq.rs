@@ -65,7 +65,7 @@ impl<P: Platform> Control<P> {
 
     /// As [`create_cq_with`](Self::create_cq_with), for a program that keeps the ring elsewhere:
     /// on memory of its own, with which it makes the ring of what this grants
-    /// ([`Rings::cq`]).
+    /// ([`Rings::cq`](crate::Rings::cq)).
     ///
     /// # Errors
     /// As there.

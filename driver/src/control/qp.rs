@@ -55,7 +55,7 @@ impl<P: Platform> Control<P> {
     }
 
     /// As [`create_qp`](Self::create_qp), for a program that keeps the queues elsewhere: on memory
-    /// of its own, with which it makes the queues of what this grants ([`Rings::qp`]).
+    /// of its own, with which it makes the queues of what this grants ([`Rings::qp`](crate::Rings::qp)).
     ///
     /// # Errors
     /// As there.
