@@ -6,6 +6,7 @@ use clap::ValueEnum;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum Program {
     #[default]
+    /// This one.
     E810,
     /// The one of that name of libibverbs, unmodified, on any RDMA device.
     #[value(name = "ibv_rc_pingpong")]
