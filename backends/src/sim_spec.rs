@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use e810_hal::Ns;
-use e810_sim::link::{Mac, NoMac, NoRate, NoTime, mac_option, parse_mac, parse_time, time_option};
+use e810_sim::link::{
+    Mac, NoRate, NoTime, ParseMacError, mac_option, parse_mac, parse_time, time_option,
+};
 use e810_sim::pe::WireLimits;
 use e810_sim::{Builder, FIRST_MAC, Mode, Quality, Rate, Sim};
 use e810_sim_wire::{NoWireName, Wire, WireName, WireSpec};
@@ -64,7 +66,7 @@ pub enum NoSimSpec {
     Classes(String),
     /// Not an Ethernet address.
     #[error("mac: {0}")]
-    Mac(#[from] NoMac),
+    Mac(#[from] ParseMacError),
 }
 
 impl SimSpec {
@@ -261,6 +263,6 @@ mod tests {
             let wrong = error(&format!("classes={text}"));
             assert_eq!(wrong, NoSimSpec::Classes(text.to_owned()));
         }
-        assert_eq!(error("mac=1"), NoMac("1".to_owned()).into());
+        assert_eq!(error("mac=1"), ParseMacError("1".to_owned()).into());
     }
 }

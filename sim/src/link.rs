@@ -21,7 +21,7 @@ use e810_hal::Ns;
 
 pub use counts::LinkCounts;
 pub use hooks::{Capture, Frame, LinkHook, Uplink, Verdict};
-pub use mac::{NoMac, mac_option, parse_mac};
+pub use mac::{ParseMacError, mac_option, parse_mac};
 pub use quality::Quality;
 pub use units::{NoRate, NoTime, Rate, parse_time, time_option};
 

@@ -17,10 +17,10 @@ use crate::channel::ChannelEvents;
 use crate::control::Token;
 use crate::cq::CqObject;
 use crate::device::context::OpenContext;
-use crate::events::{EventSink, Happened, QpEvent};
+use crate::event_queue::EventQueue;
+use crate::events::{ControlEvent, EventSink, QpEvent};
 use crate::panics::catch_panics;
 use crate::qp::QpObject;
-use crate::units::Units;
 use crate::wait;
 
 /// Events that wait for a program: a few for each object of a device.
@@ -108,7 +108,7 @@ enum Waiting {
 
 #[derive(Debug)]
 pub(crate) struct ContextEvents {
-    waiting: Arc<Units<Waiting>>,
+    waiting: Arc<EventQueue<Waiting>>,
     objects: Mutex<HashMap<Token, Target>>,
     channels: Mutex<Channels>,
 }
@@ -128,7 +128,7 @@ impl ContextEvents {
     pub(crate) fn new(device: &str) -> io::Result<Self> {
         let what = format!("{device}: asynchronous events");
         Ok(Self {
-            waiting: Arc::new(Units::new(WAITING, what)?),
+            waiting: Arc::new(EventQueue::new(WAITING, what)?),
             objects: Mutex::default(),
             channels: Mutex::default(),
         })
@@ -189,31 +189,31 @@ impl ContextEvents {
 }
 
 impl EventSink for ContextEvents {
-    fn tell(&self, happened: Happened) {
+    fn notify(&self, event: ControlEvent) {
         // Held until it is reported: what is purged after an object has left is all there was.
         let objects = self.objects();
-        match happened {
-            Happened::Device(DeviceEvent::DeviceFatal) => {
+        match event {
+            ControlEvent::Device(DeviceEvent::DeviceFatal) => {
                 drop(objects);
                 // The last one.
                 let fatal = Waiting::Device(DeviceEvent::DeviceFatal);
                 self.waiting.put_past_the_most(fatal);
                 self.end();
             }
-            Happened::Device(event) => drop(self.waiting.put(Waiting::Device(event))),
-            Happened::Completion(token) => {
+            ControlEvent::Device(event) => drop(self.waiting.put(Waiting::Device(event))),
+            ControlEvent::Completion(token) => {
                 if let Some(Target::Cq(cq)) = objects.get(&token)
                     && let Some(channel) = &cq.channel
                 {
                     channel.put(token, cq);
                 }
             }
-            Happened::CqError(token) => {
+            ControlEvent::CqError(token) => {
                 if let Some(Target::Cq(cq)) = objects.get(&token) {
                     self.waiting.put(Waiting::CqError(token, cq.clone()));
                 }
             }
-            Happened::Qp(token, event) => {
+            ControlEvent::Qp(token, event) => {
                 if let Some(Target::Qp(qp)) = objects.get(&token) {
                     self.waiting.put(Waiting::Qp(token, qp.clone(), event));
                 }
@@ -310,7 +310,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::units::Taken;
+    use crate::event_queue::Taken;
 
     fn events() -> ContextEvents {
         ContextEvents::new("test").unwrap()
@@ -348,13 +348,13 @@ mod tests {
         let [one, other] = [(), ()].map(|()| Token::next());
         events.enter(one, queue_pair());
         events.enter(other, queue_pair());
-        events.tell(Happened::Device(DeviceEvent::PortError));
+        events.notify(ControlEvent::Device(DeviceEvent::PortError));
         for _ in 0..WAITING {
-            events.tell(Happened::Qp(one, QpEvent::AccessError));
+            events.notify(ControlEvent::Qp(one, QpEvent::AccessError));
         }
-        events.tell(Happened::Qp(other, QpEvent::Fatal));
-        events.tell(Happened::Device(DeviceEvent::DeviceFatal));
-        events.tell(Happened::Device(DeviceEvent::PortActive));
+        events.notify(ControlEvent::Qp(other, QpEvent::Fatal));
+        events.notify(ControlEvent::Device(DeviceEvent::DeviceFatal));
+        events.notify(ControlEvent::Device(DeviceEvent::PortActive));
         events.leave(one);
         assert_eq!(taken(&events), [event::PORT_ERR, event::DEVICE_FATAL]);
     }
@@ -369,8 +369,8 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    events.tell(Happened::Completion(tokens[0]));
-                    events.tell(Happened::Qp(tokens[1], QpEvent::Fatal));
+                    events.notify(ControlEvent::Completion(tokens[0]));
+                    events.notify(ControlEvent::Qp(tokens[1], QpEvent::Fatal));
                 }
             });
             let left = (0..4_000).find(|turn| {

@@ -14,11 +14,11 @@ use crate::control::Token;
 use crate::cq::CqObject;
 use crate::device::context::{Object, OpenContext};
 use crate::errno::{self, no_object};
+use crate::event_queue::EventQueue;
+#[cfg(test)]
+use crate::event_queue::Taken;
 use crate::memory;
 use crate::panics::catch_panics;
-#[cfg(test)]
-use crate::units::Taken;
-use crate::units::Units;
 use crate::wait;
 
 /// Events that wait in a channel. A completion queue raises one for each request, so there are
@@ -29,7 +29,7 @@ type CqEvent = (Token, Arc<CqTarget>);
 
 #[derive(Debug)]
 pub(crate) struct ChannelEvents {
-    waiting: Arc<Units<CqEvent>>,
+    waiting: Arc<EventQueue<CqEvent>>,
     /// Completion queues whose events come here.
     cqs: AtomicI32,
 }
@@ -38,7 +38,7 @@ impl ChannelEvents {
     pub(crate) fn new(device: &str) -> io::Result<Self> {
         let what = format!("{device}: events of a completion channel");
         Ok(Self {
-            waiting: Arc::new(Units::new(WAITING, what)?),
+            waiting: Arc::new(EventQueue::new(WAITING, what)?),
             cqs: AtomicI32::new(0),
         })
     }
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn an_event_that_is_left_out_says_what_another_does() {
         let mut events = ChannelEvents::new("test").unwrap();
-        events.waiting = Arc::new(Units::new(3, "test".to_owned()).unwrap());
+        events.waiting = Arc::new(EventQueue::new(3, "test".to_owned()).unwrap());
         let cqs = [(), (), ()].map(|()| {
             let target = Arc::new(CqTarget {
                 cq: ProgramPointer(ptr::null_mut()),

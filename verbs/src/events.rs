@@ -26,7 +26,7 @@ pub enum QpEvent {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Happened {
+pub enum ControlEvent {
     /// A completion queue that was asked for an event has something to poll.
     Completion(Token),
     /// A completion queue failed: it overflowed.
@@ -41,5 +41,5 @@ pub enum Happened {
 pub trait EventSink: Debug + Send + Sync {
     /// Something happened. For a completion queue or a queue pair this is called while it cannot
     /// be destroyed.
-    fn tell(&self, happened: Happened);
+    fn notify(&self, event: ControlEvent);
 }

@@ -23,6 +23,7 @@ pub mod control;
 pub mod cq;
 pub mod device;
 pub mod errno;
+mod event_queue;
 pub mod events;
 pub mod fork;
 pub mod import;
@@ -43,5 +44,4 @@ pub mod strings;
 pub mod sysfs;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod units;
 mod wait;

@@ -14,8 +14,8 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use crate::errno::{self, fail};
+use crate::event_queue::{EventQueue, Taken};
 use crate::panics::catch_panics;
-use crate::units::{Taken, Units};
 
 unsafe extern "C-unwind" {
     // That of `libc` promises that nothing unwinds.
@@ -24,7 +24,7 @@ unsafe extern "C-unwind" {
 
 /// A wait of a thread.
 struct Held<T> {
-    queue: Arc<Units<T>>,
+    queue: Arc<EventQueue<T>>,
     /// 0, and 1 once the kernel has taken a unit for this thread.
     unit: UnsafeCell<u8>,
 }
@@ -53,7 +53,7 @@ struct Read {
 /// non-blocking. 0, or -1 and errno as of `read`, or EIO when nothing comes any more.
 ///
 /// `taken` is called with the event before anybody can purge it. Both closures have no destructors.
-pub(crate) fn take<T: Send + 'static, Q: Fn() -> Arc<Units<T>>, F: Fn(&T)>(
+pub(crate) fn take<T: Send + 'static, Q: Fn() -> Arc<EventQueue<T>>, F: Fn(&T)>(
     queue: Q,
     taken: F,
 ) -> c_int {
@@ -72,7 +72,7 @@ pub(crate) fn take<T: Send + 'static, Q: Fn() -> Arc<Units<T>>, F: Fn(&T)>(
 }
 
 /// Begins a wait; `None` and errno where there is none.
-fn begin<T: Send + 'static>(queue: Arc<Units<T>>) -> Option<Read> {
+fn begin<T: Send + 'static>(queue: Arc<EventQueue<T>>) -> Option<Read> {
     // A child of fork would take its parent's.
     if !queue.is_here() {
         fail(libc::EIO);

@@ -26,7 +26,10 @@ pub(crate) enum Lost {
 }
 
 /// Answers a user's messages until it goes.
-pub(crate) fn converse(user: &UnixStream, function: &mut impl Function) -> Result<(), Lost> {
+pub(crate) fn serve_connection(
+    user: &UnixStream,
+    function: &mut impl Function,
+) -> Result<(), Lost> {
     let (mut body, mut reply) = (Vec::new(), Vec::new());
     let mut stream = user;
     let mut spin = Spin::new();

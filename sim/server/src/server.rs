@@ -24,7 +24,7 @@ use e810_sim::{RecordedCard, Sim};
 use e810_sim_wire::{Wire, WireError, WireSpec};
 
 use crate::config_space::{ConfigSpace, Place};
-use crate::connection::converse;
+use crate::connection::serve_connection;
 use crate::device::{Counts, Device};
 use crate::interrupts::Interrupts;
 use crate::report::{AccessReport, BringUpReport, FindingReport, FunctionReport, ServerReport};
@@ -201,7 +201,7 @@ fn serve_in_turn(listener: &UnixListener, mut device: Device) {
         device.user_came(Arc::clone(&user));
         // No known message makes this panic. A mistake that does
         // costs a connection, not the other functions.
-        match catch_unwind(AssertUnwindSafe(|| converse(&user, &mut device))) {
+        match catch_unwind(AssertUnwindSafe(|| serve_connection(&user, &mut device))) {
             Ok(Ok(())) => log::debug!("a user left"),
             Ok(Err(lost)) => log::info!("a user was sent away: {lost}"),
             Err(_) => counts.quota.line(|more| {

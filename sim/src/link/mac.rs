@@ -5,14 +5,14 @@ use super::Mac;
 /// Why a string is not an Ethernet address.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{0}` is not the Ethernet address of an interface, like 02:e8:10:00:00:01")]
-pub struct NoMac(pub String);
+pub struct ParseMacError(pub String);
 
 /// Reads the Ethernet address of one interface: no group, and not zero.
 ///
 /// # Errors
-/// [`NoMac`].
-pub fn parse_mac(text: &str) -> Result<Mac, NoMac> {
-    let wrong = || NoMac(text.to_owned());
+/// [`ParseMacError`].
+pub fn parse_mac(text: &str) -> Result<Mac, ParseMacError> {
+    let wrong = || ParseMacError(text.to_owned());
     let mut mac = [0; 6];
     let mut parts = text.split(':');
     for byte in &mut mac {
@@ -51,7 +51,7 @@ mod tests {
             "03:e8:1f:00:ab:07",
             "00:00:00:00:00:00",
         ] {
-            assert_eq!(parse_mac(text), Err(NoMac(text.to_owned())));
+            assert_eq!(parse_mac(text), Err(ParseMacError(text.to_owned())));
         }
     }
 }

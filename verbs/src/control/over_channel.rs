@@ -12,7 +12,7 @@ use anyhow::Context as _;
 
 use super::{Answer, Command, ControlPlane, Refused, bytes};
 use crate::async_events::DeviceEvent;
-use crate::events::{EventSink, Happened};
+use crate::events::{ControlEvent, EventSink};
 use crate::fork::Process;
 use crate::memory;
 use crate::rings::{DataPathOps, RingMaker};
@@ -111,19 +111,19 @@ fn carry_out(inner: &Arc<dyn ControlPlane>, commands: &Receiver<Asked>) {
 
 impl Listeners {
     fn forward(&self, events: &Receiver<Vec<u8>>) {
-        for happened in events {
+        for event in events {
             // The other side sends nothing else.
-            let Ok(happened) = bytes::decode::<Happened>(&happened) else {
+            let Ok(event) = bytes::decode::<ControlEvent>(&event) else {
                 continue;
             };
             lock(&self.0).retain(|sink| match sink.upgrade() {
                 Some(sink) => {
-                    sink.tell(happened);
+                    sink.notify(event);
                     true
                 }
                 None => false,
             });
-            if happened == Happened::Device(DeviceEvent::DeviceFatal) {
+            if event == ControlEvent::Device(DeviceEvent::DeviceFatal) {
                 break;
             }
         }
@@ -131,8 +131,8 @@ impl Listeners {
 }
 
 impl EventSink for Forward {
-    fn tell(&self, happened: Happened) {
-        let _ = lock(&self.0).send(bytes::encode(&happened));
+    fn notify(&self, event: ControlEvent) {
+        let _ = lock(&self.0).send(bytes::encode(&event));
     }
 }
 

@@ -32,7 +32,7 @@ fn served() -> (UnixStream, JoinHandle<Result<(), Lost>>, Sim) {
         let mut device = Device::new(nic, config, interrupts, Arc::<Counts>::default());
         let ours = Arc::new(ours);
         device.user_came(Arc::clone(&ours));
-        let end = converse(&ours, &mut device);
+        let end = serve_connection(&ours, &mut device);
         device.user_left();
         end
     });

@@ -30,7 +30,7 @@ use super::{Answer, Command, ControlPlane, Refused};
 use crate::async_events::DeviceEvent;
 use crate::device::complain::complain;
 use crate::errno::NotOpened;
-use crate::events::{EventSink, Happened};
+use crate::events::{ControlEvent, EventSink};
 use crate::fork::Process;
 use crate::limits::complain_of_table;
 use crate::memory;
@@ -244,7 +244,7 @@ impl DeviceVisitor<1> for Serving {
         let why = control.serve(&function, events);
         // Commands are refused before a program hears of it.
         let _ = control.gone.set(format!("{}: {why:#}", self.opening.spec));
-        control.tell(Happened::Device(DeviceEvent::DeviceFatal));
+        control.notify(ControlEvent::Device(DeviceEvent::DeviceFatal));
         Ok(())
     }
 }
@@ -310,10 +310,10 @@ impl<P: HostPlatform> InProcess<P> {
         }
     }
 
-    fn tell(&self, happened: Happened) {
+    fn notify(&self, event: ControlEvent) {
         lock(&self.listeners).retain(|sink| match sink.upgrade() {
             Some(sink) => {
-                sink.tell(happened);
+                sink.notify(event);
                 true
             }
             None => false,

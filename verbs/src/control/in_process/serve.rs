@@ -10,7 +10,7 @@ use e810_hal::Ns;
 use super::{InProcess, lock};
 use crate::async_events::DeviceEvent;
 use crate::control::Token;
-use crate::events::{Happened, QpEvent};
+use crate::events::{ControlEvent, QpEvent};
 
 /// How long the thread sleeps at a time: then it looks for what causes no interrupt.
 const SLEEP: Ns = Ns::from_ms(50);
@@ -87,7 +87,7 @@ impl<D: HostDevice> InProcess<D> {
             // What software completes.
             self.tell_completions();
             for event in happened {
-                self.tell(Happened::Device(event));
+                self.notify(ControlEvent::Device(event));
             }
             if let Some(why) = fatal {
                 return why;
@@ -100,7 +100,7 @@ impl<D: HostDevice> InProcess<D> {
     fn tell_completions(&self) {
         // Nobody closes it. The device's events come by this thread, so there is an end.
         while let Ok(Some(event)) = self.channel.try_next() {
-            self.tell(Happened::Completion(Token(event.user_context())));
+            self.notify(ControlEvent::Completion(Token(event.user_context())));
             // It was taken just now; the queue's destruction waits for this.
             let _ = self.channel.acknowledge(event, 1);
         }
@@ -113,10 +113,10 @@ impl<D: HostDevice> InProcess<D> {
             Event::Completion { .. } => {}
             Event::SqDrained { qp } => {
                 let token = lock(&self.tokens).qps.get(&qp).copied();
-                self.tell_of(token.map(|token| Happened::Qp(token, QpEvent::SqDrained)));
+                self.notify_if(token.map(|token| ControlEvent::Qp(token, QpEvent::SqDrained)));
             }
             Event::Async(event) => {
-                self.tell_of(self.async_event(&event));
+                self.notify_if(self.async_event(&event));
                 if event.needs_reset() {
                     return Some(anyhow!("{event}"));
                 }
@@ -129,14 +129,14 @@ impl<D: HostDevice> InProcess<D> {
         None
     }
 
-    fn tell_of(&self, happened: Option<Happened>) {
-        if let Some(happened) = happened {
-            self.tell(happened);
+    fn notify_if(&self, event: Option<ControlEvent>) {
+        if let Some(event) = event {
+            self.notify(event);
         }
     }
 
     /// What a program hears of an asynchronous event.
-    fn async_event(&self, event: &AsyncEvent) -> Option<Happened> {
+    fn async_event(&self, event: &AsyncEvent) -> Option<ControlEvent> {
         use e810::AsyncObject;
         match event.object {
             AsyncObject::Qp(qp) => {
@@ -146,11 +146,11 @@ impl<D: HostDevice> InProcess<D> {
                     e810::QpEvent::RequestError => QpEvent::RequestError,
                 };
                 let token = lock(&self.tokens).qps.get(&qp).copied()?;
-                Some(Happened::Qp(token, kind))
+                Some(ControlEvent::Qp(token, kind))
             }
             AsyncObject::Cq(cq) => {
                 let token = lock(&self.tokens).cqs.get(&cq).copied()?;
-                Some(Happened::CqError(token))
+                Some(ControlEvent::CqError(token))
             }
             _ => None,
         }

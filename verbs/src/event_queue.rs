@@ -18,7 +18,7 @@ use crate::shown::Shown;
 /// The descriptor and a child of `fork` that has it are one thing to the kernel, so only the
 /// process that made the queue touches it.
 #[derive(Debug)]
-pub(crate) struct Units<T> {
+pub(crate) struct EventQueue<T> {
     /// The end of a pipe from which a byte is read for each unit, whether that blocks or not. As
     /// with the kernel's channels a poll finds it readable or nothing: an eventfd is writable, and
     /// a program that waits for both would never sleep.
@@ -64,7 +64,7 @@ pub(crate) enum Taken<R> {
     Closed,
 }
 
-impl<T> Units<T> {
+impl<T> EventQueue<T> {
     /// A queue with nothing in it, which keeps at most `most`, the oldest. Later ones are lost,
     /// which is counted and reported in a line that begins with `what`.
     ///
@@ -293,12 +293,12 @@ mod tests {
     use super::*;
     use crate::wait;
 
-    fn queue(most: usize) -> Arc<Units<u32>> {
-        Arc::new(Units::new(most, "test".to_owned()).unwrap())
+    fn queue(most: usize) -> Arc<EventQueue<u32>> {
+        Arc::new(EventQueue::new(most, "test".to_owned()).unwrap())
     }
 
     /// What a poll for everything finds.
-    fn found(units: &Units<u32>) -> i16 {
+    fn found(units: &EventQueue<u32>) -> i16 {
         let mut poll = libc::pollfd {
             fd: units.fd(),
             events: libc::POLLIN | libc::POLLOUT,
@@ -309,12 +309,12 @@ mod tests {
         poll.revents
     }
 
-    fn readable(units: &Units<u32>) -> bool {
+    fn readable(units: &EventQueue<u32>) -> bool {
         found(units) & libc::POLLIN != 0
     }
 
     /// Reads a unit and takes an event, as programs do.
-    fn take(units: &Arc<Units<u32>>) -> Result<u32, c_int> {
+    fn take(units: &Arc<EventQueue<u32>>) -> Result<u32, c_int> {
         let taken = std::cell::Cell::new(0);
         match wait::take(|| units.clone(), |event| taken.set(*event)) {
             0 => Ok(taken.get()),
