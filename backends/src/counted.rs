@@ -6,9 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use e810_hal::{Barrier, Bus, DmaAlloc, DmaError, DmaLayout, Platform, RawDma, RegOffset};
-
-use crate::forward::forward;
+use e810_hal::{Bus, Platform, RegOffset, forward};
 
 /// A platform whose register accesses are counted.
 #[derive(Clone, Debug)]
@@ -69,28 +67,4 @@ impl<P: Bus> Bus for Counted<P> {
     }
 }
 
-// SAFETY: every call is passed on unchanged to a platform that keeps the
-// contract.
-unsafe impl<P: DmaAlloc> DmaAlloc for Counted<P> {
-    fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
-        self.inner.dma_alloc(layout)
-    }
-    unsafe fn dma_free(&self, raw: RawDma) {
-        // SAFETY: the caller's promise is about the same allocation.
-        unsafe { self.inner.dma_free(raw) }
-    }
-}
-
-forward!([P: Platform] Counted<P>);
-
-impl<P: Barrier> Barrier for Counted<P> {
-    fn to_device(&self) {
-        self.inner.to_device();
-    }
-    fn from_device(&self) {
-        self.inner.from_device();
-    }
-    fn flush_wc(&self) {
-        self.inner.flush_wc();
-    }
-}
+forward!([P: Platform] Counted<P>, inner: DmaAlloc, DmaMap, HostMem, Clock, Barrier, InterruptVectors);

@@ -67,7 +67,6 @@ mod descriptors;
 mod device;
 mod dma;
 pub mod error;
-mod forward;
 mod function;
 pub mod host;
 pub mod interrupts;

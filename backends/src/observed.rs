@@ -15,12 +15,11 @@ use anyhow::Result;
 use e810::Lan;
 use e810_hal::{
     Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, HostMem, InterruptVectors, Iova,
-    Ns, RawDma, RegOffset, Vector,
+    Ns, RawDma, RegOffset, Vector, forward,
 };
 
 use crate::buffer::{Buffer, Payload};
 use crate::device::TransportInfo;
-use crate::forward::forward;
 use crate::interrupts::Interrupts;
 use crate::{BackendError, HostDevice, Identity, Notice, Properties};
 
@@ -180,7 +179,7 @@ unsafe impl DmaAlloc for Observed {
     }
 }
 
-forward!([] Observed);
+forward!([] Observed, inner: DmaMap, HostMem, Clock, InterruptVectors);
 
 impl Barrier for Observed {
     fn to_device(&self) {

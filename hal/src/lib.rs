@@ -38,6 +38,7 @@ pub mod bytes;
 pub mod clock;
 pub mod dma;
 pub mod errno;
+mod forward;
 pub mod host;
 pub mod le;
 #[macro_use]

@@ -19,13 +19,7 @@
 mod inject;
 mod trace;
 
-use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
-
-use e810_hal::{
-    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
-    InterruptVectors, Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
-};
+use e810_hal::{Bus, Platform, RegOffset, forward};
 
 pub use inject::{Inject, Rule};
 pub use trace::Trace;
@@ -76,90 +70,7 @@ impl<P: Bus, L: Layer> Bus for Layered<P, L> {
     }
 }
 
-// SAFETY: everything is done by the platform below, whose promise this is.
-unsafe impl<P: DmaAlloc, L> DmaAlloc for Layered<P, L> {
-    fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
-        self.platform.dma_alloc(layout)
-    }
-
-    unsafe fn dma_free(&self, raw: RawDma) {
-        // SAFETY: the caller's promise, passed on: `raw` came from this same platform.
-        unsafe { self.platform.dma_free(raw) }
-    }
-}
-
-// SAFETY: as above.
-unsafe impl<P: DmaMap, L> DmaMap for Layered<P, L> {
-    fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
-        self.platform.dma_map(memory, access)
-    }
-
-    fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment> {
-        self.platform.dma_segment(mapping, index)
-    }
-
-    fn dma_unmap(&self, mapping: Mapping) {
-        self.platform.dma_unmap(mapping);
-    }
-}
-
-// SAFETY: as above.
-unsafe impl<P: HostMem, L> HostMem for Layered<P, L> {
-    fn host_alloc(&self, words: usize) -> Result<NonNull<AtomicU64>, NoHostMemory> {
-        self.platform.host_alloc(words)
-    }
-
-    unsafe fn host_free(&self, memory: NonNull<AtomicU64>, words: usize) {
-        // SAFETY: the caller's promise, passed on.
-        unsafe { self.platform.host_free(memory, words) }
-    }
-}
-
-impl<P: Clock, L> Clock for Layered<P, L> {
-    fn now(&self) -> Ns {
-        self.platform.now()
-    }
-
-    fn delay(&self, time: Ns) {
-        self.platform.delay(time);
-    }
-
-    fn relax(&self) {
-        self.platform.relax();
-    }
-}
-
-impl<P: Barrier, L> Barrier for Layered<P, L> {
-    fn to_device(&self) {
-        self.platform.to_device();
-    }
-
-    fn from_device(&self) {
-        self.platform.from_device();
-    }
-
-    fn flush_wc(&self) {
-        self.platform.flush_wc();
-    }
-}
-
-impl<P: InterruptVectors, L> InterruptVectors for Layered<P, L> {
-    fn vector_count(&self) -> u16 {
-        self.platform.vector_count()
-    }
-
-    fn vector_alloc(&self) -> Option<Vector> {
-        self.platform.vector_alloc()
-    }
-
-    fn vector_free(&self, vector: Vector) {
-        self.platform.vector_free(vector);
-    }
-
-    fn vector_affinity(&self, vector: Vector, cpu: u32) {
-        self.platform.vector_affinity(vector, cpu);
-    }
-}
+forward!([P: Platform, L] Layered<P, L>, platform: DmaAlloc, DmaMap, HostMem, Clock, Barrier, InterruptVectors);
 
 #[cfg(test)]
 mod tests;

@@ -10,10 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use e810_hal::{
-    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
-    InterruptVectors, Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
-};
+use e810_hal::{Bus, DmaAlloc, DmaError, DmaLayout, Platform, RawDma, RegOffset, forward};
 
 /// Live allocations by the address of their words: number of the allocation, and its words.
 type Live = Mutex<BTreeMap<usize, (u64, RawWords)>>;
@@ -204,75 +201,4 @@ unsafe impl<P: DmaAlloc> DmaAlloc for Watched<P> {
     }
 }
 
-// SAFETY: as above.
-unsafe impl<P: DmaMap> DmaMap for Watched<P> {
-    fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
-        self.platform.dma_map(memory, access)
-    }
-
-    fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment> {
-        self.platform.dma_segment(mapping, index)
-    }
-
-    fn dma_unmap(&self, mapping: Mapping) {
-        self.platform.dma_unmap(mapping);
-    }
-}
-
-// SAFETY: as above.
-unsafe impl<P: HostMem> HostMem for Watched<P> {
-    fn host_alloc(&self, words: usize) -> Result<NonNull<AtomicU64>, NoHostMemory> {
-        self.platform.host_alloc(words)
-    }
-
-    unsafe fn host_free(&self, memory: NonNull<AtomicU64>, words: usize) {
-        // SAFETY: the caller's promise, passed on.
-        unsafe { self.platform.host_free(memory, words) }
-    }
-}
-
-impl<P: Clock> Clock for Watched<P> {
-    fn now(&self) -> Ns {
-        self.platform.now()
-    }
-
-    fn delay(&self, time: Ns) {
-        self.platform.delay(time);
-    }
-
-    fn relax(&self) {
-        self.platform.relax();
-    }
-}
-
-impl<P: Barrier> Barrier for Watched<P> {
-    fn to_device(&self) {
-        self.platform.to_device();
-    }
-
-    fn from_device(&self) {
-        self.platform.from_device();
-    }
-
-    fn flush_wc(&self) {
-        self.platform.flush_wc();
-    }
-}
-
-impl<P: InterruptVectors> InterruptVectors for Watched<P> {
-    fn vector_count(&self) -> u16 {
-        self.platform.vector_count()
-    }
-
-    fn vector_alloc(&self) -> Option<Vector> {
-        self.platform.vector_alloc()
-    }
-
-    fn vector_free(&self, vector: Vector) {
-        self.platform.vector_free(vector);
-    }
-
-    fn vector_affinity(&self, vector: Vector, cpu: u32) {
-        self.platform.vector_affinity(vector, cpu);
-    }
-}
+forward!([P: Platform] Watched<P>, platform: DmaMap, HostMem, Clock, Barrier, InterruptVectors);

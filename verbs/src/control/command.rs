@@ -33,7 +33,7 @@ pub struct Memory {
 }
 
 /// One kind of command, with what it is answered.
-pub(crate) trait Operation {
+pub trait Operation {
     type Answer;
 
     fn command(self) -> Command;

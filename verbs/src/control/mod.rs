@@ -18,8 +18,8 @@ pub mod in_process;
 pub mod over_channel;
 mod refused;
 
-pub(crate) use command::*;
-pub(crate) use refused::{Kind, Limit, Refused};
+pub use command::*;
+pub use refused::{Kind, Limit, Refused};
 
 /// Where commands go.
 pub trait ControlPlane: Send + Sync + Debug {

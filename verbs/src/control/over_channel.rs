@@ -1,6 +1,6 @@
 //! A control path behind a channel: commands go to another thread, and events come back from one.
 //!
-//! Nothing but the [bytes](super::bytes) of commands, answers and events passes between the two
+//! Nothing but the bytes of commands, answers and events (`bytes.rs`) passes between the two
 //! sides, as it would between two processes. The environment variable [`CONTROL`] chooses it, for tests: all that programs do
 //! works over it as well.
 
