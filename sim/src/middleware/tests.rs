@@ -1,9 +1,11 @@
 //! Layers on the registers of a platform.
 
+use std::ptr::NonNull;
+
 use super::*;
 
 use e810_hal::regs::{GLPE_CPUSTATUS0, PFINT_OICR_ENA, PFPE_CQPDB, PFPE_CQPTAIL};
-use e810_hal::{DmaBuf, DmaWords, HostBuf, Platform};
+use e810_hal::{Access, DmaAlloc, DmaBuf, DmaLayout, DmaWords, HostBuf, Ns, Platform, SharedBytes};
 
 use crate::{Sim, SimPlatform};
 
