@@ -146,7 +146,7 @@ impl Targets {
         resolution
     }
 
-    /// The oldest of the destinations that have a place and no path.
+    /// The destination found first of those that have a place and no path.
     fn unused(&self) -> Option<IpAddr> {
         let unused = self.all.iter().filter(|(destination, target)| {
             let mut waiting = self.waiting.iter();

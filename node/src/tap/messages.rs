@@ -54,7 +54,7 @@ pub(super) struct Known {
     pub(super) mac: Option<MacAddr>,
     /// It has not answered.
     pub(super) has_failed: bool,
-    /// It was set by hand, and the kernel asks nobody.
+    /// It was set explicitly, and the kernel asks nobody.
     pub(super) is_set: bool,
 }
 

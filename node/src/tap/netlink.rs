@@ -12,8 +12,8 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 /// The most datagrams of one answer: a host's neighbours take 32 KiB for about 300.
 const DATAGRAMS: usize = 4096;
-/// Multicast groups that report changes: links, neighbours, addresses of both families (`enum
-/// rtnetlink_groups`).
+/// Multicast groups that report changes: links, neighbours, addresses of both families
+/// (`enum rtnetlink_groups`).
 const CHANGES: [u32; 4] = [1, 3, 5, 9];
 /// The most datagrams of changes that are discarded in a row: more come later.
 const AT_ONCE: usize = 256;

@@ -322,7 +322,7 @@ impl NetlinkMonitor {
             };
             let known = self.stack.neighbour(interface, via);
             let has_failed = known.is_none_or(|known| known.has_failed);
-            // NTF_USE would turn a neighbour that was set by hand into one that is resolved.
+            // NTF_USE would turn a neighbour that was set explicitly into one that is resolved.
             let is_set = known.is_some_and(|known| known.is_set);
             if !is_set
                 && (is_due || has_failed)
