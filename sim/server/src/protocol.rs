@@ -128,7 +128,7 @@ pub fn answer(
     reply.extend([0; HEADER]);
     let done = obey(function, header, body, fds, reply);
     // A user that wants no reply cannot receive one, not even an error. A question that wants no
-    // reply is the user's mistake, and the user waits for an answer.
+    // reply is the user's mistake; it gets an error reply, because the user waits.
     if header.flags & NO_REPLY != 0 && !asks(header.command) {
         reply.clear();
         return;

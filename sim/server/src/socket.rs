@@ -44,7 +44,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Whether the file at `path` is that file.
+/// Whether the file at `path` itself is that file.
 fn is_at(path: &Path, file: (u64, u64)) -> bool {
     fs::symlink_metadata(path).is_ok_and(|there| identity(&there) == file)
 }

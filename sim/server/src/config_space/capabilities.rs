@@ -1,5 +1,5 @@
-//! The capabilities, with the offsets and contents of the published dumps of cards (field-evidence
-//! 1). What the dumps do not show is 0, or the value that PCI Express prescribes.
+//! The capabilities, with the offsets and contents of the published dumps of cards
+//! (field-evidence 1). What the dumps do not show is 0, or the value that PCI Express prescribes.
 
 use super::{BAR3_LEN, ConfigSpace, PBA, Place};
 
