@@ -124,8 +124,8 @@ impl Former {
 /// failure that is restored.
 ///
 /// # Errors
-/// What the function is, if it is none of those; the kernel's refusal; if the rollback failed as
-/// well, that too.
+/// What the function is, if `accept` does not allow it; the kernel's refusal; if the rollback
+/// failed as well, that too.
 pub fn bind(
     host: &Host,
     kernel: &mut dyn Kernel,
