@@ -167,7 +167,7 @@ pub unsafe extern "C" fn destroy_comp_channel(channel: *mut CompChannel) -> c_in
 /// the device is gone or the context is closed. A waiting thread can be cancelled.
 ///
 /// # Safety
-/// `channel` is one, and both others can be written.
+/// `channel` is a completion channel, and both others can be written.
 pub unsafe extern "C-unwind" fn get_cq_event(
     channel: *mut CompChannel,
     cq: *mut *mut Cq,

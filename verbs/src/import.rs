@@ -154,7 +154,7 @@ pub unsafe extern "C" fn unimport_pd(pd: *mut Pd) {
 /// length are not reported, as with rdma-core.
 ///
 /// # Safety
-/// `pd` is one.
+/// `pd` is a protection domain.
 pub unsafe extern "C" fn import_mr(pd: *mut Pd, handle: u32) -> *mut Mr {
     catch_panics(ptr::null_mut(), || {
         // SAFETY: the caller's.

@@ -110,7 +110,7 @@ impl MrObject {
 /// `ibv_reg_mr`.
 ///
 /// # Safety
-/// `pd` is one. What a peer or a request writes there is the program's business; memory that does
+/// `pd` is a protection domain. What a peer or a request writes there is the program's business; memory that does
 /// not exist, or that must not be written, is an error.
 pub unsafe extern "C" fn reg_mr(
     pd: *mut Pd,
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn reg_mr_iova2(
 /// Another name for a region that belongs to another context.
 ///
 /// # Safety
-/// `pd` is one.
+/// `pd` is a protection domain.
 pub(crate) unsafe fn import(pd: *mut Pd, key: u32) -> *mut Mr {
     let mr = Box::new(MrObject {
         abi: UnsafeCell::new(Mr {

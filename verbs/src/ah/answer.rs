@@ -134,7 +134,7 @@ pub unsafe extern "C" fn init_ah_from_wc(
 /// `ibv_create_ah_from_wc`.
 ///
 /// # Safety
-/// `pd` is one; `wc` and the 40 bytes of `grh` can be read.
+/// `pd` is a protection domain; `wc` and the 40 bytes of `grh` can be read.
 pub unsafe extern "C" fn create_ah_from_wc(
     pd: *mut Pd,
     wc: *mut Wc,

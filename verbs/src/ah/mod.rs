@@ -116,7 +116,7 @@ pub(crate) fn queried(given: &AhAttr) -> AhAttr {
 /// `ibv_create_ah`.
 ///
 /// # Safety
-/// `pd` is one, and `attr` can be read.
+/// `pd` is a protection domain, and `attr` can be read.
 pub unsafe extern "C" fn create_ah(pd: *mut Pd, attr: *mut AhAttr) -> *mut Ah {
     catch_panics(ptr::null_mut(), || {
         // SAFETY: the caller's.

@@ -263,7 +263,7 @@ unsafe fn make(
 /// `ibv_resize_cq`: 0, or EINVAL if the new size is less than the number of waiting completions.
 ///
 /// # Safety
-/// `cq` is one.
+/// `cq` is a completion queue.
 pub unsafe extern "C" fn resize_cq(cq: *mut Cq, entries: c_int) -> c_int {
     catch_panics(libc::EIO, || {
         // SAFETY: the caller's.

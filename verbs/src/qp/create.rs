@@ -60,7 +60,7 @@ pub(super) const fn cap(caps: &QpCaps) -> QpCap {
 /// `ibv_create_qp`: the sizes granted are written back.
 ///
 /// # Safety
-/// `pd` is one, and the completion queues in `attr` exist.
+/// `pd` is a protection domain, and the completion queues in `attr` exist.
 pub unsafe extern "C" fn create_qp(pd: *mut Pd, attr: *mut QpInitAttr) -> *mut Qp {
     catch_panics(ptr::null_mut(), || {
         // SAFETY: the caller's.
