@@ -110,8 +110,8 @@ impl MrObject {
 /// `ibv_reg_mr`.
 ///
 /// # Safety
-/// `pd` is a protection domain. What a peer or a request writes there is the program's business; memory that does
-/// not exist, or that must not be written, is an error.
+/// `pd` is a protection domain. What a peer or a request writes there is the program's business;
+/// memory that does not exist, or that must not be written, is an error.
 pub unsafe extern "C" fn reg_mr(
     pd: *mut Pd,
     address: *mut c_void,
