@@ -1,4 +1,5 @@
-//! The check of what a function is: made before a register is read, a reset, and a new driver.
+//! The check that a function is an E810: made before a register is read, before a reset, and before
+//! a driver is bound to it.
 
 use e810_hal::pci_ids::PciIds;
 
@@ -10,9 +11,9 @@ pub enum Accept {
     /// Physical functions of an E810, by their ids.
     #[default]
     E810,
-    /// Also an Ethernet controller of Intel's whose id is not known, and which is no virtual
-    /// function: for an E810 that is newer than this program. The caller answers for what it
-    /// is: another card's registers have other meanings.
+    /// Also an Intel Ethernet controller whose id is unknown and which is no virtual function: for
+    /// an E810 that is newer than this program. The caller is responsible for the choice: registers
+    /// of another card have other meanings.
     IntelEthernet,
 }
 
@@ -50,7 +51,7 @@ mod tests {
         for (vendor, device, class, e810, asked_for) in [
             (0x8086, 0x1592, 0x0200, true, true),
             (0x8086, 0x159b, 0x0200, true, true),
-            // An E830, an X710, and what is no Ethernet controller of Intel's.
+            // An E830, an X710, and functions that are no Intel Ethernet controllers.
             (0x8086, 0x12d2, 0x0200, false, true),
             (0x8086, 0x1572, 0x0200, false, true),
             (0x8086, 0x1889, 0x0200, false, false),

@@ -1,5 +1,5 @@
-//! Devices with IP addresses, as `SPEC@IP/LEN,IP`, or with those of an interface, as
-//! `SPEC@tap=NAME`, and with the MTU of their network, as `SPEC@mtu=9000`.
+//! Devices with IP addresses, as `SPEC@IP/LEN,IP`; with the addresses of an interface, as
+//! `SPEC@tap=NAME`; and with the MTU of their network, as `SPEC@mtu=9000`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -60,19 +60,19 @@ impl fmt::Display for SpecAddress {
 pub struct AddressedSpec {
     /// The device.
     pub spec: DeviceSpec,
-    /// Its addresses, in the order of the GID table behind the link-local one.
+    /// Its addresses, in the order of the GID table after the link-local one.
     pub addresses: Vec<SpecAddress>,
-    /// The TAP interface that has its LAN queues, and whose addresses are its own.
+    /// The TAP interface that has its LAN queues, and whose addresses it uses.
     pub tap: Option<String>,
-    /// Gateways to what is on no network of its addresses, at most one of a family.
+    /// Gateways to destinations on none of its networks, at most one of each family.
     pub gateways: Vec<IpAddr>,
-    /// Seconds that a peer may take to answer where its packets go, if it was said.
+    /// Seconds to wait for a peer's address, if given.
     pub wait: Option<u16>,
-    /// Bytes of the longest IP packet on the link, if it is said.
+    /// Bytes of the longest IP packet on the link, if given.
     pub mtu: Option<u16>,
 }
 
-/// Seconds that a peer may be waited for, at most.
+/// The longest time to wait for a peer, in seconds.
 const MOST_WAIT: u16 = 3600;
 
 fn gateway(text: &str, before: &[IpAddr]) -> Result<IpAddr, String> {
@@ -92,7 +92,8 @@ fn wait(text: &str) -> Result<u16, String> {
     seconds.ok_or_else(|| format!("`wait={text}`: seconds are 1 to {MOST_WAIT}"))
 }
 
-/// Bytes of an IP packet that a link may have: IPv6 wants the first, a frame has room for the last.
+/// Bytes of an IP packet that a link may have: IPv6 requires the first, and a frame has room for
+/// the last.
 const MTUS: RangeInclusive<u16> = 1280..=9702;
 
 fn mtu(text: &str) -> Result<u16, String> {
@@ -101,10 +102,10 @@ fn mtu(text: &str) -> Result<u16, String> {
     mtu.ok_or_else(|| format!("`mtu={text}`: an MTU is {least} to {most}"))
 }
 
-/// Bytes of an interface's name, with the zero behind it.
+/// Bytes of an interface's name, with the terminating zero.
 const INTERFACE_NAME: usize = 16;
 
-/// What an interface can be called, and needs no quotes in a list of devices.
+/// Checks that a name can be that of an interface and needs no quotes in a list of devices.
 fn interface(name: &str) -> Result<String, String> {
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_dots = matches!(name, "." | "..");
@@ -116,7 +117,7 @@ fn interface(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// Takes what may be said once; `word` says it.
+/// Stores a value that may be given only once; `word` is its name.
 fn once<T>(place: &mut Option<T>, value: T, word: &str) -> Result<(), String> {
     match place.replace(value) {
         None => Ok(()),

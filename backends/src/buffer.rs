@@ -1,4 +1,4 @@
-//! Payload memory of the host: page-aligned, zeroed, with a file behind it.
+//! Payload memory of the host: page-aligned and zeroed, in a file.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -10,12 +10,11 @@ use crate::counted::Counted;
 use crate::memory::SharedMemory;
 use crate::{Function, Transport};
 
-/// Memory that can be registered with a device, also one that another process
-/// serves.
+/// Memory that can be registered with a device, also with one that another process serves.
 ///
-/// It stays when this is dropped: windows on it may be anywhere, and a device
-/// that was not notified keeps its access, as after an error between
-/// registration and deregistration. [`Buffer::free`] frees it.
+/// The memory stays when this is dropped: windows on it may be anywhere, and a device that was not
+/// notified keeps its access, as after an error between registration and deregistration.
+/// [`Buffer::free`] frees it.
 #[derive(Debug)]
 pub struct Buffer {
     memory: ManuallyDrop<Arc<SharedMemory>>,
@@ -45,9 +44,9 @@ impl Buffer {
     /// A window on all of it.
     #[must_use]
     pub fn bytes(&self) -> SharedBytes {
-        // SAFETY: the mapping is at least `len` bytes, begins with a page, and no
-        // reference to it is ever made; it never goes, unless a caller promises
-        // in `free` that no window and no mapping made of one is left.
+        // SAFETY: the mapping is at least `len` bytes and begins with a page, and no reference to
+        // it is ever made. It is never unmapped, unless a caller of `free` promises that no window,
+        // and no mapping made of one, is left.
         unsafe { SharedBytes::new(self.memory.start(), self.len) }
     }
 
@@ -60,15 +59,15 @@ impl Buffer {
     /// Frees the memory.
     ///
     /// # Safety
-    /// What [`Buffer::bytes`] returned is not used any more, and every region on
-    /// it is deregistered, or was released after a reset: no mapping made of it is
-    /// live ([`SharedBytes::new`]).
+    /// What [`Buffer::bytes`] returned is not used any more, and every region on it is
+    /// deregistered, or was released after a reset: no mapping made of it is live
+    /// ([`SharedBytes::new`]).
     pub unsafe fn free(self) {
         drop(ManuallyDrop::into_inner(self.memory));
     }
 }
 
-/// A platform that allocates payload memory which it can map.
+/// A platform that can allocate payload memory and map it.
 pub trait Payload {
     /// `bytes` zeroed bytes that [`e810_hal::DmaMap`] of this platform can map.
     ///

@@ -1,5 +1,4 @@
-//! A completion channel with a descriptor: to block on, or to put beside others
-//! into a `poll`.
+//! A completion channel with a descriptor, to block on, or to pass to `poll` with others.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -14,18 +13,18 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 /// Why there is no event.
 #[derive(Debug, Error)]
 pub enum ChannelError {
-    /// Nothing will come any more.
+    /// No further events come.
     #[error(transparent)]
     Closed(#[from] ChannelClosed),
     /// None came in time.
     #[error("no completion event came in {0:?}")]
     Timeout(Duration),
-    /// The descriptor cannot be waited for.
+    /// Waiting for the descriptor failed.
     #[error("waiting for completion events: {0}")]
     System(#[from] io::Error),
 }
 
-/// What wakes a waiter: a descriptor that becomes readable.
+/// Wakes a waiter: a descriptor that becomes readable.
 #[derive(Debug)]
 struct Bell(EventFd);
 
@@ -35,14 +34,14 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // It is full only when it was rung 2^64 times: readable all the same.
+        // It is full only after 2^64 rings, and is readable even then.
         let _ = self.0.write(1);
     }
 }
 
-/// A completion channel that is waited for by its descriptor, which is readable
-/// while the channel has events, and once it is closed. Usable from several
-/// threads: each event goes to one of them.
+/// A completion channel that is waited for by its descriptor. The descriptor is readable while the
+/// channel has events, and once it is closed. Several threads may use it: each event goes to one of
+/// them.
 #[derive(Debug)]
 pub struct HostChannel<P: Platform> {
     channel: Channel<P>,
@@ -51,8 +50,8 @@ pub struct HostChannel<P: Platform> {
 }
 
 impl<P: Platform> HostChannel<P> {
-    /// Gives `channel` a descriptor. Only one of these for a channel: the last one
-    /// made is the one that is notified.
+    /// Gives `channel` a descriptor. Make only one of these for a channel: only the last one is
+    /// notified.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -73,21 +72,21 @@ impl<P: Platform> HostChannel<P> {
         &self.channel
     }
 
-    /// Takes an event, if there is one; never waits. A descriptor that was
-    /// readable may give none, when another thread was faster.
+    /// Takes an event, if there is one; never waits. The descriptor may have been readable and yet
+    /// there is no event, if another thread was faster.
     ///
     /// # Errors
     /// [`ChannelClosed`].
     pub fn try_next(&self) -> Result<Option<CqEvent>, ChannelClosed> {
-        // Silent first: what comes after this is rung for again.
+        // Cleared first: an event that comes after this rings again.
         let _ = self.bell.0.read();
         let found = self.channel.try_next();
         self.channel.watch(&self.waker);
         found
     }
 
-    /// Waits for an event, for `limit` at most; for ever with one that no clock
-    /// reaches, as [`Duration::MAX`].
+    /// Waits for an event, for `limit` at most; for ever if the clock cannot reach `limit`, as with
+    /// [`Duration::MAX`].
     ///
     /// # Errors
     /// [`ChannelError`].
@@ -128,8 +127,7 @@ impl<P: Platform> HostChannel<P> {
 
 impl<P: Platform> AsFd for HostChannel<P> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor is open as long as `self.bell`, which the borrow
-        // keeps.
+        // SAFETY: the descriptor is open as long as `self.bell`, which the borrow keeps alive.
         unsafe { BorrowedFd::borrow_raw(self.bell.0.as_raw_fd()) }
     }
 }

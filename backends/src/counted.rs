@@ -1,7 +1,7 @@
 //! A platform wrapper that counts register accesses.
 //!
-//! A wrapper, so that every backend is counted by the same code and the core
-//! needs none of it. Clones share their counts.
+//! A wrapper, so that the same code counts for every backend and the core needs no counters. Clones
+//! share their counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

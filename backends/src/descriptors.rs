@@ -1,5 +1,5 @@
-//! Whether the process may have as many descriptors as a function takes. Where they run out in the
-//! middle of a bring-up, memory or interrupts are missing, and no error says why.
+//! Checks that the process may open as many descriptors as a function takes. If they run out during
+//! a bring-up, memory or interrupts are missing, and no error says why.
 
 use std::fs;
 
@@ -9,15 +9,15 @@ use crate::BackendError;
 use crate::host::{Host, cpus, limits};
 use crate::spec::DeviceSpec;
 
-/// Of a function behind VFIO or vfio-user, beside its vectors: its own files, and those of the
-/// memory that a bring-up takes with all objects.
+/// For a function behind VFIO or vfio-user, beside its vectors: its own files, and those of the
+/// memory that a bring-up with all objects takes.
 const BASE: u64 = 32;
 /// Sockets and events of a wire.
 #[cfg(feature = "sim")]
 const WIRE: u64 = 3;
 
 /// Descriptors that a function takes from its opening to the end of its bring-up: an event for each
-/// processor, as far as there are completion event queues, and one for asynchronous events.
+/// processor, up to the number of completion event queues, and one for asynchronous events.
 fn needed(spec: &DeviceSpec, host: &Host) -> u64 {
     match spec {
         #[cfg(feature = "sim")]
@@ -28,7 +28,7 @@ fn needed(spec: &DeviceSpec, host: &Host) -> u64 {
     }
 }
 
-/// Fails if the process may not have what all of `specs` take together.
+/// Fails if the process may not open the descriptors that all of `specs` take together.
 ///
 /// # Errors
 /// [`BackendError::Descriptors`].
@@ -48,7 +48,7 @@ pub(crate) fn check(specs: &[&DeviceSpec]) -> Result<(), BackendError> {
             errno,
         })
     };
-    // Another descriptor shows the others.
+    // One more descriptor, that of the folder, shows the others.
     let open = match fs::read_dir(host.path("/proc/self/fd")) {
         Ok(open) => open.flatten().filter(|file| {
             let number = file.file_name().to_str().and_then(|name| name.parse().ok());

@@ -6,7 +6,7 @@ use e810::Lan;
 use crate::interrupts::HostPlatform;
 use crate::{BackendError, Function, Identity, Notice, Properties, Transport};
 
-/// A device that [`open`](crate::open) returned: a platform for the driver, with the
+/// A device that [`open`](crate::open) returned: a platform for the driver that also reports
 /// failures of its transport.
 ///
 /// Clones are handles on the same device.
@@ -14,22 +14,20 @@ pub trait HostDevice: HostPlatform + TransportInfo + 'static {}
 
 impl<T: HostPlatform + TransportInfo + 'static> HostDevice for T {}
 
-/// What a device says of itself and of its transport.
+/// Properties of a device and of its transport.
 pub trait TransportInfo {
-    /// What the function says it is; `None` of a simulated function of this
-    /// process.
+    /// The function's identity; `None` for a simulated function of this process.
     fn identity(&self) -> Option<Identity>;
 
     /// The device's name and the kernel's notice for the owner of the function, as
     /// [`Function::notice`].
     fn notice(&self) -> Option<(String, Notice)>;
 
-    /// Why registers read as all-ones, when it was not the device that failed but
-    /// its transport.
+    /// Why registers read as all-ones, if the transport failed and not the device.
     fn failure(&self) -> Option<&BackendError>;
 
-    /// Has `report` called with that failure, once, before a register reads as
-    /// all-ones. Only the first `report` counts.
+    /// Calls `report` with that failure, once, before a register reads as all-ones. Only the first
+    /// `report` counts.
     fn on_failure(&self, report: fn(&BackendError));
 
     /// Checks that the device still answers, as [`Function::probe`].
@@ -38,20 +36,20 @@ pub trait TransportInfo {
     /// Why it does not.
     fn probe(&self) -> Result<(), BackendError>;
 
-    /// What its transport can do; `None` of a simulated function of this process.
+    /// The properties of its transport; `None` for a simulated function of this process.
     fn properties(&self) -> Option<&Properties>;
 
-    /// Configuration space, 4096 bytes or as much as the function has; `None` of a
-    /// simulated function of this process.
+    /// Configuration space, 4096 bytes or as much as the function has; `None` for a simulated
+    /// function of this process.
     ///
     /// # Errors
     /// It cannot be read.
     fn config_space(&self) -> Option<Result<Vec<u8>, BackendError>>;
 
-    /// The LAN side of a function on which it is ready, as [`lan`](crate::lan).
+    /// The LAN side of a function whose LAN side is ready, as [`lan`](crate::lan).
     ///
     /// # Errors
-    /// What cannot be read from the function and has to be configured.
+    /// Values that cannot be read from the function and have to be configured.
     fn lan(&self, mac: Option<[u8; 6]>, vsi: Option<u16>, mtu: u16) -> Result<Lan>;
 }
 

@@ -14,7 +14,7 @@ use super::iova::{IovaError, IovaSpace};
 use super::memory::{HUGE_PAGE, PAGE, SharedMemory};
 use super::transport::{DmaRegion, SharedAddresses, Transport};
 
-/// Pages of IOMMUs beyond the smallest, the largest first.
+/// Page sizes of IOMMUs above the smallest, the largest first.
 const IOMMU_PAGES: [u64; 2] = [1 << 30, HUGE_PAGE as u64];
 
 /// A transport with its I/O addresses.
@@ -38,16 +38,15 @@ impl<T: Transport> Domain<T> {
         Ok(Self { transport, space })
     }
 
-    /// Addresses for `bytes` of memory whose large pages it lies in at `place`,
-    /// aligned to `align`.
+    /// Addresses for `bytes` of memory, aligned to `align`. `place` is where the memory lies in its
+    /// large pages.
     ///
-    /// An IOMMU maps with large pages where the addresses lie in them as the
-    /// memory does, and the memory has them; so the largest such page that leaves
-    /// a place is tried first.
+    /// An IOMMU can map with large pages if the memory has them and the addresses lie in them as
+    /// the memory does. So the largest such page for which there is a place is tried first.
     fn take(&self, bytes: u64, align: u64, place: u64) -> Result<u64, IovaError> {
         let mut space = self.space();
         for page in IOMMU_PAGES {
-            // With a larger alignment of its own it begins a page anyway.
+            // With a larger alignment of its own it begins at a page anyway.
             let alike = align < page && bytes >= page && place.is_multiple_of(align);
             if alike && let Ok(address) = space.alloc_like(bytes, page, place) {
                 return Ok(address);
@@ -57,8 +56,7 @@ impl<T: Transport> Domain<T> {
     }
 
     fn space(&self) -> MutexGuard<'_, IovaSpace> {
-        // A panic elsewhere leaves the map of ranges whole: each change to it
-        // is one call.
+        // A panic elsewhere leaves the map of ranges consistent: each change to it is one call.
         self.space.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -70,18 +68,17 @@ fn iova<T: Transport>(transport: &T, cause: IovaError) -> BackendError {
     }
 }
 
-/// Memory behind a block.
+/// The memory of a block.
 #[derive(Debug)]
 pub(super) enum Memory {
-    /// A file's, kept alive by the block.
+    /// Memory of a file, which the block keeps alive.
     File(Arc<SharedMemory>),
-    /// The caller's, who keeps it alive until it is unmapped.
+    /// Memory of the caller, who keeps it alive until it is unmapped.
     Caller,
 }
 
-/// A range that is mapped for the device, and unmapped when dropped: first for
-/// the device, then the memory goes, then its addresses are free again. When
-/// the device may still use it, memory and addresses are leaked.
+/// A range that is mapped for the device. A drop unmaps it for the device, then frees the memory,
+/// then the addresses. If the device may still use it, memory and addresses are leaked.
 pub(super) struct Block<T: Transport> {
     domain: Arc<Domain<T>>,
     memory: Memory,
@@ -111,9 +108,9 @@ impl<T: Transport> Block<T> {
         unsafe { Self::map(domain, memory, start, 0, len, align, Access::ReadWrite) }
     }
 
-    /// Whole pages of memory that exists: `bytes` at `start`, which is
-    /// `offset` bytes into its file, if it has one. A large piece of it lies in
-    /// large pages for the device as it does in its file, or in this process.
+    /// Maps whole pages of existing memory: `bytes` at `start`, which is `offset` bytes into its
+    /// file, if it has one. A large piece of it gets the same place in large pages for the device
+    /// as it has in its file, or in this process.
     ///
     /// # Safety
     /// The memory is mapped at `start` in this process until the block is
@@ -128,8 +125,8 @@ impl<T: Transport> Block<T> {
         access: Access,
     ) -> Result<Self, BackendError> {
         let transport = &domain.transport;
-        // A file is made of large pages from its beginning on, wherever it is
-        // mapped; other memory by its address.
+        // The large pages of a file start at its beginning, wherever it is mapped; other memory has
+        // them by address.
         let place = match memory {
             Memory::File(_) => offset,
             Memory::Caller => start.addr().get() as u64,
@@ -166,8 +163,7 @@ impl<T: Transport> Block<T> {
         self.iova
     }
 
-    /// `words` words from `offset` bytes on; `None` outside, or when the memory
-    /// is the caller's.
+    /// `words` words from `offset` bytes on; `None` outside, or if the memory is the caller's.
     fn words(&self, offset: u64, words: usize) -> Option<NonNull<AtomicU64>> {
         let Memory::File(memory) = &self.memory else {
             return None;
@@ -182,13 +178,12 @@ impl<T: Transport> Block<T> {
 impl<T: Transport> Drop for Block<T> {
     fn drop(&mut self) {
         match self.domain.transport.unmap(self.iova, self.bytes) {
-            // Addresses and memory are used again only now.
+            // Only now may addresses and memory be used again.
             Ok(()) => {
                 let _ = self.domain.space().free(self.iova);
             }
             Err(error) => {
-                // A transport that failed was reported already, and every
-                // block would say so again.
+                // A failed transport was reported already, and every block would report it again.
                 let level = match self.domain.transport.failure() {
                     Some(_) => log::Level::Debug,
                     None => log::Level::Warn,
@@ -216,11 +211,11 @@ impl<T: Transport> fmt::Debug for Block<T> {
     }
 }
 
-/// Requests up to this many bytes, and alignments, are cut from chunks.
+/// Requests up to this size and alignment are cut from chunks.
 const SMALL: usize = 64 << 10;
 /// Bytes of a chunk: one large page of the IOMMU, or of the CPU.
 const CHUNK: usize = HUGE_PAGE;
-/// Pieces of a chunk are multiples of this: no two of them in a cache line.
+/// Pieces of a chunk are multiples of this, so that no two share a cache line.
 const PIECE: u64 = 64;
 
 #[derive(Debug)]
@@ -229,7 +224,7 @@ struct Chunk<T: Transport> {
     pieces: IovaSpace,
 }
 
-/// Blocks that were handed out whole or in pieces.
+/// Blocks, handed out whole or in pieces.
 #[derive(Debug)]
 pub(super) struct Pool<T: Transport> {
     domain: Arc<Domain<T>>,
@@ -290,8 +285,8 @@ impl<T: Transport> Pool<T> {
         };
         // This piece may have been in use before.
         for index in 0..raw.len {
-            // SAFETY: `Block::words` checked that they are inside the block,
-            // which the pool owns; nobody else has this piece.
+            // SAFETY: `Block::words` checked that they are inside the block, which the pool owns;
+            // nobody else has this piece.
             unsafe { raw.words.add(index).as_ref() }.store(0, Ordering::Relaxed);
         }
         Ok(raw)
@@ -311,7 +306,7 @@ impl<T: Transport> Pool<T> {
         iova(&self.domain.transport, IovaError::Full { bytes, align })
     }
 
-    /// Frees an allocation; returns false when it is none.
+    /// Frees an allocation; returns false if `raw` is none.
     pub(super) fn free(&mut self, raw: RawDma) -> bool {
         if self.whole.remove(&raw.iova.0).is_some() {
             return true;
@@ -326,7 +321,7 @@ impl<T: Transport> Pool<T> {
             return false;
         };
         let known = chunk.pieces.free(raw.iova.0).is_ok();
-        // One chunk is kept: a queue that comes and goes maps nothing anew.
+        // One chunk is kept, so that a queue that comes and goes maps nothing again.
         if chunk.pieces.is_unused() && self.chunks.len() > 1 {
             self.chunks.swap_remove(index);
         }

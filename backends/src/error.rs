@@ -7,26 +7,26 @@ use e810_hal::DmaError;
 
 use super::iova::IovaError;
 
-/// Descriptors that programs have beside those of the device: contexts, channels, sockets.
+/// Descriptors that programs use beside those of the device: contexts, channels, sockets.
 const SPARE: u64 = 64;
 
-/// A failure of a backend: what, on which device, and what to do.
+/// A failure of a backend: what failed, on which device, and what to do.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
     /// Connecting to the device's server failed.
     #[error("{device}: cannot connect: {cause}; {remedy}")]
     Connect {
-        /// The device asked for.
+        /// The device that was asked for.
         device: String,
-        /// The operating system's reason, or what is there in place of a socket.
+        /// The operating system's reason, or what is there instead of a socket.
         cause: String,
         /// What to do.
         remedy: &'static str,
-        /// Its number.
+        /// Its error number.
         errno: Option<i32>,
     },
-    /// This process may not have as many descriptors as the device takes.
+    /// This process may not open as many descriptors as the device takes.
     #[error(
         "{device}: opening it takes {needed} descriptors, and {open} of the {limit} that this process may have are in use: end other programs, or raise the limit (`ulimit -n {}` in the shell that starts it)",
         open + needed + SPARE
@@ -34,9 +34,9 @@ pub enum BackendError {
     Descriptors {
         /// The first device.
         device: String,
-        /// Of all devices together.
+        /// Descriptors for all devices together.
         needed: u64,
-        /// In use.
+        /// Descriptors in use.
         open: u64,
         /// The limit.
         limit: u64,
@@ -60,9 +60,9 @@ pub enum BackendError {
     NoAnswer {
         /// The device.
         device: String,
-        /// What was asked.
+        /// The request.
         during: &'static str,
-        /// How long was waited.
+        /// The limit.
         limit: Duration,
     },
     /// The other side closed the connection.
@@ -70,7 +70,7 @@ pub enum BackendError {
     Closed {
         /// The device.
         device: String,
-        /// What was asked.
+        /// The request.
         during: &'static str,
     },
     /// The other side does not follow the protocol.
@@ -86,7 +86,7 @@ pub enum BackendError {
     Refused {
         /// The device.
         device: String,
-        /// What was asked.
+        /// The request.
         during: &'static str,
         /// The reason given.
         cause: String,
@@ -119,7 +119,7 @@ pub enum BackendError {
         /// What is missing.
         what: String,
     },
-    /// Devices of different kinds, or simulated ones with different options, were to be opened
+    /// Devices of different kinds, or simulated ones with different options, cannot be opened
     /// together.
     #[error(
         "{device} and {other}: these are not of one kind; name two of one kind, simulated ones with the same options"
@@ -139,17 +139,16 @@ pub enum BackendError {
         /// Why, and what to do.
         cause: e810_sim_wire::WireError,
     },
-    /// The operating system refused something that has nothing to do with the
-    /// device.
+    /// The operating system refused something that does not concern the device.
     #[error("{device}: {during}: {cause}")]
     System {
         /// The device.
         device: String,
-        /// What was asked.
+        /// The request.
         during: &'static str,
         /// The operating system's reason.
         cause: String,
-        /// Its number.
+        /// Its error number.
         errno: Option<i32>,
     },
     /// No I/O addresses are left.
@@ -157,13 +156,13 @@ pub enum BackendError {
     Iova {
         /// The device.
         device: String,
-        /// What was asked.
+        /// The cause.
         cause: IovaError,
     },
 }
 
 impl BackendError {
-    /// The operating system's error, with what was asked of it.
+    /// The operating system's error, with the request that failed.
     #[must_use]
     pub fn system(device: &str, during: &'static str, cause: &io::Error) -> Self {
         Self::System {
@@ -174,7 +173,7 @@ impl BackendError {
         }
     }
 
-    /// The operating system's error number, where that is the reason.
+    /// The operating system's error number, if that is the cause.
     #[must_use]
     pub const fn errno(&self) -> Option<i32> {
         match self {

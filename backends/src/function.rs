@@ -30,35 +30,35 @@ mod config {
 /// How a function is to be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// DMA memory and large payload ([`Function::buffer`]) come from huge pages
-    /// of 2 MiB, which have to be reserved.
+    /// DMA memory and large payload ([`Function::buffer`]) come from huge pages of 2 MiB, which
+    /// have to be reserved.
     pub hugepages: bool,
-    /// Which functions are opened.
+    /// Which functions may be opened.
     pub accept: Accept,
 }
 
-/// What a function says it is.
+/// The identity of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// PCI device id.
     pub device: u16,
-    /// What Intel calls it.
+    /// Intel's name for it.
     pub name: &'static str,
-    /// Serial number, highest byte first; zero when there is none.
+    /// Serial number, highest byte first; zero if there is none.
     pub serial: [u8; 8],
 }
 
 impl Identity {
-    /// The Ethernet address that the serial number was made of: its first and
-    /// last three bytes, when the two between them are FF. It is function 0's:
-    /// all functions of a card have one serial number (PCI Express).
+    /// The Ethernet address from which the serial number was made: its first and last three bytes,
+    /// if the two between them are FF. It belongs to function 0, because all functions of a card
+    /// have one serial number (PCI Express).
     #[must_use]
     pub fn mac(&self) -> Option<[u8; 6]> {
         mac_of_serial(self.serial)
     }
 }
 
-/// The Ethernet address that a serial number was made of.
+/// The Ethernet address from which a serial number was made.
 pub(crate) fn mac_of_serial(serial: [u8; 8]) -> Option<[u8; 6]> {
     let [a, b, c, 0xff, 0xff, d, e, f] = serial else {
         return None;
@@ -68,10 +68,10 @@ pub(crate) fn mac_of_serial(serial: [u8; 8]) -> Option<[u8; 6]> {
 
 /// A function of a device as a platform: the `P` of the driver.
 ///
-/// A clone is another handle on the same function. With the last one the
-/// function is reset and everything is unmapped.
+/// A clone is another handle on the same function. When the last one is dropped, the function is
+/// reset and everything is unmapped.
 pub struct Function<T: Transport> {
-    /// Before `inner`, which keeps the device open: dropped first.
+    /// Dropped before `inner`, which keeps the device open.
     pub(super) registers: T::Registers,
     pub(super) inner: Arc<Inner<T>>,
 }
@@ -83,7 +83,7 @@ pub(super) struct Inner<T: Transport> {
     pub(super) vectors: Mutex<InterruptVectors>,
     pub(super) waiter: Waiter,
     pub(super) start: Instant,
-    /// Empty turns of loops since one last yielded.
+    /// Empty turns of loops since the last yield.
     pub(super) turns: AtomicU32,
     identity: Identity,
     /// Payload comes from huge pages, too.
@@ -91,11 +91,11 @@ pub(super) struct Inner<T: Transport> {
     pub(super) domain: Arc<Domain<T>>,
 }
 
-/// Memory of callers, mapped.
+/// Callers' memory that is mapped.
 #[derive(Debug)]
 pub(super) struct Mappings<T: Transport> {
     pub(super) next: u64,
-    /// The block keeps it mapped; the run is what of it was asked for.
+    /// The block keeps the memory mapped; the segment is the part that was requested.
     pub(super) live: HashMap<u64, (Block<T>, DmaSegment)>,
 }
 
@@ -105,8 +105,8 @@ pub(super) fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
 }
 
 impl<T: Transport> Function<T> {
-    /// Opens the function behind `transport`: checks what it is, resets it and
-    /// lets it reach memory.
+    /// Opens the function behind `transport`: checks what it is, resets it, and lets it access
+    /// memory.
     ///
     /// # Errors
     /// [`BackendError`]: not an E810, no vectors, or the transport failed.
@@ -118,8 +118,7 @@ impl<T: Transport> Function<T> {
                 what: "no MSI-X vectors: the driver needs at least one".to_owned(),
             });
         }
-        // Whatever its last user left running stops here, before any memory
-        // of ours is in its reach.
+        // Whatever its last user left running stops here, before it can access our memory.
         transport.reset()?;
         set_command(&transport, config::COMMAND_MASTER | config::COMMAND_MEMORY)?;
         let waiter = Waiter::new()
@@ -158,20 +157,19 @@ impl<T: Transport> Function<T> {
         &self.inner.domain.transport
     }
 
-    /// What the function says it is.
+    /// The function's identity.
     #[must_use]
     pub fn identity(&self) -> Identity {
         self.inner.identity
     }
 
-    /// Why registers read as all-ones, when it was the transport that failed.
+    /// Why registers read as all-ones, if the transport failed.
     #[must_use]
     pub fn failure(&self) -> Option<&BackendError> {
         self.transport().failure()
     }
 
-    /// Checks that the device still answers, which doorbells, being posted writes, do
-    /// not show.
+    /// Checks that the device still answers. Doorbells are posted writes, and do not show it.
     ///
     /// # Errors
     /// Why it does not; [`Function::failure`] returns the same from then on.
@@ -179,17 +177,17 @@ impl<T: Transport> Function<T> {
         self.transport().config_read(config::VENDOR, &mut [0; 4])
     }
 
-    /// A notice of the kernel for the owner of the function, each returned once: call it
-    /// a few times a second, and after [`Function::wait_vectors`].
+    /// A notice of the kernel for the owner of the function, each returned once: call it a few
+    /// times a second, and after [`Function::wait_vectors`].
     #[must_use]
     pub fn notice(&self) -> Option<Notice> {
         self.transport().notice()
     }
 
-    /// Sleeps until taken vectors fire, a notice comes, or `limit` has passed; those that fired
-    /// are appended to `fired`.
+    /// Sleeps until taken vectors fire, a notice comes, or `limit` has passed; appends those that
+    /// fired to `fired`.
     ///
-    /// Each event is handed to one of the threads that wait.
+    /// Each event goes to one of the waiting threads.
     ///
     /// # Errors
     /// [`BackendError::System`].
@@ -207,8 +205,8 @@ impl<T: Transport> Function<T> {
         Ok(())
     }
 
-    /// Payload memory that [`e810_hal::DmaMap`] of this function can map: huge
-    /// pages where the function was opened with them and it fills half of one.
+    /// Payload memory that [`e810_hal::DmaMap`] of this function can map: in huge pages if the
+    /// function was opened with them and the memory fills half of one.
     ///
     /// # Errors
     /// When there is no memory.
@@ -238,7 +236,7 @@ impl<T: Transport> Function<T> {
     }
 }
 
-/// Checks the ids, which are read from the function that is open.
+/// Checks the ids, which are read from the open function.
 fn identify<T: Transport>(transport: &T, accept: Accept) -> Result<Identity, BackendError> {
     let mut space = [0; PciIds::LEN];
     transport.config_read(config::VENDOR, &mut space)?;
@@ -257,17 +255,17 @@ fn identify<T: Transport>(transport: &T, accept: Accept) -> Result<Identity, Bac
     })
 }
 
-/// Walks the extended capabilities to the serial number; 0 when there is none, or
-/// no extended part of the space (a function behind a bus without one).
+/// Walks the extended capabilities to the serial number; 0 if there is none, or if the space has no
+/// extended part (a function behind a bus without one).
 pub(crate) fn serial_number(
     word: impl Fn(u16) -> Result<u32, BackendError>,
 ) -> Result<u64, BackendError> {
-    /// More than fit: the list of a broken device may be a circle.
+    /// More than fit: a broken device's list may be circular.
     const MOST: u32 = 64;
     let mut at = config::EXTENDED;
     for _ in 0..MOST {
-        // ID [15:0], next [31:20]; the last has next 0, and a space without
-        // extended part reads as zeros or ones.
+        // ID [15:0], next [31:20]; the last has next 0, and a space without extended part reads as
+        // zeros or ones.
         let header = match word(at) {
             Ok(header) => header,
             Err(error @ (BackendError::Closed { .. } | BackendError::NoAnswer { .. })) => {
@@ -300,9 +298,8 @@ fn set_command<T: Transport>(transport: &T, on: u16) -> Result<(), BackendError>
 }
 
 impl<T: Transport> Inner<T> {
-    /// Nothing comes from the function any more: interrupts, then DMA, then
-    /// whatever still ran. A step that fails keeps none of the others from being
-    /// made; the first failure counts.
+    /// Stops everything that comes from the function: interrupts, then DMA, then whatever still
+    /// runs. If a step fails, the others are still done; the first failure is returned.
     fn quiet(&self) -> Result<(), BackendError> {
         let transport = &self.domain.transport;
         let steps = [
@@ -316,8 +313,8 @@ impl<T: Transport> Inner<T> {
 
 impl<T: Transport> Drop for Inner<T> {
     fn drop(&mut self) {
-        // The blocks are unmapped by the fields, after this. A transport that
-        // failed was reported to the user; the device went with it.
+        // The fields unmap the blocks after this. A failed transport was reported to the user, and
+        // the device is gone with it.
         if self.domain.transport.failure().is_none()
             && let Err(error) = self.quiet()
         {
@@ -344,7 +341,7 @@ impl<T: Transport> fmt::Debug for Function<T> {
     }
 }
 
-/// The run of a mapping: the caller's bytes inside their pages.
+/// The segment of a mapping: the caller's bytes inside their pages.
 pub(super) const fn run(iova: u64, in_page: u64, bytes: u64) -> DmaSegment {
     DmaSegment {
         iova: Iova(iova + in_page),
@@ -356,7 +353,7 @@ pub(super) const fn run(iova: u64, in_page: u64, bytes: u64) -> DmaSegment {
 mod tests {
     use super::*;
 
-    /// Walks a space that is 0 but for `words`; what is past its end is refused.
+    /// Walks a space that is 0 except for `words`; accesses past its end fail.
     fn walk(words: &[(u16, u32)], end: u16) -> u64 {
         let word = |at: u16| {
             let value = words.iter().find(|(offset, _)| *offset == at);

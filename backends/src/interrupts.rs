@@ -1,4 +1,4 @@
-//! Interrupts of a platform, for a thread that polls or waits for them itself.
+//! Interrupts of a platform, for a thread that polls them or waits for them itself.
 
 use anyhow::Result;
 use e810::Platform;
@@ -8,17 +8,16 @@ use crate::buffer::Payload;
 use crate::counted::Counted;
 use crate::{Function, Transport};
 
-/// A platform whose interrupts a thread can take and wait for.
+/// A platform whose interrupts a thread can take, or wait for.
 pub trait Interrupts {
-    /// Appends the vectors that fired to `fired`; if none has, waits for at most
-    /// `limit` until one does.
+    /// Appends the vectors that fired to `fired`; if none has, waits at most `limit` for one.
     ///
     /// # Errors
     /// The host cannot wait.
     fn wait_fired(&self, limit: Ns, fired: &mut Vec<Vector>) -> Result<()>;
 }
 
-/// What commands run on: a platform with payload memory and interrupts.
+/// The platform that commands run on, with payload memory and interrupts.
 pub trait HostPlatform: Platform + Payload + Interrupts + Send + Sync + 'static {}
 
 impl<T: Platform + Payload + Interrupts + Send + Sync + 'static> HostPlatform for T {}

@@ -1,16 +1,16 @@
-//! I/O address space: which addresses of the device are free.
+//! I/O address space: it tracks which addresses of the device are free.
 //!
-//! The ranges the IOMMU allows may have holes (the MSI window). Allocation is
-//! first fit, so a run of the same requests gets the same addresses.
+//! The ranges that the IOMMU allows may have holes (the MSI window). Allocation is first fit, so
+//! the same sequence of requests gets the same addresses.
 
 use std::collections::BTreeMap;
 
-/// Why the space did not do what was asked.
+/// Why a request to the space failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IovaError {
-    /// A range is empty, not made of whole pages, or meets another one; or the
-    /// page size is no power of two.
+    /// A range is empty, does not consist of whole pages, or overlaps another one; or the page size
+    /// is no power of two.
     #[error("the range {first:#x}..={last:#x} in pages of {page} bytes is no I/O address range")]
     BadRange {
         /// First address.
@@ -28,7 +28,7 @@ pub enum IovaError {
         /// Alignment asked for.
         align: u64,
     },
-    /// Nothing, or too much, was asked for.
+    /// The request is for nothing, or for too much.
     #[error("{bytes} bytes of I/O addresses aligned to {align} cannot be asked for")]
     BadRequest {
         /// Bytes asked for.
@@ -44,8 +44,8 @@ pub enum IovaError {
 /// A space of addresses in whole pages.
 #[derive(Clone, Debug)]
 pub struct IovaSpace {
-    /// First to last address of each free range. Last, not end: a range may
-    /// reach the very top. Neighbours are merged.
+    /// First to last address of each free range. Last, not end, because a range may reach the very
+    /// top. Neighbours are merged.
     free: BTreeMap<u64, u64>,
     /// First to last address of each allocation.
     taken: BTreeMap<u64, u64>,
@@ -83,8 +83,8 @@ impl IovaSpace {
         self.page
     }
 
-    /// Takes `bytes` (rounded up to pages) aligned to `align`, a power of two
-    /// (at least a page is kept).
+    /// Takes `bytes` (rounded up to pages), aligned to `align`, a power of two (and at least to a
+    /// page).
     ///
     /// # Errors
     /// [`IovaError::BadRequest`], [`IovaError::Full`].
@@ -92,9 +92,8 @@ impl IovaSpace {
         self.alloc_like(bytes, align, 0)
     }
 
-    /// As [`IovaSpace::alloc`], at an address that lies in `align` bytes where
-    /// `like` does, whole pages: an IOMMU entry of `align` bytes can then serve
-    /// memory that lies at `like`.
+    /// As [`IovaSpace::alloc`], whole pages at an address that has the same offset in `align` bytes
+    /// as `like`: an IOMMU entry of `align` bytes can then serve memory that lies at `like`.
     ///
     /// # Errors
     /// [`IovaError::BadRequest`], [`IovaError::Full`].
@@ -144,7 +143,7 @@ impl IovaSpace {
         self.taken.is_empty()
     }
 
-    /// Enters a free range and merges it with its neighbours.
+    /// Adds a free range and merges it with its neighbours.
     fn release(&mut self, mut first: u64, mut last: u64) {
         if let Some((&below, &below_last)) = self.free.range(..first).next_back()
             && below_last.checked_add(1) == Some(first)
@@ -167,7 +166,7 @@ mod tests {
     use proptest::prelude::*;
 
     const PAGE: u64 = 4096;
-    /// Low memory with the hole that interrupt messages live in.
+    /// Low memory with the hole of interrupt messages.
     const RANGES: [(u64, u64); 2] = [(PAGE, 0xfedf_ffff), (0xfef0_0000, 0xff_ffff_ffff)];
 
     #[test]
@@ -176,7 +175,7 @@ mod tests {
         assert_eq!(space.alloc(1, 1), Ok(PAGE));
         assert_eq!(space.alloc(PAGE, 0x20_0000), Ok(0x20_0000));
         assert_eq!(space.alloc(2 * PAGE, 1), Ok(2 * PAGE));
-        // Too large to lie below the hole.
+        // Too large to fit below the hole.
         assert_eq!(space.alloc(0xfed0_0000, PAGE), Ok(0xfef0_0000));
         assert_eq!(space.free(PAGE), Ok(()));
         assert_eq!(space.alloc(1, 1), Ok(PAGE));
@@ -195,7 +194,7 @@ mod tests {
         let like = 0x7f12_3456_7000;
         let start = space.alloc_like(MIB2, MIB2, like).unwrap();
         assert_eq!(start, like % MIB2);
-        // The next place of the same kind is behind it.
+        // The next place of this kind follows it.
         let next = space.alloc_like(MIB2, MIB2, like).unwrap();
         assert_eq!(next, start + MIB2);
         // The first address of a range is such a place itself.
@@ -248,8 +247,8 @@ mod tests {
     }
 
     proptest! {
-        /// Allocations lie in the allowed ranges, are aligned, never overlap,
-        /// and when all are given back the space is as at first.
+        /// Allocations lie in the allowed ranges, are aligned and never overlap, and when all are
+        /// freed the space is as at first.
         #[test]
         fn allocations_are_disjoint_and_come_back(
             steps in prop::collection::vec((1u64..40 * PAGE, 0u32..22, any::<bool>(), any::<prop::sample::Index>()), 1..80)

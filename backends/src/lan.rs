@@ -8,13 +8,12 @@ use e810_hal::regs::{PF_FUNC_RID, VSIQF_PE_CTL1};
 
 use super::{Function, Transport};
 
-/// The LAN side as asked, or as far as the function itself tells: for function 0
-/// of a card the Ethernet address that the serial number was made of, and the
-/// only VSI that lets packets into the RDMA engine. `mtu` is in bytes, Ethernet
-/// header not counted.
+/// The LAN side as given, or as far as the function itself tells: for function 0 of a card the
+/// Ethernet address from which the serial number was made, and the only VSI that lets packets into
+/// the RDMA engine. `mtu` is in bytes, without the Ethernet header.
 ///
 /// # Errors
-/// What the function does not tell and has to be given.
+/// Values that the function does not tell and that have to be given.
 pub fn lan<T: Transport>(
     function: &Function<T>,
     mac: Option<[u8; 6]>,
@@ -33,8 +32,8 @@ pub fn lan<T: Transport>(
     })
 }
 
-/// The Ethernet address of function 0, from the serial number. The number of the
-/// function is the register's: in a virtual machine the bus may say another.
+/// The Ethernet address of function 0, from the serial number. The number of the function comes
+/// from the register, because in a virtual machine the bus may show another.
 fn serial_mac<T: Transport>(function: &Function<T>) -> Result<[u8; 6]> {
     let name = function.transport().name();
     let rid = PF_FUNC_RID.get(function);
@@ -62,7 +61,7 @@ fn vsi<T: Transport>(function: &Function<T>) -> Result<VsiId> {
         if let Some(failure) = function.failure() {
             return Err(Error::new(failure.clone()));
         }
-        // A function that is gone would have every VSI open.
+        // For a function that is gone, every VSI would read as open.
         let filter = live("VSIQF_PE_CTL1", filter).with_context(|| name.to_owned())?;
         open.extend((filter & 1 != 0).then_some(vsi));
     }

@@ -1,8 +1,8 @@
 //! The E810's functions on Linux, as platforms for the driver.
 //!
-//! A function that a name ([`spec::DeviceSpec`]) stands for is opened with [`open`], which
-//! hands it to a [`DeviceVisitor`] as a [`HostDevice`]: a platform with payload memory and
-//! interrupts. A program that knows its kind of device makes it with [`Function::open`].
+//! [`open`] opens the function that a name ([`spec::DeviceSpec`]) stands for, and passes it to a
+//! [`DeviceVisitor`] as a [`HostDevice`]: a platform with payload memory and interrupts. A program
+//! that knows its kind of device can use [`Function::open`].
 //!
 #![cfg_attr(feature = "sim", doc = "```")]
 #![cfg_attr(not(feature = "sim"), doc = "```no_run")]
@@ -44,18 +44,17 @@
 //! ```
 //!
 //! * [`vfio`] (a function bound to vfio-pci, through its IOMMU group or, with the feature
-//!   `iommufd`, its device file) and [`vfio_user`] (one that another process serves on a
-//!   socket) are [`Transport`]s; [`Function`] implements every trait of `e810-hal` over them,
-//!   once.
-//! * [`host`]: probing: functions, IOMMU groups, limits and packages of the machine; and
-//!   binding functions to vfio-pci and back.
+//!   `iommufd`, its device file) and [`vfio_user`] (a function that another process serves on a
+//!   socket) are [`Transport`]s; [`Function`] implements every trait of `e810-hal` over them, once.
+//! * [`host`]: probing functions, IOMMU groups, limits and packages of the machine; and binding
+//!   functions to vfio-pci and back.
 //! * [`buffer`], [`memory`]: payload that can be registered. [`interrupts`], [`channel`]: waiting
 //!   for vectors, and for completions by a descriptor. [`signals`]: orderly shutdown.
-//! * [`counted`]: register accesses of any platform, counted. [`observed`]: a device whose
-//!   accesses, memory and interrupts are followed.
+//! * [`counted`]: counts the register accesses of any platform. [`observed`]: a device whose
+//!   accesses, memory and interrupts are observed.
 //!
-//! Simulated functions of this process are devices too with the feature `sim`, which is off
-//! by default.
+//! With the feature `sim`, which is off by default, simulated functions of this process are devices
+//! too.
 #![warn(missing_docs)]
 
 mod accept;

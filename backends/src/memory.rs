@@ -1,5 +1,5 @@
-//! Memory that a device, or another process, can be given: a file without a
-//! name, mapped shared.
+//! Memory that can be shared with a device or another process: a file without a name, mapped
+//! shared.
 
 use std::fs::File;
 use std::io;
@@ -9,14 +9,14 @@ use std::ptr::NonNull;
 use e810_hal::SharedBytes;
 use memmap2::{MmapOptions, MmapRaw};
 
-/// Page size of ordinary memory in bytes, on every CPU that is supported.
+/// Page size of ordinary memory in bytes, on every supported CPU.
 pub const PAGE: usize = 4096;
 /// Page size of huge memory in bytes.
 pub const HUGE_PAGE: usize = 2 << 20;
 
 /// Zeroed memory behind a file descriptor.
 ///
-/// It never becomes a reference to bytes: other parties write it at any time.
+/// It never becomes a reference to bytes, because other parties may write it at any time.
 #[derive(Debug)]
 pub struct SharedMemory {
     map: MmapRaw,
@@ -25,11 +25,10 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// `bytes` rounded up to whole pages, at least one; of 2 MiB when `huge`.
+    /// `bytes` rounded up to whole pages, at least one; pages of 2 MiB if `huge`.
     ///
     /// # Errors
-    /// What the operating system says: no memory, no huge pages left, too many
-    /// files open.
+    /// The operating system's error: no memory, no huge pages left, too many open files.
     pub fn new(bytes: usize, huge: bool) -> io::Result<Self> {
         let page = if huge { HUGE_PAGE } else { PAGE };
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
@@ -48,8 +47,8 @@ impl SharedMemory {
         // SAFETY: a new descriptor that nobody else has.
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(len as u64)?;
-        // Nobody who gets the descriptor can take the memory away under the
-        // others: an access past the end of a file kills the process.
+        // Nobody who gets the descriptor can shrink the memory of the others: an access past the
+        // end of a file kills the process.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
         // SAFETY: no memory is touched.
         if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {

@@ -1,8 +1,8 @@
-//! A device whose accesses an observer follows: registers, memory of the device, barriers and
+//! A device with an observer of its accesses: registers, memory of the device, barriers and
 //! interrupts.
 //!
-//! A wrapper, so that no backend and no part of the core knows of it, and nothing costs where
-//! it is not used. Every kind of device is one type behind it: what is generic over
+//! It is a wrapper, so that no backend and no part of the core knows of it, and it costs nothing
+//! where it is not used. All kinds of device are one type behind it: code that is generic over
 //! [`HostDevice`] is compiled once more for it, not once for each kind.
 
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub trait Observer: fmt::Debug + Send + Sync {
 
 /// The memory that a driver has allocated for its device, readable by the device's addresses.
 ///
-/// Memory that was mapped for the device (payload) is not in it.
+/// Memory that was mapped for the device (payload) is not included.
 #[derive(Debug, Default)]
 pub struct DeviceMemory(Mutex<BTreeMap<u64, Block>>);
 
@@ -58,8 +58,8 @@ struct Block {
     len: usize,
 }
 
-// SAFETY: the words are atomic; who reads them holds the lock of the map they are in, and they
-// leave it before they are freed.
+// SAFETY: the words are atomic. Readers hold the lock of the map that contains them, and they are
+// removed from the map before they are freed.
 unsafe impl Send for Block {}
 
 impl DeviceMemory {
@@ -67,8 +67,8 @@ impl DeviceMemory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads words from a multiple of 8 on, as many as are in one allocation and fit; says how
-    /// many those were. The device may be writing there.
+    /// Reads words from `at`, a multiple of 8, on: as many as are in one allocation and fit.
+    /// Returns how many were read. The device may be writing there.
     pub fn read(&self, at: Iova, words: &mut [u64]) -> usize {
         let blocks = self.blocks();
         let Some((start, block)) = blocks.range(..=at.0).next_back() else {
@@ -78,15 +78,15 @@ impl DeviceMemory {
         let left = block.len.saturating_sub(first);
         let (into, _) = words.split_at_mut(left.min(words.len()));
         for (word, index) in into.iter_mut().zip(first..) {
-            // SAFETY: the block has `len` words, `index` is below that, and it is in the map,
-            // which is locked, only while it is allocated: it is taken out before it is freed.
+            // SAFETY: the block has `len` words, and `index` is below that. The map is locked, and
+            // a block is in it only while it is allocated: it is removed before it is freed.
             let shared = unsafe { block.words.add(index).as_ref() };
             *word = shared.load(Ordering::Relaxed);
         }
         into.len()
     }
 
-    /// The allocation that has the byte at `at`: its first address and its bytes.
+    /// The allocation that contains the byte at `at`: its first address and its size in bytes.
     #[must_use]
     pub fn block(&self, at: Iova) -> Option<(Iova, usize)> {
         let blocks = self.blocks();
@@ -96,7 +96,7 @@ impl DeviceMemory {
     }
 }
 
-/// What a device is without the handle being `Clone`, so that its type can be forgotten.
+/// A device without `Clone`, so that its type can be erased.
 trait AnyDevice:
     Bus
     + DmaAlloc
@@ -115,7 +115,7 @@ trait AnyDevice:
 
 impl<D: HostDevice> AnyDevice for D {}
 
-/// A device that is observed.
+/// An observed device.
 #[derive(Clone)]
 pub struct Observed {
     device: Arc<dyn AnyDevice>,
@@ -132,7 +132,7 @@ impl fmt::Debug for Observed {
 }
 
 impl Observed {
-    /// Has `observer` follow what is done with `device` through this handle and its clones.
+    /// Lets `observer` follow what is done with `device` through this handle and its clones.
     pub fn new<D: HostDevice>(device: D, observer: Arc<dyn Observer>) -> Self {
         Self {
             device: Arc::new(device),
@@ -173,8 +173,8 @@ unsafe impl DmaAlloc for Observed {
     unsafe fn dma_free(&self, raw: RawDma) {
         self.observer.freed(self.now(), &self.memory, raw.iova);
         self.memory.blocks().remove(&raw.iova.0);
-        // SAFETY: the caller's promise is about the same allocation, and the observer's copy
-        // of its address is gone.
+        // SAFETY: the caller's promise is about the same allocation, and the observer's copy of its
+        // address was dropped.
         unsafe { self.device.dma_free(raw) }
     }
 }

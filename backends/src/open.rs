@@ -1,8 +1,8 @@
 //! Opening devices of any kind.
 //!
-//! Each kind of device is another type of platform, so what is done with a device
-//! is a generic method, [`DeviceVisitor::visit`]: [`open`] makes the devices and
-//! calls it. Nothing else chooses a type by the kind of a [`DeviceSpec`].
+//! Each kind of device is another type of platform. So the code that uses a device is a generic
+//! method, [`DeviceVisitor::visit`]: [`open`] makes the devices and calls it. Nothing else chooses
+//! a type by the kind of a [`DeviceSpec`].
 
 #[cfg(feature = "sim")]
 use e810_sim::{Mode, Sim};
@@ -16,18 +16,18 @@ use crate::vfio::Vfio;
 use crate::vfio_user::VfioUser;
 use crate::{BackendError, Function, Options};
 
-/// What is done with `N` devices, whatever type of platform they are.
+/// Code that uses `N` devices of any type of platform.
 ///
-/// It is what a closure `|devices| …` would be if closures could be generic.
+/// It would be a closure `|devices| …` if closures could be generic.
 pub trait DeviceVisitor<const N: usize>: Sized {
     /// The result.
     type Outcome;
     /// The error.
     type Error: From<BackendError>;
 
-    /// The simulator whose first `N` functions are used, called first where devices
-    /// are simulated ones; `spec` is what their name says of it. By default they are as after
-    /// power-up, and everything else is as [`Sim::builder`] has it.
+    /// Makes the simulator whose first `N` functions are used; called first if the devices are
+    /// simulated. `spec` has the options in their name. By default the functions are as after
+    /// power-up, and everything else is as in [`Sim::builder`].
     ///
     /// # Errors
     /// The visitor's own.
@@ -38,8 +38,8 @@ pub trait DeviceVisitor<const N: usize>: Sized {
         Ok(builder.cold().functions(functions).build())
     }
 
-    /// Uses the devices, in the order in which they were named. All but simulated ones
-    /// were reset.
+    /// Uses the devices, in the order in which they were named. All except simulated ones were
+    /// reset.
     ///
     /// # Errors
     /// The visitor's own.
@@ -48,12 +48,12 @@ pub trait DeviceVisitor<const N: usize>: Sized {
 
 /// Opens the devices that `specs` name, 1 to 8, and has `visitor` use them.
 ///
-/// They are of one kind ([`DeviceSpec::kind`]): simulated ones are functions of
-/// one simulator, and have one name. `options` are for those that are not simulated.
+/// They are of one kind ([`DeviceSpec::kind`]). Simulated ones are functions of one simulator, and
+/// have one name; `options` are for the others.
 ///
 /// # Errors
-/// [`BackendError`], when a device cannot be opened or they are of several kinds;
-/// what `visitor` said.
+/// [`BackendError`], if a device cannot be opened or they are of several kinds; the error of
+/// `visitor`.
 pub fn open<const N: usize, V: DeviceVisitor<N>>(
     specs: [&DeviceSpec; N],
     options: Options,
@@ -72,7 +72,7 @@ pub fn open<const N: usize, V: DeviceVisitor<N>>(
             }
             let mut visitor = visitor;
             let sim = visitor.simulator(spec)?;
-            // Left when the visitor is done.
+            // The wire is left when the visitor is done.
             let _wire = spec.join(&sim)?;
             let mut number = 0..;
             visitor.visit(specs.map(|_| sim.function(number.next().unwrap_or_default())))
@@ -93,8 +93,7 @@ pub fn open<const N: usize, V: DeviceVisitor<N>>(
 /// Functions of a card.
 const MOST: usize = 8;
 
-/// Opens one device after the other; the first that cannot be opened ends it, and
-/// those before it are closed.
+/// Opens one device after the other. If one cannot be opened, those before it are closed.
 fn each<D, const N: usize>(
     specs: [&DeviceSpec; N],
     open: impl FnMut(&DeviceSpec) -> Result<D, BackendError>,
@@ -157,7 +156,7 @@ mod tests {
         let [sim, served] = ["sim", "vfio-user:/nowhere"].map(|text| text.parse().unwrap());
         let error = open([&sim, &served], Options::default(), Names).unwrap_err();
         assert!(matches!(error, BackendError::Unlike { .. }), "{error}");
-        // The first that cannot be opened is the one in the error.
+        // The error is that of the first one that cannot be opened.
         let error = open([&served, &sim], Options::default(), Names).unwrap_err();
         assert!(matches!(error, BackendError::Connect { .. }), "{error}");
     }

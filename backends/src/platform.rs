@@ -28,12 +28,11 @@ impl<T: Transport> Bus for Function<T> {
     }
 }
 
-// SAFETY: the pool gives out disjoint pieces of blocks that it owns, zeroed,
-// aligned to at least 8, and mapped for reading and writing before they are
-// handed out; only atomics touch them. `dma_free` unmaps a whole block before
-// its memory goes, and hands a piece to nobody before it is zeroed again. The
-// device still reaches a freed piece of a chunk, as it does a freed part of a
-// page on any IOMMU: the caller of `free` has stopped the device (contract).
+// SAFETY: the pool returns disjoint pieces of blocks that it owns. Before they are handed out they
+// are zeroed, aligned to at least 8, and mapped for reading and writing; only atomics touch them.
+// `dma_free` unmaps a whole block before its memory is freed, and hands a piece to nobody before it
+// is zeroed again. The device can still access a freed piece of a chunk, as it can a freed part of
+// a page on any IOMMU: the caller of `free` has stopped the device (contract).
 unsafe impl<T: Transport> DmaAlloc for Function<T> {
     fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
         let given = lock(&self.inner.pool).alloc(layout);
@@ -57,7 +56,7 @@ unsafe impl<T: Transport> DmaAlloc for Function<T> {
 }
 
 impl<T: Transport> Function<T> {
-    /// Maps the pages that hold `memory`; answers with the block and the run.
+    /// Maps the pages that hold `memory`; returns the block and the segment.
     fn map_pages(
         &self,
         memory: SharedBytes,
@@ -81,9 +80,9 @@ impl<T: Transport> Function<T> {
         let start = memory.as_ptr().as_ptr().wrapping_byte_sub(in_page as usize);
         let start = NonNull::new(start).ok_or(bad_range)?;
         let align = properties.page as usize;
-        // Each mapping has I/O addresses of its own, also of memory that is mapped already: one
-        // for all who name the same addresses would outlive the memory there (the kernel keeps the
-        // pages, the process maps others), and who registers it later means what is there then.
+        // Each mapping has its own I/O addresses, also if the memory is mapped already. One mapping
+        // for all users of the same addresses would outlive the memory there (the kernel keeps the
+        // pages, the process maps others), and a later registration means what is there then.
         // SAFETY: a file's memory is held by the block; the caller's is valid and
         // lent until it is unmapped (contract of `SharedBytes::new`), and with it
         // the rest of its first and last page, which no process gives away alone.
@@ -94,8 +93,8 @@ impl<T: Transport> Function<T> {
     }
 }
 
-/// Why `memory` was not mapped: in terms of what the caller named, which are not whole pages. What
-/// has no reason of its own is in the log.
+/// Why `memory` was not mapped, in terms of what the caller named, which is not whole pages. If the
+/// cause has no error of its own, it is in the log.
 fn not_mapped(error: &BackendError, memory: SharedBytes, access: Access) -> DmaError {
     let (address, bytes) = (memory.address(), memory.len());
     match error {
@@ -119,11 +118,10 @@ fn not_mapped(error: &BackendError, memory: SharedBytes, access: Access) -> DmaE
     }
 }
 
-// SAFETY: one run that covers the bytes; the block behind it maps their pages,
-// as the contract allows, with the access asked for, and `dma_unmap` takes them
-// away before it returns. Where that is refused, as a kernel does for no mapping
-// that it made, payload with a file is kept for good; memory that was the caller's
-// stays in the device's reach, as the log says.
+// SAFETY: one segment that covers the bytes. The block behind it maps their pages with the
+// requested access, as the contract allows, and `dma_unmap` unmaps them before it returns. If the
+// kernel refuses that, which it does for no mapping that it made, payload with a file is kept for
+// good; memory of the caller stays within the device's reach, as the log says.
 unsafe impl<T: Transport> DmaMap for Function<T> {
     fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
         let (address, bytes) = (memory.address(), memory.len());
@@ -146,13 +144,13 @@ unsafe impl<T: Transport> DmaMap for Function<T> {
 
     fn dma_unmap(&self, mapping: Mapping) {
         let gone = lock(&self.inner.mappings).live.remove(&mapping.id);
-        // Outside the lock: unmapping may take its time.
+        // Outside the lock: unmapping may take time.
         drop(gone);
     }
 }
 
 fn host_layout(words: usize) -> Option<Layout> {
-    // At least a word: an allocation of nothing has no address.
+    // At least a word: an allocation of nothing would have no address.
     Layout::array::<AtomicU64>(words.max(1)).ok()
 }
 
@@ -174,10 +172,9 @@ unsafe impl<T: Transport> HostMem for Function<T> {
     }
 }
 
-/// Sleeping is inexact by about this much; shorter delays are waited for.
+/// The inaccuracy of sleeping is about this much; shorter delays spin.
 const SLEEP: Duration = Duration::from_micros(100);
-/// Empty turns that a spin hint is worth before the CPU is offered to
-/// others: the other process may need this very one.
+/// Empty turns with a spin hint before the thread yields: the other process may need this very CPU.
 const SPINS: u32 = 16;
 
 impl<T: Transport> Clock for Function<T> {
@@ -192,7 +189,7 @@ impl<T: Transport> Clock for Function<T> {
         if time >= SLEEP {
             std::thread::sleep(time);
         }
-        // A device that is emulated on this machine needs a processor too.
+        // An emulated device on this machine needs a processor too.
         while start.elapsed() < time {
             std::thread::yield_now();
         }
@@ -200,7 +197,7 @@ impl<T: Transport> Clock for Function<T> {
 
     fn relax(&self) {
         std::hint::spin_loop();
-        // Two threads may count one turn: then one of them yields a turn later.
+        // Two threads may count the same turn: then one of them yields a turn later.
         let turns = self.inner.turns.load(Ordering::Relaxed);
         let last = turns >= SPINS;
         self.inner

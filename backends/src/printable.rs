@@ -1,7 +1,7 @@
-//! Text that others chose, for a line of ours.
+//! Makes text that others chose fit for a line of ours.
 
-/// Whether a character moves the cursor, ends a line, is not seen, or changes what is around it:
-/// what Rust escapes when it shows text, and letters that look like nothing.
+/// Whether a character moves the cursor, ends a line, is invisible, or changes what is around it:
+/// those that Rust escapes in debug output, and letters that look like nothing.
 fn is_unsafe(c: char) -> bool {
     let is_plain = c.escape_debug().count() == 1 || matches!(c, '"' | '\'' | '\\');
     !is_plain || matches!(c, '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}')

@@ -1,4 +1,4 @@
-//! Signals that a thread waits for instead of being ended by them.
+//! Signals that a thread waits for, so that they do not end it.
 
 use std::io;
 use std::mem;
@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use vmm_sys_util::signal::{Error, block_signal, create_sigset};
 
-/// How SIGXFSZ was answered when the process began.
+/// The action of SIGXFSZ when the process began.
 static AT_FIRST: OnceLock<libc::sighandler_t> = OnceLock::new();
 
-/// From now on a file that would grow past the limit of the process (`ulimit -f`) is an error of
-/// the write, in place of the end of the process.
+/// From now on a file that would grow past the limit of the process (`ulimit -f`) makes the write
+/// fail, and does not end the process.
 pub fn take_file_limit_as_error() {
     // SAFETY: no code of this process is called.
     let before = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     AT_FIRST.get_or_init(|| before);
 }
 
-/// The process answers SIGXFSZ as it did at first: for a program that it becomes.
+/// Restores the first action of SIGXFSZ, for a program that the process becomes.
 pub fn take_file_limit_as_at_first() {
     if let Some(before) = AT_FIRST.get() {
         // SAFETY: what was there before, which is the default or nothing.
@@ -28,11 +28,12 @@ pub fn take_file_limit_as_at_first() {
     }
 }
 
-/// Whether this process was told not to hear of a signal, as `nohup` does with SIGHUP.
+/// Whether this process was started with a signal ignored, as `nohup` does with SIGHUP.
 fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: numbers and null pointers.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
-    // SAFETY: nothing is changed, and what is there is written to a structure of this function.
+    // SAFETY: nothing is changed, and the current action is written to a structure of this
+    // function.
     let asked = unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) };
     asked == 0 && action.sa_sigaction == libc::SIG_IGN
 }
@@ -43,27 +44,28 @@ pub struct Signals(libc::sigset_t);
 
 impl Signals {
     /// Blocks the signals that end a command with an orderly shutdown: SIGINT, SIGTERM and, unless
-    /// it is ignored, SIGHUP, which comes when a terminal or a connection is closed. And `others`.
+    /// it is ignored, SIGHUP, which comes when a terminal or a connection is closed. Also blocks
+    /// `others`.
     ///
     /// # Errors
     /// As [`block`](Self::block).
     pub fn stop_and(others: &[libc::c_int]) -> Result<Self> {
         let mut signals = vec![libc::SIGINT, libc::SIGTERM];
-        // One that is blocked would come although it is ignored.
+        // A blocked signal would be delivered although it is ignored.
         signals.extend((!is_ignored(libc::SIGHUP)).then_some(libc::SIGHUP));
         signals.extend(others);
         Self::block(&signals)
     }
 
-    /// Blocks `signals` from now on, also in threads that are made later: call it
-    /// before any is there.
+    /// Blocks `signals` from now on, also in threads that are created later: call it before any
+    /// exists.
     ///
     /// # Errors
     /// The system's error.
     pub fn block(signals: &[libc::c_int]) -> Result<Self> {
         for signal in signals {
             match block_signal(*signal) {
-                // By the parent process, or by a run before in this thread.
+                // Blocked by the parent process, or by an earlier run in this thread.
                 Ok(()) | Err(Error::SignalAlreadyBlocked(_)) => {}
                 Err(error) => bail!("blocking signal {signal}: {error:?}"),
             }
@@ -74,7 +76,7 @@ impl Signals {
         })?))
     }
 
-    /// Sleeps until one of them comes.
+    /// Sleeps until one of the signals comes.
     ///
     /// # Errors
     /// The system's error.
@@ -86,7 +88,7 @@ impl Signals {
         Ok(signal)
     }
 
-    /// Sleeps until one of them comes, but not longer than `limit`.
+    /// Sleeps until one of the signals comes, for at most `limit`.
     ///
     /// # Errors
     /// The system's error.
@@ -98,8 +100,7 @@ impl Signals {
                 tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
                 tv_nsec: left.subsec_nanos().into(),
             };
-            // SAFETY: the set and the time live for the call; nothing is to be
-            // written.
+            // SAFETY: the set and the time live for the call, which writes nothing.
             let signal =
                 unsafe { libc::sigtimedwait(&raw const self.0, ptr::null_mut(), &raw const left) };
             if signal > 0 {
@@ -122,9 +123,9 @@ mod tests {
 
     #[test]
     fn a_limit_may_be_longer_than_any_clock_runs() {
-        // Of this thread alone; nothing else in this process waits for it.
+        // Only for this thread; nothing else in this process waits for it.
         let signals = Signals::block(&[libc::SIGURG]).unwrap();
-        // SAFETY: a signal that is blocked in this thread, which it is sent to.
+        // SAFETY: a signal that is blocked in this thread, and is sent to this thread.
         let sent = unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGURG) };
         assert_eq!(sent, 0);
         assert_eq!(signals.wait_for(Duration::MAX).unwrap(), Some(libc::SIGURG));

@@ -1,4 +1,4 @@
-//! Simulated functions of this process, as names of devices have them.
+//! Simulated functions of this process, as they are written in names of devices.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,8 +13,8 @@ use e810_sim_wire::{NoWireName, Wire, WireName, WireSpec};
 
 use crate::BackendError;
 
-/// What connections have on a wire, whose other end is a process that may wait for a processor. It
-/// cannot answer then, as a card would: eight times the time without an answer that a queue pair
+/// Limits of connections on a wire, whose other end is a process that may wait for a processor. It
+/// cannot answer at once, as a card would: eight times the time without an answer that a queue pair
 /// asks for was too short on a busy machine. And what it does not take waits in the buffer of a
 /// socket, which holds 50 to 1000 packets of 4 KiB.
 const ON_A_WIRE: WireLimits = WireLimits {
@@ -24,27 +24,27 @@ const ON_A_WIRE: WireLimits = WireLimits {
     ack_credits: None,
 };
 
-/// What follows `sim:` in the name of a device: `latency=2us,rate=25G,wire=lab` and
+/// The options after `sim:` in the name of a device: `latency=2us,rate=25G,wire=lab` and
 /// `mac=02:00:00:00:01:00`, any of them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SimSpec {
-    /// Latency of the wire; the program's choice if `None`.
+    /// Latency of the wire; if `None`, the program chooses it.
     pub latency: Option<Ns>,
-    /// Rate of the functions' ports; not limited if `None`.
+    /// Rate of the functions' ports; unlimited if `None`.
     pub rate: Option<Rate>,
     /// The segment that the functions are on, with those of other processes.
     pub wire: Option<WireName>,
-    /// Traffic classes of the ports, priority `n` being in class `n` modulo that; one if `None`.
+    /// Traffic classes of the ports: priority `n` is in class `n` modulo this; one class if `None`.
     pub classes: Option<u8>,
-    /// Ethernet address of the first function; the last byte counts on. If `None` it is one that
-    /// other ends of the wire do not have, or without a wire the simulator's own.
+    /// Ethernet address of the first function; the last byte counts on. If `None`, it is one that
+    /// other ends of the wire do not have, or, without a wire, the simulator's own.
     pub mac: Option<Mac>,
 }
 
 /// Why a string names no simulated function.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoSimSpec {
-    /// No `=`, or a name that is none.
+    /// No `=`, or an unknown option.
     #[error(
         "`{0}` is no option of a simulated device: use sim, or sim: with latency=TIME, rate=RATE, wire=NAME, mac=MAC and classes=N, any of them, joined by commas"
     )]
@@ -86,17 +86,16 @@ impl SimSpec {
         self.wire.clone().map(WireSpec::Segment)
     }
 
-    /// Ethernet address of the first function: [`mac`](Self::mac), or one that other ends of the
-    /// wire do not have, which is drawn each time, or without a wire the simulator's own.
+    /// Ethernet address of the first function: [`mac`](Self::mac); or one that other ends of the
+    /// wire do not have, drawn each time; or, without a wire, the simulator's own.
     #[must_use]
     pub fn first_mac(&self) -> Mac {
         let drawn = || self.to_others().and_then(|wire| wire.first_mac().ok());
         self.mac.or_else(drawn).unwrap_or(FIRST_MAC)
     }
 
-    /// A simulator of this name, to be configured further. Its time is that of `mode`, but real
-    /// where it has a wire, and its link is [`Quality::default_in`] that mode but for what the name
-    /// says.
+    /// A simulator for this name, to be configured further. Its time is that of `mode`, but real if
+    /// it has a wire. Its link is [`Quality::default_in`] that mode, with the changes in the name.
     #[must_use]
     pub fn builder(&self, mode: Mode) -> Builder {
         let mode = match self.wire {
@@ -112,7 +111,7 @@ impl SimSpec {
         builder.first_mac(self.first_mac())
     }
 
-    /// Overrides of what queue pairs ask for.
+    /// Overrides of the limits that queue pairs ask for.
     fn limits(&self) -> WireLimits {
         match self.wire {
             Some(_) => ON_A_WIRE,
@@ -134,7 +133,7 @@ impl SimSpec {
     }
 }
 
-/// A bit for each class from class 0 on.
+/// A bit for each class, from class 0 on.
 const fn low_bits(classes: u8) -> u8 {
     u8::MAX >> (8 - classes)
 }
@@ -147,7 +146,7 @@ fn classes(text: &str) -> Result<u8, NoSimSpec> {
 impl FromStr for SimSpec {
     type Err = NoSimSpec;
 
-    /// Reads what follows `sim:`.
+    /// Parses the options after `sim:`.
     fn from_str(text: &str) -> Result<Self, NoSimSpec> {
         let mut spec = Self::default();
         let mut names = Vec::new();
@@ -171,7 +170,7 @@ impl FromStr for SimSpec {
     }
 }
 
-/// The name, `sim` included.
+/// The name, with `sim`.
 impl fmt::Display for SimSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let options = [

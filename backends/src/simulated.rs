@@ -13,7 +13,7 @@ use crate::{BackendError, Identity, Notice, Properties};
 
 impl Payload for SimPlatform {
     fn payload(&self, bytes: usize) -> Result<Buffer> {
-        // The simulator in this process reaches all of its memory.
+        // The simulator in this process can access all of its memory.
         Ok(Buffer::new(bytes)?)
     }
 }

@@ -10,7 +10,7 @@ pub use crate::addressed_spec::{AddressedSpec, SpecAddress};
 #[cfg(feature = "sim")]
 pub use crate::sim_spec::{NoSimSpec, SimSpec};
 
-/// Which interface of the kernel opens a function that is bound to vfio-pci.
+/// The kernel interface that opens a function bound to vfio-pci.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VfioApi {
     /// `vfio`: its IOMMU group, in a container.
@@ -32,7 +32,7 @@ impl VfioApi {
     }
 }
 
-/// A device: a simulated one, one behind a vfio-user socket, or a real one.
+/// A device: simulated, behind a vfio-user socket, or real.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeviceSpec {
     /// `sim`, or `sim:` with options: a function of a simulator in this process.
@@ -58,7 +58,7 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    /// Its name, as reports have it.
+    /// Its name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ impl FromStr for Bdf {
         let device = parts.next().ok_or_else(wrong)?;
         let bus = parts.next().ok_or_else(wrong)?;
         let domain = parts.next().unwrap_or("0");
-        // Domains that are not of PCI itself, such as those of VMD, have more than four digits.
+        // Domains that are not PCI's own, such as those of VMD, have more than four digits.
         let hex = |part: &str, limit: u32| {
             let digits = part.len() <= 8 && part.chars().all(|c| c.is_ascii_hexdigit());
             let value = u32::from_str_radix(part, 16).ok()?;
@@ -129,14 +129,14 @@ impl fmt::Display for Bdf {
     }
 }
 
-/// The forms of a device's name.
+/// The forms of a device name.
 #[cfg(feature = "sim")]
 const FORMS: &str = "sim, sim:wire=NAME, vfio-user:PATH, or a PCI address like 3b:00.0 (vfio:BDF)";
 #[cfg(not(feature = "sim"))]
 const FORMS: &str = "vfio-user:PATH, or a PCI address like 3b:00.0 (vfio:BDF)";
 
 impl DeviceSpec {
-    /// The same of a text that need not be UTF-8, as paths of sockets are.
+    /// The same for text that need not be UTF-8, such as paths of sockets.
     ///
     /// # Errors
     /// As when it is parsed.
@@ -191,7 +191,7 @@ impl DeviceSpec {
         }
     }
 
-    /// Whether it is a simulated one of this process.
+    /// Whether it is a simulated function of this process.
     #[must_use]
     pub const fn is_simulated(&self) -> bool {
         #[cfg(feature = "sim")]
@@ -201,7 +201,7 @@ impl DeviceSpec {
         is_simulated
     }
 
-    /// What its name says, if it is a simulated one of this process.
+    /// The options in its name, if it is a simulated function of this process.
     #[cfg(feature = "sim")]
     #[must_use]
     pub const fn simulated(&self) -> Option<&SimSpec> {
@@ -211,7 +211,7 @@ impl DeviceSpec {
         }
     }
 
-    /// The socket it is served on, if that is how it is reached.
+    /// The socket on which it is served, if it is reached that way.
     #[must_use]
     pub fn socket(&self) -> Option<&Path> {
         match self {
@@ -269,7 +269,7 @@ mod tests {
             let spec: DeviceSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);
         }
-        // A domain of PCI's has four digits, those that VMD makes have five.
+        // A PCI domain has four digits; those that VMD makes have five.
         for (text, whole) in [
             ("3b:00.1", "vfio:0000:3b:00.1"),
             ("10000:01:00.0", "vfio:10000:01:00.0"),

@@ -15,14 +15,15 @@ struct InterfaceRequest {
     _unused: [u8; 22],
 }
 
-/// Makes the interface, or attaches to the persistent one of that name, which stays as it is, up or
-/// down. Each read gives a frame and each write takes one; neither waits.
+/// Creates the interface, or attaches to the persistent one of that name, whose state, up or down,
+/// stays. Each read returns one frame and each write takes one; neither waits.
 ///
 /// # Errors
-/// `ENOENT`: the kernel has no such interfaces; `EPERM`: not without CAP_NET_ADMIN; `EBUSY`:
-/// another process has it open; `EINVAL`: a name of no interface, or of one that is no TAP.
+/// `ENOENT`: the kernel does not support such interfaces; `EPERM`: CAP_NET_ADMIN is missing;
+/// `EBUSY`: another process has it open; `EINVAL`: an invalid name, or the name of an interface
+/// that is no TAP.
 pub fn open_tap(name: &str) -> io::Result<File> {
-    // The last byte of a name is zero. An empty name would have the kernel choose one.
+    // The last byte of a name is zero. For an empty name the kernel would choose one.
     if name.is_empty() || name.len() >= libc::IFNAMSIZ {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
@@ -40,8 +41,8 @@ pub fn open_tap(name: &str) -> io::Result<File> {
         .write(true)
         .custom_flags(libc::O_NONBLOCK)
         .open("/dev/net/tun")?;
-    // SAFETY: TUNSETIFF reads and writes a `struct ifreq`, of whose size and layout `request` is,
-    // and keeps no pointer to it.
+    // SAFETY: TUNSETIFF reads and writes a `struct ifreq`, which has the size and layout of
+    // `request`, and keeps no pointer to it.
     match unsafe { ioctl_with_mut_ref(&file, libc::TUNSETIFF, &mut request) } {
         0 => Ok(file),
         _ => Err(io::Error::last_os_error()),

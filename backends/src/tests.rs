@@ -47,7 +47,7 @@ fn a_function_is_reset_before_and_after_and_says_what_it_is() {
     assert!(books.maps.is_empty(), "unmapped after the reset");
 }
 
-/// Vectors that stay connected are no reason to leave DMA on.
+/// Vectors that stay connected must not keep DMA on.
 #[test]
 fn a_function_is_quieted_as_far_as_it_lets_itself() {
     let rig = Rig::new(|_| {});
@@ -64,7 +64,7 @@ fn a_function_is_quieted_as_far_as_it_lets_itself() {
     );
 }
 
-/// The registers of this one read all ones, as of a function that is gone.
+/// The registers of this one read all ones, like those of a function that is gone.
 #[test]
 fn a_function_that_is_gone_has_no_virtual_stations_to_choose_from() {
     let rig = Rig::new(|_| {});
@@ -156,7 +156,7 @@ fn what_the_device_keeps_is_not_used_again() {
 fn payload_is_mapped_by_its_file_and_outlives_its_owner() {
     let rig = Rig::new(|_| {});
     let nic = &rig.function;
-    // The owner ends here.
+    // The owner is dropped here.
     let window = nic.buffer(3 * PAGE).unwrap().bytes();
     let window = window.window(PAGE + 24, PAGE).unwrap();
     let mapping = nic.dma_map(window, Access::Read).unwrap();
@@ -182,7 +182,7 @@ fn payload_that_was_freed_is_not_known_any_more() {
     let rig = Rig::new(|_| {});
     let buffer = rig.function.buffer(PAGE).unwrap();
     let window = buffer.bytes();
-    // SAFETY: nothing was mapped; the window is asked for its address alone.
+    // SAFETY: nothing was mapped; only the address of the window was used.
     unsafe { buffer.free() };
     assert!(rig.function.dma_map(window, Access::Read).is_err());
 }
@@ -264,7 +264,7 @@ fn the_others_go_on_when_a_set_cannot_be_made_larger() {
     rig.fire(1);
     assert_eq!(rig.fired(), [0, 1]);
     assert_eq!(rig.books.lock().unwrap().cpus, [(1, 3)].into());
-    // One that was given back is there without a larger set.
+    // A vector that was freed can be taken without a larger set.
     nic.vector_free(first);
     assert_eq!(nic.vector_alloc(), Some(first));
     assert_eq!(rig.fired(), [0; 0], "nobody was disturbed");
@@ -301,7 +301,7 @@ fn a_vector_keeps_its_cpu_until_it_is_given_back() {
         let _ = nic.vector_alloc().unwrap();
         let stale: &[(u16, u32)] = &[(0, 7)];
         assert_eq!(cpus(), stale);
-        // A refusal is no failure.
+        // A refusal is not a failure.
         rig.books.lock().unwrap().refuse_cpus = true;
         nic.vector_affinity(third, 1);
         assert_eq!(cpus(), stale);

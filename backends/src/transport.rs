@@ -1,8 +1,7 @@
 //! The interface between a platform and the transport that reaches its device.
 //!
-//! Everything a host platform does is written once, over [`Transport`]: a
-//! vfio-user socket and the kernel's VFIO differ in how a register is
-//! accessed, who maps memory, and how interrupts are connected.
+//! A host platform is written only once, over [`Transport`]. A vfio-user socket and the kernel's
+//! VFIO differ in how a register is accessed, who maps memory, and how interrupts are connected.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -17,11 +16,11 @@ use super::iova::IovaSpace;
 /// I/O addresses that several functions share.
 pub type SharedAddresses = Arc<Mutex<IovaSpace>>;
 
-/// What a transport can do, read once when the device is opened.
+/// Properties of a transport, read once when the device is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Properties {
-    /// First and last address of each range that may be used as IOVA; whole
-    /// pages, without overlap, without the MSI window.
+    /// First and last address of each range that may be used as IOVA; whole pages, without overlap,
+    /// without the MSI window.
     pub iova_ranges: Vec<(u64, u64)>,
     /// Smallest IOMMU page in bytes: granularity of IOVAs and of mapped memory.
     pub page: u64,
@@ -30,8 +29,8 @@ pub struct Properties {
     pub maps_any_memory: bool,
     /// MSI-X vectors of the function.
     pub vectors: u16,
-    /// Vectors can be connected one by one while others are in use. Otherwise
-    /// (VFIO's NORESIZE) the whole set is taken down and connected again.
+    /// Vectors can be connected one by one while others are in use. Otherwise (VFIO's NORESIZE) the
+    /// whole set is disconnected and connected again.
     pub vectors_grow: bool,
 }
 
@@ -44,17 +43,17 @@ pub struct DmaRegion<'a> {
     pub bytes: u64,
     /// Where this process has it.
     pub address: NonNull<u8>,
-    /// The file behind it and the offset of the first byte in it.
+    /// The file behind it, and the offset of its first byte there.
     pub file: Option<(BorrowedFd<'a>, u64)>,
     /// What the device may do.
     pub access: Access,
 }
 
-/// Something that the owner of a function has to act on.
+/// An event that requires action by the owner of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// The function is to be released: it is being unbound or unplugged, and the
-    /// process that asked for that is blocked until it is closed.
+    /// The function must be released: it is being unbound or unplugged, and the process that asked
+    /// for that is blocked until it is closed.
     RemovalRequested,
     /// The bus reported an error that the function does not survive.
     BusError,
@@ -71,30 +70,28 @@ impl fmt::Display for Notice {
 
 /// A way to reach one PCI function.
 ///
-/// All methods may be called from any thread. A method that fails with a
-/// lasting cause (the other side is gone) fails again from then on, soon.
+/// All methods may be called from any thread. A method that fails for a lasting cause (the other
+/// side is gone) fails quickly from then on.
 ///
 /// # Implementation safety
-/// From a successful `map` on, the device reaches exactly the region, at the
-/// IOVA and with the access asked for; after a successful `unmap` it reaches
-/// none of it. A device that is a process is taken at its word there: it reaches
-/// files that it was given, and no other memory of this process.
-/// Registers that come from [`Transport::registers`] keep what an access needs,
-/// as the mapping of a BAR: they may be used when the transport is gone.
+/// After a successful `map`, the device can access exactly the region, at the IOVA and with the
+/// access requested; after a successful `unmap` it can access none of it. A device that is a
+/// process is trusted in this: it can access files that it was given, and no other memory of this
+/// process. Registers that come from [`Transport::registers`] hold what an access needs, such as
+/// the mapping of a BAR: they may be used when the transport is gone.
 pub unsafe trait Transport: fmt::Debug + Send + Sync + 'static {
-    /// BAR0. A type of its own, held by the platform itself, so that an access on
-    /// a mapped BAR ([`e810_hal::Bar0`]) stays one `mov`.
+    /// BAR0. A separate type, held by the platform itself, so that an access on a mapped BAR
+    /// ([`e810_hal::Bar0`]) stays one `mov`.
     type Registers: Bus + Clone + fmt::Debug + Send + Sync;
 
     /// The device as errors name it, for example `vfio-user:/run/e810.sock`.
     fn name(&self) -> &str;
 
-    /// What it can do.
+    /// Its properties.
     fn properties(&self) -> &Properties;
 
-    /// The I/O addresses that it shares with other functions of this process,
-    /// because their IOMMU does not hold them apart. By default they are its own:
-    /// those of [`Properties::iova_ranges`].
+    /// The I/O addresses that it shares with other functions of this process, because their IOMMU
+    /// does not isolate them. By default it has its own, those of [`Properties::iova_ranges`].
     fn addresses(&self) -> Option<SharedAddresses> {
         None
     }
@@ -105,19 +102,19 @@ pub unsafe trait Transport: fmt::Debug + Send + Sync + 'static {
     /// The failure that made registers read as all-ones, if there was one.
     fn failure(&self) -> Option<&BackendError>;
 
-    /// Has `report` called with that failure, once, before a register reads as
-    /// all-ones. By default there is none: registers do not fail.
+    /// Calls `report` with that failure, once, before a register reads as all-ones. By default
+    /// there is no failure: registers do not fail.
     fn on_failure(&self, report: fn(&BackendError)) {
         let _ = report;
     }
 
-    /// A notice for the owner, each returned once. A system call: not for every
-    /// iteration of a loop.
+    /// A notice for the owner, each returned once. It is a system call, so not for every iteration
+    /// of a loop.
     fn notice(&self) -> Option<Notice> {
         None
     }
 
-    /// Descriptors that are readable when there may be a notice.
+    /// Descriptors that become readable when there may be a notice.
     fn notice_events(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
@@ -143,21 +140,20 @@ pub unsafe trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Makes memory visible to the device.
     ///
     /// # Safety
-    /// The memory stays mapped in this process, and is not given to anything
-    /// else, until `unmap` of the same range has succeeded or the transport is
-    /// dropped.
+    /// The memory stays mapped in this process, and is not used for anything else, until `unmap` of
+    /// the same range has succeeded or the transport is dropped.
     ///
     /// # Errors
     /// [`BackendError`]; nothing is mapped then.
     unsafe fn map(&self, region: &DmaRegion<'_>) -> Result<(), BackendError>;
 
-    /// Takes memory away from the device: exactly what one `map` gave it.
+    /// Takes memory away from the device: exactly the range of one `map`.
     ///
     /// # Errors
     /// [`BackendError`]; the device may still reach the memory then.
     fn unmap(&self, iova: u64, bytes: u64) -> Result<(), BackendError>;
 
-    /// Connects vectors from `first` on to `events`; `None` disconnects one.
+    /// Connects vectors from `first` on to `events`; `None` disconnects a vector.
     ///
     /// # Errors
     /// [`BackendError`].
@@ -167,8 +163,8 @@ pub unsafe trait Transport: fmt::Debug + Send + Sync + 'static {
         events: &[Option<BorrowedFd<'_>>],
     ) -> Result<(), BackendError>;
 
-    /// Has CPU `cpu` take the interrupts of a connected vector, until it is
-    /// connected anew. Does nothing where no CPU is interrupted.
+    /// Directs the interrupts of a connected vector to CPU `cpu`, until the vector is connected
+    /// again. Does nothing if no CPU is interrupted.
     ///
     /// # Errors
     /// [`BackendError`]; interrupts go where they went before.

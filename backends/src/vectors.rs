@@ -15,26 +15,25 @@ use super::transport::Transport;
 #[derive(Debug)]
 struct Event {
     fd: EventFd,
-    /// Handed out. One that is not stays connected when the set cannot shrink.
+    /// Handed out. If the set cannot shrink, a vector that is not handed out stays connected.
     taken: bool,
-    /// The CPU that is to be interrupted.
+    /// The CPU to interrupt.
     cpu: Option<u32>,
 }
 
 impl AsFd for Event {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor is open as long as `self.fd`, which the
-        // borrow keeps.
+        // SAFETY: the descriptor is open as long as `self.fd`, which the borrow keeps alive.
         unsafe { BorrowedFd::borrow_raw(self.fd.as_raw_fd()) }
     }
 }
 
-/// The vectors of one function that were ever taken.
+/// All vectors of one function that were ever taken.
 #[derive(Debug, Default)]
 pub(super) struct InterruptVectors {
     /// By vector.
     events: Vec<Option<Event>>,
-    /// A refusal to interrupt a certain CPU was logged.
+    /// A refusal to direct interrupts to a CPU was logged.
     refusal_logged: bool,
 }
 
@@ -69,7 +68,7 @@ impl InterruptVectors {
                 cpu: None,
             },
         };
-        // What happened while nobody had the vector is nobody's.
+        // Events from before belong to nobody.
         let _ = event.fd.read();
         waiter.watch(&event, vector).map_err(system)?;
         *slot = Some(event);
@@ -84,7 +83,7 @@ impl InterruptVectors {
         if let Err(error) = done {
             self.forget(vector, waiter);
             if !properties.vectors_grow {
-                // The set is down. The others were connected before.
+                // The set is disconnected. The others were connected before.
                 self.connect_all(transport)?;
             }
             return Err(error);
@@ -95,8 +94,8 @@ impl InterruptVectors {
         Ok(Some(vector))
     }
 
-    /// Takes the whole set down and connects it again: for a kernel that
-    /// cannot add to a set that is in use.
+    /// Disconnects the whole set and connects it again: for a kernel that cannot add to a set in
+    /// use.
     fn connect_all<T: Transport>(&mut self, transport: &T) -> Result<(), BackendError> {
         transport.disconnect_vectors()?;
         if self.events.is_empty() {
@@ -108,12 +107,12 @@ impl InterruptVectors {
             .map(|event| event.as_ref().map(Event::as_fd))
             .collect();
         transport.connect_vectors(0, &events)?;
-        // A message that came while the set was down is lost. Every waiter looks
-        // once more: an event that nothing stands behind does no harm.
+        // A message that came while the set was disconnected is lost. Every waiter is woken to look
+        // once more: an event without a cause does no harm.
         for event in self.events.iter().flatten().filter(|event| event.taken) {
             let _ = event.fd.write(1);
         }
-        // To the kernel these are new interrupts.
+        // For the kernel these are new interrupts.
         let cpu = |event: &Option<Event>| event.as_ref().and_then(|event| event.cpu);
         let cpus: Vec<_> = self.events.iter().map(cpu).collect();
         for (vector, cpu) in (0..).zip(cpus) {
@@ -124,8 +123,8 @@ impl InterruptVectors {
         Ok(())
     }
 
-    /// Remembers which CPU is to take the interrupts of `vector`, and says so to
-    /// the kernel. A hint: a refusal is logged once and changes nothing.
+    /// Remembers which CPU is to take the interrupts of `vector`, and tells the kernel. It is a
+    /// hint: a refusal is logged once and changes nothing.
     pub(super) fn send_to<T: Transport>(&mut self, vector: Vector, cpu: u32, transport: &T) {
         let slot = self.events.get_mut(vector.get() as usize);
         if let Some(event) = slot.and_then(|slot| slot.as_mut().filter(|event| event.taken)) {
@@ -142,7 +141,7 @@ impl InterruptVectors {
         }
     }
 
-    /// Frees a vector; returns false when it was not taken.
+    /// Frees a vector; returns false if it was not taken.
     pub(super) fn give_back<T: Transport>(
         &mut self,
         vector: Vector,
@@ -156,7 +155,7 @@ impl InterruptVectors {
         event.taken = false;
         event.cpu = None;
         if !transport.properties().vectors_grow {
-            // Taking the set down would cost the others interrupts.
+            // Disconnecting the set would cost the others interrupts.
             waiter.forget(event);
             return Ok(true);
         }
@@ -170,13 +169,13 @@ impl InterruptVectors {
         if let Some(event) = slot.and_then(Option::take) {
             waiter.forget(&event);
         }
-        // A set ends with a vector that is there.
+        // The last entry of a set is a vector that exists.
         while let Some(None) = self.events.last() {
             self.events.pop();
         }
     }
 
-    /// Whether somebody has the vector.
+    /// Whether the vector is taken.
     pub(super) fn is_taken(&self, vector: Vector) -> bool {
         let event = self.events.get(vector.get() as usize);
         event
@@ -193,7 +192,7 @@ fn new_event() -> io::Result<EventFd> {
 #[derive(Debug)]
 pub(super) struct Waiter(Epoll);
 
-/// What an event that is no vector is watched with.
+/// The epoll data of an event that is no vector.
 const NO_VECTOR: u64 = u64::MAX;
 
 /// Vectors taken from one `epoll_wait`.
@@ -204,15 +203,15 @@ impl Waiter {
         Epoll::new().map(Self)
     }
 
-    /// Also wakes threads when `fd` becomes readable, and until it is read.
+    /// Also wakes threads when `fd` becomes readable, until it is read.
     pub(super) fn watch_notices(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         let readable = EpollEvent::new(EventSet::IN, NO_VECTOR);
         self.0.ctl(ControlOperation::Add, fd.as_raw_fd(), readable)
     }
 
     fn watch(&self, event: &Event, vector: Vector) -> io::Result<()> {
-        // By edges, of which each signal of an eventfd is one: nobody has to read it, and each goes
-        // to one thread.
+        // Edge-triggered, and each signal of an eventfd is an edge: nobody has to read it, and each
+        // goes to one thread.
         let signals = EventSet::IN | EventSet::EDGE_TRIGGERED;
         let readable = EpollEvent::new(signals, vector.get().into());
         let fd = event.fd.as_raw_fd();
@@ -220,15 +219,14 @@ impl Waiter {
     }
 
     fn forget(&self, event: &Event) {
-        // It is watched; and a descriptor that is closed next leaves by itself.
+        // It is watched; a descriptor that is closed next is removed by the kernel.
         let fd = event.fd.as_raw_fd();
         let _ = self
             .0
             .ctl(ControlOperation::Delete, fd, EpollEvent::default());
     }
 
-    /// Sleeps until vectors fire or `limit` has passed; whatever fired is
-    /// handed to `ready`.
+    /// Sleeps until vectors fire or `limit` has passed; passes those that fired to `ready`.
     pub(super) fn wait(&self, limit: Duration, mut ready: impl FnMut(Vector)) -> io::Result<()> {
         let end = Instant::now() + limit;
         let mut events = [EpollEvent::default(); BATCH];

@@ -13,7 +13,7 @@ pub struct OwnAddress {
     /// The address.
     pub ip: IpAddr,
     /// Bits of it that name the network; `None`: not given, and every address of the family is
-    /// taken to be on the link.
+    /// assumed to be on the link.
     pub length: Option<u8>,
 }
 
@@ -37,10 +37,10 @@ impl OwnAddress {
     }
 }
 
-/// Refuses an address that `option` names twice: of two networks only one would count.
+/// Refuses an address that `option` names twice: only one of the two networks would count.
 ///
 /// # Errors
-/// Which address that is, for the user.
+/// Which address that is, as text for the user.
 pub fn refuse_twice(own: &[OwnAddress], option: &str) -> Result<(), String> {
     for (at, address) in own.iter().enumerate() {
         let mut before = own.iter().take(at);
@@ -55,10 +55,11 @@ pub fn refuse_twice(own: &[OwnAddress], option: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The addresses of a function that a specification names, with gateways that can be theirs.
+/// The addresses of a function that a specification names, after a check that its gateways fit
+/// them.
 ///
 /// # Errors
-/// An address that no function has, or a gateway that cannot be one: which, and why.
+/// An address that no function can have, or a gateway that cannot be one: which, and why.
 pub fn addresses_of(said: &AddressedSpec) -> Result<Vec<OwnAddress>, String> {
     let own = said.addresses.iter().map(|own| own.to_string().parse());
     let own: Vec<OwnAddress> = own.collect::<Result<_, _>>()?;
@@ -76,8 +77,8 @@ pub fn addresses_of(said: &AddressedSpec) -> Result<Vec<OwnAddress>, String> {
     Ok(own)
 }
 
-/// Why an address is no gateway of a function with `own` addresses, which `option` gives; `None`
-/// if it is one.
+/// Why an address, given with `option`, is no gateway of a function with `own` addresses; `None` if
+/// it is one.
 #[must_use]
 pub fn why_no_gateway(gateway: IpAddr, own: &[OwnAddress], option: &str) -> Option<String> {
     if gateway.is_unspecified() || gateway.is_multicast() {
@@ -127,7 +128,7 @@ impl FromStr for OwnAddress {
                 "`{text}`: the network of an address has a prefix of 0 to {most} bits"
             ));
         };
-        // RFC 919 7, RFC 3021: the first and the last address of an IPv4 network are no host's.
+        // RFC 919 7, RFC 3021: no host has the first or the last address of an IPv4 network.
         let is_first = network.length() < 31 && network.ip() == ip && network.length() > 0;
         let is_last = network.broadcast().map(IpAddr::V4) == Some(ip);
         if ip.is_ipv4() && (is_first || is_last) {

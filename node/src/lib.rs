@@ -1,12 +1,12 @@
-//! A function of an E810 on its link: what programs share that use one.
+//! A function of an E810 on its link: code shared by the programs that use one.
 //!
-//! * [`start`]: from an open device to one whose engine works; [`simulated`]: the same for
-//!   functions of a simulator in this process.
+//! * [`start`]: brings the engine of an open device up; [`simulated`]: the same for functions of a
+//!   simulator in this process.
 //! * [`address`]: a function's own addresses, and the networks they are in.
-//! * [`station`]: answers for these addresses (ARP, neighbour discovery, echo) and finds others.
+//! * [`station`]: answers for these addresses (ARP, neighbour discovery, echo) and resolves others.
 //! * `tap` (feature `tap`): the host's network stack in the station's place.
-//! * [`route`]: what either is asked, and what it answers.
-//! * [`neighbours`]: moves the paths of queue pairs when the neighbours they go to move.
+//! * [`route`]: questions to either, and their answers.
+//! * [`neighbours`]: moves the paths of queue pairs when their neighbours move.
 
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
@@ -25,7 +25,8 @@ pub mod station;
 pub mod tap;
 
 /// The LAN queues of a program's own port. Hundreds of neighbours that were asked at once answer
-/// before its thread looks again: one whose frame finds no room is asked again a second later.
+/// before its thread looks again; a neighbour whose answer finds no room is asked again a second
+/// later.
 #[must_use]
 pub const fn lan_init(mtu: u16) -> LanInit {
     LanInit {

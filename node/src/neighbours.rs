@@ -1,4 +1,4 @@
-//! Paths of queue pairs, and the neighbours that they go to.
+//! Keeps paths of queue pairs directed at their neighbours.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,43 +12,43 @@ use e810_backends::interrupts::HostPlatform;
 use crate::route::Question;
 use crate::station::{PendingResolve, Unresolved};
 
-/// When it is tried again to move paths, after the device has refused to.
+/// After the device has refused to move paths: when to try again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Who has the function's LAN queues, answers there and finds its neighbours.
+/// Has the function's LAN queues, answers there and finds its neighbours.
 pub trait Resolver<P: HostPlatform>: Send {
-    /// Says to routers and switches that the function is in a multicast group.
+    /// Announces to routers and switches that the function is in a multicast group.
     fn join(&self, group: IpAddr);
 
-    /// Where packets go, to be waited for without this.
+    /// Begins to find out where packets go; the answer is waited for without the resolver.
     fn begin_resolve(&self, question: Question) -> PendingResolve;
 
-    /// VLAN of packets whose sender has named none.
+    /// The VLAN of packets whose sender has named none.
     fn vlan(&self) -> Option<u16> {
         None
     }
 
-    /// The entry of the GID table that is used where none is asked for.
+    /// The entry of the GID table that is used if none is named.
     fn usual_gid(&self, _vlan: Option<u16>) -> Option<u8> {
         None
     }
 
-    /// Whether a peer on the link is where it says it is. A host's stack is asked all the same:
-    /// packets go where its own go.
+    /// Whether to believe a peer on the link about its Ethernet address. The host's stack is asked
+    /// all the same, because packets go where the stack's own packets go.
     fn trusts_peers(&self) -> bool;
 
-    /// Stays with the next hops of destinations that paths go to now, and no longer with those of
-    /// others.
+    /// Keeps watching the next hops of `added`, destinations that paths go to now, and stops
+    /// watching those of `gone`.
     fn follow(&self, added: Vec<IpAddr>, gone: Vec<IpAddr>);
 
     /// Where packets to a destination go, as far as that is known.
     fn mac_of(&self, destination: IpAddr) -> Option<MacAddr>;
 
-    /// Does what its threads have found out, and calls `on_gid_change` for each entry of the GID
-    /// table that has changed. Whether a neighbour may be elsewhere now.
+    /// Carries out what its threads have found out, and calls `on_gid_change` for each entry of the
+    /// GID table that has changed. Returns whether a neighbour may have moved.
     ///
     /// # Errors
-    /// A device that only a reset helps, or an interface that is gone.
+    /// A device that needs a reset, or an interface that is gone.
     fn progress(
         &mut self,
         control: &mut Control<P>,
@@ -62,22 +62,22 @@ pub trait Resolver<P: HostPlatform>: Send {
     fn close(self: Box<Self>, control: &mut Control<P>) -> Result<()>;
 }
 
-/// Who resolves for a function, and the paths that follow its neighbours.
+/// A function's resolver, and the paths that follow its neighbours.
 ///
-/// Which destinations have paths, and where these go, is what the card's ARP table has, and where
-/// they should go is what the resolver knows. The two are compared when either has changed: so the
-/// order of events is of no account.
+/// The card's ARP table says which destinations have paths and where these go. The resolver says
+/// where they should go. The two are compared when either has changed, so the order of events does
+/// not matter.
 pub struct NeighbourTracker<P: HostPlatform> {
     resolver: Box<dyn Resolver<P>>,
     /// Destinations whose paths are followed; `None`: all.
     named: Option<BTreeSet<IpAddr>>,
-    /// Those of them that paths go to: the resolver stays with them.
+    /// Those of them that paths go to: the resolver watches them.
     followed: BTreeSet<IpAddr>,
-    /// [`Control::neighbour_changes`] when the card's table was looked at last.
+    /// [`Control::neighbour_changes`] at the last look at the card's table.
     seen: u64,
-    /// A destination was named since then.
+    /// A destination was added since then.
     has_new: bool,
-    /// When to try what the device has refused.
+    /// When to retry what the device has refused.
     again_at: Option<Instant>,
 }
 
@@ -91,7 +91,7 @@ impl<P: HostPlatform> fmt::Debug for NeighbourTracker<P> {
 }
 
 impl<P: HostPlatform> NeighbourTracker<P> {
-    /// Of a function that this one resolves for.
+    /// For a function whose addresses `resolver` finds.
     pub fn new(resolver: impl Resolver<P> + 'static) -> Self {
         Self {
             resolver: Box::new(resolver),
@@ -103,25 +103,25 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         }
     }
 
-    /// All paths are followed, wherever their MAC addresses came from.
+    /// Follows all paths, whatever the source of their MAC addresses.
     #[must_use]
     pub fn following_all(mut self) -> Self {
         self.named = None;
         self
     }
 
-    /// Says to routers and switches that the function is in a multicast group.
+    /// Announces to routers and switches that the function is in a multicast group.
     pub fn join(&self, group: IpAddr) {
         self.resolver.join(group);
     }
 
-    /// The entry of the GID table that is used where none is asked for.
+    /// The entry of the GID table that is used if none is named.
     #[must_use]
     pub fn usual_gid(&self, vlan: Option<u16>) -> Option<u8> {
         self.resolver.usual_gid(vlan)
     }
 
-    /// Where packets to a destination go, found out now; paths to there are followed.
+    /// Finds out now where packets to a destination go; paths to it are followed.
     ///
     /// # Errors
     /// As [`PendingResolve::wait`].
@@ -139,16 +139,17 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         Ok(neighbour.mac)
     }
 
-    /// The same of any question, whose answer can be waited for without this.
+    /// The same for any question; the answer can be waited for without the tracker.
     pub fn begin_resolve(&self, question: impl Into<Question>) -> PendingResolve {
         self.resolver.begin_resolve(question.into())
     }
 
-    /// Where packets to a destination go that is on the link, at `mac`, as its own side says; paths
-    /// to there are followed. The host's stack is asked all the same: packets go where its own go.
+    /// Where packets go to a destination that is on the link and says that it is at `mac`; paths to
+    /// it are followed. The host's stack is asked all the same, because packets go where the
+    /// stack's own go.
     ///
     /// # Errors
-    /// As [`NeighbourTracker::resolve`], of the host's stack.
+    /// As [`NeighbourTracker::resolve`], from the host's stack.
     pub fn follow_on_link(
         &mut self,
         destination: IpAddr,
@@ -169,18 +170,18 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         }
     }
 
-    /// Has paths go to where their neighbours are now, and the GID table follow a TAP interface's
-    /// addresses.
+    /// Moves paths to where their neighbours are now, and updates the GID table after a TAP
+    /// interface's addresses.
     ///
     /// # Errors
-    /// A device that only a reset helps. Other refusals are logged: the queue pairs
-    /// notice by themselves that nothing answers. A TAP interface that was deleted.
+    /// A device that needs a reset, and a TAP interface that was deleted. Other refusals are
+    /// logged: the queue pairs notice by themselves that nothing answers.
     #[inline]
     pub fn progress(&mut self, control: &mut Control<P>) -> Result<()> {
         self.progress_and_tell(control, &mut || {})
     }
 
-    /// The same, and says of each entry of the GID table that has changed.
+    /// The same; also reports each entry of the GID table that has changed.
     ///
     /// # Errors
     /// As [`NeighbourTracker::progress`].
@@ -198,13 +199,13 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         Ok(())
     }
 
-    /// Whether the device has refused to move paths the last time.
+    /// Whether the device refused to move paths the last time.
     #[cfg(test)]
     pub(super) const fn tries_again(&self) -> bool {
         self.again_at.is_some()
     }
 
-    /// Compares where paths go with where they should go, and has them go there.
+    /// Compares where paths go with where they should go, and moves them there.
     fn compare(&mut self, control: &mut Control<P>) -> Result<()> {
         self.has_new = false;
         let named = self.named.as_ref();
@@ -241,7 +242,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         Ok(())
     }
 
-    /// Ends it.
+    /// Ends the resolver.
     ///
     /// # Errors
     /// As [`Resolver::close`].
@@ -250,7 +251,7 @@ impl<P: HostPlatform> NeighbourTracker<P> {
     }
 }
 
-/// Why nobody resolves for a function.
+/// Why a function has no resolver.
 #[must_use]
 pub fn without_station(destination: IpAddr) -> Unresolved {
     Unresolved::NoStation {

@@ -26,7 +26,8 @@ pub fn simulator(spec: &SimSpec, functions: u8, mode: Mode, seed: u64, warm: boo
         .profile(Profile::card())
 }
 
-/// Completion vectors of a function: in virtual time the same on every machine, as all of it.
+/// Completion vectors of a function: in virtual time the same on every machine, like everything
+/// there.
 #[must_use]
 pub fn ceqs(function: &SimPlatform) -> u16 {
     match function.mode() {
@@ -35,7 +36,7 @@ pub fn ceqs(function: &SimPlatform) -> u16 {
     }
 }
 
-/// How a function is started from its reset on, with the package of simulated firmware and this
+/// The start of a function from its reset on, with the package of simulated firmware and this
 /// interface MTU.
 #[must_use]
 pub fn start(function: &SimPlatform, mtu: u16) -> Start {

@@ -1,5 +1,5 @@
-//! How a function is brought up: cold, from its reset on, or on a LAN side that
-//! another driver has set up.
+//! Brings a function up: cold, from its reset on, or warm, on a LAN side that another driver has
+//! set up.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use e810_hal::Ns;
 use e810_backends::host::package::{self, NoPackage, PackageFile};
 use e810_backends::host::{Host, cpus};
 
-/// How long a link may take to come up: the longest that ports need to agree on
-/// a speed with a switch.
+/// How long a link may take to come up: the longest that ports need to agree on a speed with a
+/// switch.
 pub const LINK: Ns = Ns::from_ms(10_000);
 
 /// How many objects a function is brought up for.
@@ -26,7 +26,7 @@ pub struct Sizes {
     pub backing: Backing,
     /// How many.
     pub capacity: Capacity,
-    /// Fewer will do, where the device has not as many.
+    /// Fewer will do, if the device has fewer.
     pub or_fewer: bool,
     /// Protection domains.
     pub pds: u32,
@@ -52,14 +52,14 @@ impl Sizes {
     #[must_use]
     pub fn of_queue_pairs(qps: u32, caps: QpCaps) -> Self {
         let usual = Self::default();
-        // Numbers that the device keeps for itself are the same for every capacity.
+        // The numbers that the device reserves are the same for every capacity.
         let reserved = usual.capacity.qps - usual.capacity.usable_qps();
         let of_capacity = qps.saturating_add(reserved).next_power_of_two();
         let capacity = Capacity {
             qps: usual.capacity.qps.max(of_capacity),
             ..usual.capacity
         };
-        // All share what there is for each of the capacity.
+        // All queue pairs share the words, whose number is this many for each of the capacity.
         let words = u64::from(qps) * u64::from(caps.tracker_words().unwrap_or_default());
         let words = words.div_ceil(capacity.qps.into());
         Self {
@@ -83,20 +83,20 @@ pub enum Start {
         mtu: u16,
         /// Completion vectors wanted.
         ceqs: u16,
-        /// The port's link belongs to another owner: left as it is.
+        /// Another owner has the port's link: it is left as it is.
         leave_link: bool,
     },
-    /// Its LAN side is ready.
+    /// The LAN side is ready.
     Warm {
-        /// What it is.
+        /// That LAN side.
         lan: Lan,
         /// Completion vectors wanted.
         ceqs: u16,
     },
 }
 
-/// Completion vectors that a function is brought up with where nothing else is
-/// said: one for each CPU that is online, as existing drivers do (control-path 8).
+/// Completion vectors that a function gets unless a number is given: one for each CPU that is
+/// online, as in existing drivers (control-path 8).
 #[must_use]
 pub fn usual_ceqs() -> u16 {
     ceqs_of(&Host::default())
@@ -109,18 +109,18 @@ fn ceqs_of(host: &Host) -> u16 {
 /// Where the package comes from.
 #[derive(Debug)]
 pub enum Source {
-    /// A file, which was read.
+    /// A file that was read.
     File(PackageFile),
-    /// There is none, so another function of the card must have loaded one.
+    /// There is no file, so another function of the card must have loaded a package.
     Missing(NoPackage),
 }
 
 impl Source {
-    /// The file that an option or a variable `named`, or the one that the machine has for a card
-    /// with this serial number.
+    /// The file that an option or a variable names (`named`), or the one that the machine has for a
+    /// card with this serial number.
     ///
     /// # Errors
-    /// The file that was named cannot be read, or the one that was found.
+    /// The file that was named, or the one that was found, cannot be read.
     pub fn choose(host: &Host, named: Option<(&str, &Path)>, serial: [u8; 8]) -> Result<Self> {
         if let Some((by, path)) = named {
             let file = package::read(path).with_context(|| by.to_owned())?;
@@ -156,8 +156,8 @@ impl Source {
 }
 
 impl Start {
-    /// Whether the port's link is left as it is, and so not waited for by
-    /// [`bring_up`](Self::bring_up).
+    /// Whether the port's link is left as it is; [`bring_up`](Self::bring_up) does not wait for it
+    /// then.
     #[must_use]
     pub const fn leaves_link(&self) -> bool {
         matches!(
@@ -169,11 +169,11 @@ impl Start {
         )
     }
 
-    /// Brings the function up; `link` says what to do about its port, unless that
-    /// is to be left, and `observe` is called with each stage that was reached.
+    /// Brings the function up. `link` says what to do about its port, unless that is to be left
+    /// alone; `observe` is called with each stage that was reached.
     ///
     /// # Errors
-    /// A package that is no good; the stage that failed, and why.
+    /// A bad package; the stage that failed, and why.
     pub fn bring_up<P: Platform>(
         &self,
         platform: P,
@@ -188,7 +188,7 @@ impl Start {
         self.bring_up_for(platform, sizes, link, observe)
     }
 
-    /// The same, for as many objects as `sizes` says.
+    /// The same, for the numbers of objects in `sizes`.
     ///
     /// # Errors
     /// As there.
@@ -235,7 +235,7 @@ impl Start {
                 };
                 let up = bring_up_cold(platform, &config, &start, observe);
                 up.map_err(|error| match missing {
-                    // Where a package could come from is the better half of the message.
+                    // The more useful part of the message is where a package could come from.
                     Some(missing) if is_safe_mode(&error.error) => {
                         anyhow::anyhow!("{}: {missing}", error.stage)
                     }
@@ -246,7 +246,7 @@ impl Start {
     }
 }
 
-/// MTU of an interface where none is given.
+/// MTU of an interface unless one is given.
 pub const MTU: u16 = 1500;
 /// The environment variable that names a package where no option does.
 const DDP: &str = "E810_DDP";

@@ -1,4 +1,4 @@
-//! Events that were taken and not acknowledged: an object is not destroyed before all are.
+//! Events that were taken and are not acknowledged yet: an object is destroyed only after all are.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -18,22 +18,22 @@ impl Acknowledged {
         *self.open() += 1;
     }
 
-    /// So many are acknowledged; more than were taken count as those.
+    /// Acknowledges this many events; more than were taken count as all that were taken.
     pub(crate) fn acknowledge(&self, events: u32) {
         let mut open = self.open();
         *open = open.saturating_sub(events.into());
         self.changed.notify_all();
     }
 
-    /// None is waited for any more: the context is closed.
+    /// Stops waiting for acknowledgements: the context is closed.
     pub(crate) fn give_up(&self) {
         self.acknowledge(u32::MAX);
     }
 
-    /// Waits until all are.
+    /// Waits until all events are acknowledged.
     pub(crate) fn wait(&self) {
         let open = self.open();
-        // As libibverbs does: as long as it takes the program.
+        // As libibverbs does: for as long as the program takes.
         let waited = self.changed.wait_while(open, |open| *open > 0);
         drop(waited);
     }

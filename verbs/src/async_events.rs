@@ -23,7 +23,7 @@ use crate::panics::catch_panics;
 use crate::qp::QpObject;
 use crate::wait;
 
-/// Events that wait for a program: a few for each object of a device.
+/// The most events that wait for a program: a few for each object of a device.
 const WAITING: usize = 1 << 14;
 
 /// An event that concerns the device or its port.
@@ -36,7 +36,7 @@ pub enum DeviceEvent {
     PortError,
     /// An entry of the GID table changed.
     GidChange,
-    /// The function is gone, or only a reset helps it.
+    /// The function is gone, or needs a reset.
     DeviceFatal,
 }
 
@@ -62,16 +62,16 @@ impl QpEvent {
     }
 }
 
-/// The program's pointer to an object: given back with events, and never followed here.
+/// The program's pointer to an object: returned with events, and never followed here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ProgramPointer<T>(pub(crate) *mut T);
 
-// SAFETY: a number, as far as this side is concerned.
+// SAFETY: on this side it is only a number.
 unsafe impl<T> Send for ProgramPointer<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for ProgramPointer<T> {}
 
-/// Who hears of the events of a completion queue.
+/// The target of a completion queue's events.
 #[derive(Debug)]
 pub(crate) struct CqTarget {
     pub(crate) cq: ProgramPointer<Cq>,
@@ -80,11 +80,11 @@ pub(crate) struct CqTarget {
     pub(crate) waiting: AtomicU32,
     /// Events taken from the channel.
     pub(crate) completions: Acknowledged,
-    /// Asynchronous ones.
+    /// Asynchronous events.
     pub(crate) errors: Acknowledged,
 }
 
-/// Who hears of the events of a queue pair.
+/// The target of a queue pair's events.
 #[derive(Debug)]
 pub(crate) struct QpTarget {
     pub(crate) qp: ProgramPointer<Qp>,
@@ -121,7 +121,7 @@ struct Channels {
 }
 
 impl ContextEvents {
-    /// Without objects and events, of the device of a name.
+    /// For the device called `device`, without objects and events.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -163,7 +163,7 @@ impl ContextEvents {
         self.waiting.report_lost(true);
     }
 
-    /// No event comes any more: all who wait for one are told, also of a channel.
+    /// Ends the events: everybody who waits for one is told, also on a channel.
     fn end(&self) {
         self.waiting.close();
         let mut channels = self.channels();
@@ -173,12 +173,12 @@ impl ContextEvents {
         }
     }
 
-    /// From now on events of an object are told.
+    /// From now on events of this object are reported.
     pub(crate) fn enter(&self, token: Token, target: Target) {
         self.objects().insert(token, target);
     }
 
-    /// From now on none is, and those that wait are gone.
+    /// From now on none is reported, and those that wait are dropped.
     pub(crate) fn leave(&self, token: Token) {
         self.objects().remove(&token);
         self.waiting.purge(|waiting| match waiting {
@@ -190,7 +190,8 @@ impl ContextEvents {
 
 impl EventSink for ContextEvents {
     fn notify(&self, event: ControlEvent) {
-        // Held until it is reported: what is purged after an object has left is all there was.
+        // Held until the event is reported: a purge after an object has left then drops all of its
+        // events.
         let objects = self.objects();
         match event {
             ControlEvent::Device(DeviceEvent::DeviceFatal) => {
@@ -223,7 +224,7 @@ impl EventSink for ContextEvents {
 }
 
 impl Waiting {
-    /// As a program gets it.
+    /// The event as a program gets it.
     fn given(&self) -> AsyncEvent {
         match self {
             Self::Device(event) => AsyncEvent {
@@ -250,7 +251,7 @@ impl Waiting {
 }
 
 /// `ibv_get_async_event`: 0, or -1 and errno; EIO after DEVICE_FATAL, or when the context is closed
-/// meanwhile. A thread that waits can be cancelled.
+/// meanwhile. A waiting thread can be cancelled.
 ///
 /// # Safety
 /// `context` is open and `event` can be written.
@@ -258,7 +259,7 @@ pub unsafe extern "C-unwind" fn get_async_event(
     context: *mut Context,
     event: *mut AsyncEvent,
 ) -> c_int {
-    // A copy: who waits is not left without it when the context is closed.
+    // A copy: a thread that waits keeps it when the context is closed.
     // SAFETY: the caller's.
     let queue = || unsafe { OpenContext::of(context) }.events().waiting.clone();
     // SAFETY: the caller's.
@@ -267,8 +268,8 @@ pub unsafe extern "C-unwind" fn get_async_event(
     })
 }
 
-/// `ibv_ack_async_event`: the object of the event may be destroyed. Those of the device and its
-/// port hold nothing.
+/// `ibv_ack_async_event`: the object of the event may be destroyed. Events of the device and its
+/// port hold no object.
 ///
 /// # Safety
 /// `event` came from [`get_async_event`], and was not acknowledged before.
@@ -278,12 +279,13 @@ pub unsafe extern "C" fn ack_async_event(event: *mut AsyncEvent) {
         let event = unsafe { event.read() };
         match event.event_type {
             event::CQ_ERR => {
-                // SAFETY: the kind says which it is, and it is not destroyed before this.
+                // SAFETY: the kind of event says which field is valid; the object is not destroyed
+                // before this.
                 let cq = unsafe { CqObject::of(event.element.cq) };
                 // A child of fork has no events.
                 // SAFETY: a context outlives its objects.
                 if unsafe { cq.open() }.is_here() {
-                    // A copy: with the last one the queue may go.
+                    // A copy: the queue may be destroyed with the last acknowledgement.
                     let target = cq.target().clone();
                     target.errors.acknowledge(1);
                 }
@@ -359,7 +361,8 @@ mod tests {
         assert_eq!(taken(&events), [event::PORT_ERR, event::DEVICE_FATAL]);
     }
 
-    /// One object comes and goes while another thread tells of it: nothing is left of it then.
+    /// One object comes and goes while another thread reports its events: no event is left
+    /// afterwards.
     #[test]
     fn an_object_that_has_gone_leaves_no_event() {
         let events = events();

@@ -1,6 +1,6 @@
-//! Cancellation of threads (`pthread_cancel`): two waits act on it, those for events, as `read` in
-//! libibverbs does. Nothing else of the library does, although it reads, writes and sleeps, which
-//! are cancellation points too: a thread would end there with locks of the library in its hands.
+//! Cancellation of threads (`pthread_cancel`): only the two waits for events act on it, as `read`
+//! in libibverbs does. The library also reads, writes and sleeps elsewhere, and these are
+//! cancellation points too; a thread that ended there would still hold locks of the library.
 
 use core::ffi::c_int;
 
@@ -11,7 +11,7 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// A time in which this thread acts on no cancellation.
+/// A time in which this thread is not cancelled.
 #[derive(Debug)]
 pub(crate) struct NotNow {
     before: c_int,
@@ -26,12 +26,12 @@ impl NotNow {
         Self { before }
     }
 
-    /// As before. A cancellation that has come meanwhile ends the thread at its next cancellation
-    /// point.
+    /// Restores the previous state. If a cancellation has come meanwhile, the thread ends at its
+    /// next cancellation point.
     #[inline]
     pub(crate) fn end(self) {
         let mut unused = 0;
-        // SAFETY: a state that the C library has given, and a place for the one of now.
+        // SAFETY: a state that the C library returned, and a place for the current one.
         unsafe { pthread_setcancelstate(self.before, &raw mut unused) };
     }
 }

@@ -21,8 +21,8 @@ use crate::memory;
 use crate::panics::catch_panics;
 use crate::wait;
 
-/// Events that wait in a channel. A completion queue raises one for each request, so there are
-/// about as many as queues, unless a program requests again and again and takes none.
+/// The most events that wait in a channel. A completion queue raises one event for each request, so
+/// there are about as many as queues, unless a program requests again and again and takes none.
 const WAITING: usize = 1 << 20;
 
 type CqEvent = (Token, Arc<CqTarget>);
@@ -30,7 +30,7 @@ type CqEvent = (Token, Arc<CqTarget>);
 #[derive(Debug)]
 pub(crate) struct ChannelEvents {
     waiting: Arc<EventQueue<CqEvent>>,
-    /// Completion queues whose events come here.
+    /// Completion queues whose events arrive here.
     cqs: AtomicI32,
 }
 
@@ -43,8 +43,8 @@ impl ChannelEvents {
         })
     }
 
-    /// Puts one in. Where too many wait, one of a completion queue of which another waits is left
-    /// out: both say that there is something to poll.
+    /// Puts an event in. When too many wait, an event is dropped if another one of the same
+    /// completion queue waits: both say that there is something to poll.
     pub(crate) fn put(&self, token: Token, cq: &Arc<CqTarget>) {
         let event = (token, cq.clone());
         let is_in = match cq.waiting.fetch_add(1, Ordering::AcqRel) {
@@ -67,19 +67,19 @@ impl ChannelEvents {
         self.waiting.close();
     }
 
-    /// A completion queue has come.
+    /// A completion queue was added.
     pub(crate) fn enter(&self) {
         self.cqs.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// It has gone, and its events that wait with it.
+    /// A completion queue was removed, with its waiting events.
     pub(crate) fn leave(&self, token: Token) {
         self.waiting.purge(|(of, _)| *of != token);
         self.cqs.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// What a channel has behind what libibverbs shows of it.
+/// The object behind the `ibv_comp_channel` that a program sees.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct ChannelObject {
@@ -107,7 +107,7 @@ impl ChannelObject {
     }
 }
 
-/// `ibv_create_comp_channel`: null and errno without a descriptor.
+/// `ibv_create_comp_channel`: null and errno if no descriptor is left.
 ///
 /// # Safety
 /// `context` is open.
@@ -164,24 +164,24 @@ pub unsafe extern "C" fn destroy_comp_channel(channel: *mut CompChannel) -> c_in
 }
 
 /// `ibv_get_cq_event`: 0, or -1 and errno. Waits unless the descriptor is non-blocking; EIO when
-/// the device is gone or the context is closed. A thread that waits can be cancelled.
+/// the device is gone or the context is closed. A waiting thread can be cancelled.
 ///
 /// # Safety
-/// `channel` is one, and both others can be written.
+/// `channel` is a completion channel, and both others can be written.
 pub unsafe extern "C-unwind" fn get_cq_event(
     channel: *mut CompChannel,
     cq: *mut *mut Cq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    // A copy: who waits is not left without it when the context is closed.
+    // A copy: a thread that waits keeps it when the context is closed.
     // SAFETY: the caller's.
     let queue = || unsafe { ChannelObject::of(channel) }.events.waiting.clone();
     wait::take(queue, |(_, target): &CqEvent| {
         target.completions.taken();
         target.waiting.fetch_sub(1, Ordering::AcqRel);
         let taken = target.cq.0;
-        // SAFETY: the queue is there, as its events are purged before it is destroyed, and none
-        // comes afterwards: `ContextEvents::tell` holds the lock of the objects while it puts one
+        // SAFETY: the queue exists: its events are purged before it is destroyed, and none comes
+        // afterwards, because `ContextEvents::tell` holds the lock of the objects while it puts one
         // in. The rest is the caller's.
         unsafe {
             cq.write(taken);
@@ -190,7 +190,7 @@ pub unsafe extern "C-unwind" fn get_cq_event(
     })
 }
 
-/// `ibv_ack_cq_events`: so many events of the queue are done with.
+/// `ibv_ack_cq_events`: acknowledges this many events of the queue.
 ///
 /// # Safety
 /// `cq` is a completion queue.
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn ack_cq_events(cq: *mut Cq, events: c_uint) {
     catch_panics((), || {
         // SAFETY: the caller's.
         let cq = unsafe { CqObject::of(cq) };
-        // A copy: with the last one the queue may go.
+        // A copy: the queue may be destroyed with the last acknowledgement.
         let target = cq.target().clone();
         // A child of fork has no events.
         // SAFETY: the caller's: a context outlives its objects.
@@ -215,8 +215,8 @@ mod tests {
     use crate::async_events::ProgramPointer;
     use std::sync::atomic::AtomicU32;
 
-    /// A program that asks for events and takes none: each completion queue is heard of all the
-    /// same.
+    /// A program that asks for events and takes none: it still gets an event of each completion
+    /// queue.
     #[test]
     fn an_event_that_is_left_out_says_what_another_does() {
         let mut events = ChannelEvents::new("test").unwrap();

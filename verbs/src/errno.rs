@@ -1,4 +1,4 @@
-//! Errors as C has them: the driver's as numbers, and `errno`.
+//! Errors in the form that C uses: numbers for the driver's errors, and `errno`.
 
 use core::cell::Cell;
 use core::ffi::c_int;
@@ -10,23 +10,23 @@ use e810_backends::BackendError;
 use e810_verbs_names::refusals::set_errno;
 
 thread_local! {
-    /// What the call of the program that this thread is in says in `errno`.
+    /// The `errno` that the program's current call sets in this thread.
     static SAID: Cell<Option<c_int>> = const { Cell::new(None) };
 }
 
-/// The program's `errno`, while a call of it works: what the library itself asks of the system
-/// fails now and then, which is nothing to the program.
+/// The program's `errno` during a call: system calls of the library itself fail now and then, and
+/// the program must not see these errors.
 #[derive(Debug)]
 pub(crate) struct OfProgram(c_int);
 
 impl OfProgram {
-    /// As the program has left it.
+    /// Saves the value that the program left.
     pub(crate) fn keep() -> Self {
         SAID.set(None);
         Self(now())
     }
 
-    /// As the call says, or as it was.
+    /// Sets the value that the call reports, or restores the old one.
     pub(crate) fn put_back(self) {
         set_errno(SAID.take().unwrap_or(self.0));
     }
@@ -38,7 +38,7 @@ pub(crate) fn now() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
-/// Sets `errno` and gives what functions that return it that way return.
+/// Sets `errno`; returns the value with which such functions report an error.
 pub(crate) fn fail(number: c_int) -> c_int {
     SAID.set(Some(number));
     set_errno(number);
@@ -60,7 +60,7 @@ pub(crate) struct NotOpened {
 }
 
 impl NotOpened {
-    /// Of what failed with the function `name`.
+    /// For an error of the function `name`.
     pub(crate) fn new(name: &str, error: &anyhow::Error) -> Self {
         let mut why = format!("{error:#}");
         // Errors of a backend begin with the name.
@@ -73,14 +73,14 @@ impl NotOpened {
         }
     }
 
-    /// That there is no such device for this process.
+    /// This process has no such device.
     pub(crate) const fn no_device(why: String) -> Self {
         let errno = libc::ENODEV;
         Self { why, errno }
     }
 }
 
-/// The number of what failed first: the system's or the driver's; no device where it has none.
+/// The number of the first cause: the system's or the driver's; no device if it has none.
 pub(crate) fn of_any(error: &anyhow::Error) -> c_int {
     let mut numbers = error.chain().filter_map(|cause| {
         let system = cause.downcast_ref::<io::Error>();

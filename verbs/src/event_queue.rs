@@ -1,4 +1,4 @@
-//! Events that wait for a program which reads a descriptor: a readable unit for each.
+//! Events that wait for a program which reads a descriptor: each has a readable unit.
 
 use core::ffi::c_int;
 use std::collections::VecDeque;
@@ -15,58 +15,58 @@ use crate::shown::Shown;
 
 /// A queue and its descriptor.
 ///
-/// The descriptor and a child of `fork` that has it are one thing to the kernel, so only the
-/// process that made the queue touches it.
+/// To the kernel, the descriptor of a child of `fork` is its parent's, so only the process that
+/// made the queue touches it.
 #[derive(Debug)]
 pub(crate) struct EventQueue<T> {
-    /// The end of a pipe from which a byte is read for each unit, whether that blocks or not. As
-    /// with the kernel's channels a poll finds it readable or nothing: an eventfd is writable, and
-    /// a program that waits for both would never sleep.
+    /// The end of a pipe from which a byte is read for each unit, whether reads block or not. As
+    /// with the kernel's channels, a poll finds it readable or finds nothing. An eventfd would be
+    /// writable, and a program that waits for both would never sleep.
     fd: Shown,
     /// The other end, which does not block.
     into: OwnedFd,
     process: Process,
     waiting: Mutex<Waiting<T>>,
     most: usize,
-    /// What the events are, for lines about them.
+    /// The name of the events in reports about them.
     what: String,
 }
 
-/// What nobody has taken yet: as many units are there, or taken by readers, or `unsent`, as events
-/// and `owed` together.
+/// Events that nobody has taken yet. The units in the pipe, those taken by readers and those
+/// `unsent` are together as many as the events and `owed`.
 #[derive(Debug)]
 struct Waiting<T> {
     events: VecDeque<T>,
-    /// Units in the hands of readers whose events were purged.
+    /// Units that readers have taken and whose events were purged.
     owed: usize,
-    /// Units for which the pipe had no room. Others are in it then, whose readers put these in.
+    /// Units for which the pipe had no room. It holds other units then, whose readers put these in.
     unsent: usize,
-    /// Nothing comes any more.
+    /// No further events come.
     is_closed: bool,
     lost: Lost,
 }
 
-/// Events that there was no room for.
+/// Events for which there was no room.
 #[derive(Debug, Default)]
 struct Lost {
     count: u64,
     reported: u64,
 }
 
-/// What a reader that has a unit gets.
+/// What a reader gets for a unit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken<R> {
     /// The oldest event.
     Event(R),
-    /// Nothing: what the unit stood for was purged.
+    /// Nothing: the event of the unit was purged.
     Nothing,
-    /// Nothing comes any more.
+    /// No further events come.
     Closed,
 }
 
 impl<T> EventQueue<T> {
-    /// A queue with nothing in it, which keeps at most `most`, the oldest. Later ones are lost,
-    /// which is counted and reported in a line that begins with `what`.
+    /// An empty queue, which keeps at most `most` events, the oldest ones. Later ones are lost;
+    /// they are counted and reported in a line that begins with `what`.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -93,7 +93,7 @@ impl<T> EventQueue<T> {
         self.fd.number()
     }
 
-    /// The library's own, for reads: flags of one are the other's.
+    /// The library's own descriptor, for reads: both have the same flags.
     pub(crate) fn own_fd(&self) -> RawFd {
         self.fd.own().as_raw_fd()
     }
@@ -107,12 +107,13 @@ impl<T> EventQueue<T> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts one in; whether there was room for it.
+    /// Puts an event in; returns whether there was room.
     pub(crate) fn put(&self, event: T) -> bool {
         self.put_up_to(self.most, event)
     }
 
-    /// Puts one in that says what nothing else there does, and of which few are: past the most.
+    /// Puts in an event that nothing else in the queue implies, and of which there are few: it may
+    /// exceed the limit.
     pub(crate) fn put_past_the_most(&self, event: T) -> bool {
         self.put_up_to(usize::MAX, event)
     }
@@ -134,7 +135,7 @@ impl<T> EventQueue<T> {
         false
     }
 
-    /// Puts so many units into the pipe, and those that are unsent.
+    /// Puts this many units into the pipe, and the unsent ones.
     fn send(&self, waiting: &mut Waiting<T>, units: usize) {
         waiting.unsent += units;
         while waiting.unsent > 0 && self.add() {
@@ -142,22 +143,22 @@ impl<T> EventQueue<T> {
         }
     }
 
-    /// Puts a unit into the pipe; whether there was room for it.
+    /// Puts a unit into the pipe; returns whether there was room.
     fn add(&self) -> bool {
         let unit = 1u8;
         // SAFETY: the byte is this function's.
         unsafe { libc::write(self.into.as_raw_fd(), (&raw const unit).cast(), 1) == 1 }
     }
 
-    /// The last unit of a queue that is closed, which whoever takes it puts back for the others. Where
-    /// the pipe has no room it has others.
+    /// Puts in the last unit of a closed queue; whoever takes it puts it back for the others. If
+    /// the pipe has no room, it holds other units.
     fn stay_readable(&self, waiting: &Waiting<T>) {
         if waiting.is_closed && waiting.events.is_empty() {
             self.add();
         }
     }
 
-    /// Nothing comes any more: what waits is taken still, and then all who read hear of it.
+    /// Ends the queue: waiting events can still be taken, then all readers are told.
     pub(crate) fn close(&self) {
         if !self.is_here() {
             return;
@@ -169,8 +170,8 @@ impl<T> EventQueue<T> {
         }
     }
 
-    /// Takes the oldest, which a unit that was read stands for. `taken` is called with it before
-    /// anybody can purge.
+    /// Takes the oldest event, for a unit that was read. `taken` is called with it before anybody
+    /// can purge it.
     pub(crate) fn take<R>(&self, taken: impl FnOnce(&T) -> R) -> Taken<R> {
         let mut waiting = self.waiting();
         self.send(&mut waiting, 0);
@@ -189,7 +190,7 @@ impl<T> EventQueue<T> {
         found
     }
 
-    /// A unit that was read comes back: its reader has gone.
+    /// Returns a unit that was read: its reader is gone.
     pub(crate) fn give_back(&self) {
         if !self.is_here() {
             return;
@@ -202,7 +203,7 @@ impl<T> EventQueue<T> {
         self.stay_readable(&waiting);
     }
 
-    /// Drops those that are not to be `kept`, and their units.
+    /// Drops the events that are not to be `kept`, and their units.
     pub(crate) fn purge(&self, kept: impl Fn(&T) -> bool) {
         if !self.is_here() {
             return;
@@ -214,14 +215,14 @@ impl<T> EventQueue<T> {
             if let Some(left) = waiting.unsent.checked_sub(1) {
                 waiting.unsent = left;
             } else if !self.skip_unit() {
-                // A reader has it already, which finds nothing and reads again.
+                // A reader already has the unit; it finds nothing and reads again.
                 waiting.owed += 1;
             }
         }
         self.stay_readable(&waiting);
     }
 
-    /// Reads a unit if there is one, whatever the descriptor's flags say.
+    /// Reads a unit if there is one, whatever flags the descriptor has.
     fn skip_unit(&self) -> bool {
         match read_now(self.own_fd()) {
             Err(libc::EOPNOTSUPP) => read_now_elsewhere(self.own_fd()),
@@ -229,9 +230,9 @@ impl<T> EventQueue<T> {
         }
     }
 
-    /// One line on standard error with the number of events that are lost, when it is twice what
-    /// was reported, and at the end (`all`). Threads of the library do not: a program that reads no
-    /// events may not read that either.
+    /// Prints one line on standard error with the number of lost events, when it is twice the
+    /// number reported before, and at the end (`all`). Threads of the library do not call this: a
+    /// program that reads no events may not read standard error either.
     pub(crate) fn report_lost(&self, all: bool) {
         let mut waiting = self.waiting();
         let Lost { count, reported } = waiting.lost;
@@ -247,7 +248,7 @@ impl<T> EventQueue<T> {
     }
 }
 
-/// A pipe: the end to read from, and the end to write to, which does not block.
+/// Creates a pipe: the end to read from, and the non-blocking end to write to.
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     // SAFETY: room for two numbers.
@@ -263,7 +264,7 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((from, into))
 }
 
-/// Reads a byte if there is one; how many that were.
+/// Reads a byte if there is one; returns how many were read.
 fn read_now(fd: RawFd) -> Result<usize, c_int> {
     let mut unit = 0u8;
     let into = libc::iovec {
@@ -275,8 +276,8 @@ fn read_now(fd: RawFd) -> Result<usize, c_int> {
     usize::try_from(read).map_err(|_| errno::now())
 }
 
-/// The same where kernels have no such reads of pipes (before 6.4): through a description of the pipe
-/// that does not block. Where there is no `/proc` nothing is read.
+/// The same for kernels that do not support such reads of pipes (before 6.4): through a
+/// non-blocking description of the pipe. Without `/proc` nothing is read.
 fn read_now_elsewhere(fd: RawFd) -> bool {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK);
@@ -297,7 +298,7 @@ mod tests {
         Arc::new(EventQueue::new(most, "test".to_owned()).unwrap())
     }
 
-    /// What a poll for everything finds.
+    /// The result of a poll for every event.
     fn found(units: &EventQueue<u32>) -> i16 {
         let mut poll = libc::pollfd {
             fd: units.fd(),
@@ -350,7 +351,7 @@ mod tests {
         }
     }
 
-    /// More than any pipe of this size has room for.
+    /// More than a pipe of this size can hold.
     #[test]
     fn what_the_pipe_has_no_room_for_comes_later() {
         const EVENTS: u32 = 200_000;
@@ -386,7 +387,7 @@ mod tests {
         assert!(!units.skip_unit());
     }
 
-    /// A reader has read a unit, and its event is purged before it takes it.
+    /// A reader has read a unit, and the event is purged before the reader takes it.
     #[test]
     fn a_unit_whose_event_was_purged_is_nobody_elses() {
         for gives_back in [false, true] {
@@ -451,7 +452,7 @@ mod tests {
             let waiting = units.waiting();
             (waiting.lost.count, waiting.lost.reported)
         };
-        // Told with the first that was taken.
+        // Reported when the first event was taken.
         assert_eq!(lost(), (3, 3));
         for event in 0..5 {
             units.put(event);

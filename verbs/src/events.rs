@@ -1,7 +1,7 @@
-//! Events on their way to the program: what a control plane tells, and which object it is about.
+//! Events on their way to the program: what a control plane reports, and about which object.
 //!
-//! A control plane names objects by the [`Token`]s that it was given with them, so that an event
-//! never reaches another object which has got the same number since.
+//! A control plane names objects by the [`Token`]s that came with them. So an event never reaches
+//! another object that has got the same number since.
 
 use core::fmt::Debug;
 
@@ -16,7 +16,7 @@ use crate::control::Token;
 pub enum QpEvent {
     /// It failed.
     Fatal,
-    /// A request of the peer was none.
+    /// A request of the peer was invalid.
     RequestError,
     /// A request of the peer was not allowed.
     AccessError,
@@ -27,7 +27,7 @@ pub enum QpEvent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ControlEvent {
-    /// A completion queue that was asked for an event has something to poll.
+    /// A completion queue for which an event was requested has something to poll.
     Completion(Token),
     /// A completion queue failed: it overflowed.
     CqError(Token),
@@ -39,7 +39,7 @@ pub enum ControlEvent {
 
 /// Receives events. It neither waits nor gives commands.
 pub trait EventSink: Debug + Send + Sync {
-    /// Something happened. For a completion queue or a queue pair this is called while it cannot
-    /// be destroyed.
+    /// Reports an event. A completion queue or a queue pair cannot be destroyed during the call
+    /// about it.
     fn notify(&self, event: ControlEvent);
 }

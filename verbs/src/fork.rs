@@ -1,9 +1,9 @@
-//! `fork`: pages that are pinned stay with the parent, as kernels since 5.12 give the child a copy
-//! at the time of the fork, and nothing of this library runs in the child.
+//! `fork`: pinned pages stay with the parent, because kernels since 5.12 give the child a copy at
+//! the time of the fork. Nothing of this library runs in the child.
 //!
-//! So a child has its parent's objects as numbers only: what it calls is refused (`Process`)
-//! before it waits for a lock, which a thread of the parent may have had at the fork. What is the
-//! library's and not an object's, each process has for itself (`PerProcess`).
+//! So a child has only the numbers of its parent's objects. Its calls are refused (`Process`)
+//! before they wait for a lock, which a thread of the parent may have held at the fork. State of
+//! the library that belongs to no object exists once in each process (`PerProcess`).
 
 use core::ffi::{c_int, c_void};
 use std::process;
@@ -19,14 +19,14 @@ pub(crate) struct Process {
     /// Its number. A child in a PID namespace of its own may have its parent's, and so may a
     /// grandchild whose grandparent has ended.
     pub(crate) number: u32,
-    /// How many processes up to it have asked who they are, which no child has in common with who
-    /// was before it; 0 where kernels do not tell a child.
+    /// How many processes up to this one have asked who they are. No child shares this number with
+    /// its ancestors; 0 where kernels do not let a child know.
     life: u32,
 }
 
 impl Process {
-    /// This one. Asked at every event, so the system is asked once in a process: a child of `fork`
-    /// finds what is known wiped.
+    /// This process. It is asked at every event, so the system is asked once in a process: a child
+    /// of `fork` finds the known value wiped.
     pub(crate) fn this() -> Self {
         static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
         static LIVES: AtomicU32 = AtomicU32::new(0);
@@ -35,10 +35,10 @@ impl Process {
             page = wiped_page();
             let placed =
                 PAGE.compare_exchange(ptr::null_mut(), page, Ordering::AcqRel, Ordering::Acquire);
-            // Another thread was quicker; its page is there for good, and so is this one.
+            // Another thread was quicker; its page stays for good, and so does this one.
             page = placed.map_or_else(|placed| placed, |_| page);
         }
-        // SAFETY: null, or a page that is never unmapped, of zeroes at first.
+        // SAFETY: null, or a page of zeroes at first, which is never unmapped.
         let Some(known) = (unsafe { page.as_ref() }) else {
             return Self {
                 number: process::id(),
@@ -62,18 +62,18 @@ impl Process {
         }
     }
 
-    /// Both in a word.
+    /// Both numbers in one word.
     pub(crate) fn word(self) -> u64 {
         u64::from(self.life) << 32 | u64::from(self.number)
     }
 
-    /// Whether it is this one, and not the parent of this one.
+    /// Whether it is this process, and not its parent.
     pub(crate) fn is_this(self) -> bool {
         self == Self::this()
     }
 
-    /// Refuses commands for what it has made to its children, which have neither the function nor
-    /// its threads: what they destroy as they end is their parent's.
+    /// Refuses commands that a child gives for objects of its parent: the child has neither the
+    /// function nor its threads, and what it destroys as it ends is its parent's.
     ///
     /// # Errors
     /// The function is another process's.
@@ -88,7 +88,8 @@ impl Process {
     }
 }
 
-/// A page that is all zeroes in a child of `fork`; null where kernels have none (before 4.14).
+/// A page that becomes all zeroes in a child of `fork`; null on kernels without such pages (before
+/// 4.14).
 fn wiped_page() -> *mut AtomicU64 {
     let bytes = 4096;
     let (rights, kind) = (
@@ -109,7 +110,7 @@ fn wiped_page() -> *mut AtomicU64 {
     }
 }
 
-/// What a process makes when it first wants it, and a child of it makes again.
+/// A value that each process makes at its first use; a child makes its own.
 pub(crate) struct PerProcess<T>(AtomicPtr<Made<T>>);
 
 struct Made<T> {
@@ -118,12 +119,12 @@ struct Made<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// Nothing is made.
+    /// No value yet.
     pub(crate) const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// This process's.
+    /// This process's value.
     pub(crate) fn get_or_init(&'static self, make: impl FnOnce() -> T) -> &'static T {
         let by = Process::this();
         let seen = self.0.load(Ordering::Acquire);
@@ -136,7 +137,7 @@ impl<T> PerProcess<T> {
                 let placed =
                     self.0
                         .compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire);
-                // SAFETY: the one that is in place is never freed; nobody else has seen another.
+                // SAFETY: a value in place is never freed; nobody else has seen the other one.
                 unsafe {
                     match placed {
                         Ok(_) => &*new,
@@ -191,7 +192,7 @@ mod tests {
         if child == 0 {
             let is_right = !parent.is_this()
                 && Process::this().number == process::id()
-                // Also if it had the same number.
+                // Even if it has the same number.
                 && Process::this().life != parent.life
                 && parent.check().is_err()
                 && *MADE.get_or_init(|| 3) == 3;

@@ -1,7 +1,7 @@
-//! Contexts, protection domains and regions that another part of the process has made.
+//! Import of contexts, protection domains and regions that another part of the process has made.
 //!
-//! A context's `cmd_fd` names it, also when the descriptor was duplicated. Between processes there
-//! is nothing to share: a function belongs to one.
+//! A context's `cmd_fd` names it, also after the descriptor was duplicated. Processes cannot share
+//! them: a function belongs to one process.
 
 use core::ffi::c_int;
 use core::ptr;
@@ -31,7 +31,7 @@ fn open_contexts() -> MutexGuard<'static, Contexts> {
     open.unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a descriptor of this library begins with.
+/// The first bytes of a descriptor of this library.
 const MAGIC: u64 = 0x6538_3130_2d76_6462;
 
 /// A descriptor that names a context.
@@ -42,7 +42,7 @@ pub(crate) struct CommandFd {
 }
 
 impl CommandFd {
-    /// One with a number of its own.
+    /// A descriptor with a new number.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -67,18 +67,18 @@ impl CommandFd {
         self.shown.number()
     }
 
-    /// The context is open.
+    /// Adds the context: it is open.
     pub(crate) fn enter(&self, context: *mut Context) {
         open_contexts().push((self.number, ProgramPointer(context)));
     }
 
-    /// It is closed.
+    /// Removes the context: it is closed.
     pub(crate) fn leave(&self) {
         open_contexts().retain(|(number, _)| *number != self.number);
     }
 }
 
-/// The number in a descriptor, if it is one of this process.
+/// The number in a descriptor, if it names a context of this process.
 fn number_in(fd: RawFd) -> Option<u64> {
     let mut words = [0u64; 3];
     // SAFETY: room for as many bytes; the descriptor is the caller's, and may be any.
@@ -88,8 +88,8 @@ fn number_in(fd: RawFd) -> Option<u64> {
     (read == size_of_val(&words) as isize && is_ours).then_some(number)
 }
 
-/// `ibv_import_device`: a context of the device whose context the descriptor names. It takes the
-/// descriptor, as rdma-core's does.
+/// `ibv_import_device`: a context of the device whose context the descriptor names. It takes
+/// ownership of the descriptor, as rdma-core's does.
 ///
 /// # Safety
 /// `fd` is a descriptor that the caller gives away.
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn import_device(fd: c_int) -> *mut Context {
     })
 }
 
-/// Whether some open context of the same device has an object that `is_it`.
+/// Whether an open context of the same device has an object that satisfies `is_it`.
 fn exists(open: &OpenContext, is_it: impl Fn(&Object) -> bool) -> bool {
     let contexts = open_contexts();
     contexts.iter().any(|(_, context)| {
@@ -124,7 +124,7 @@ fn exists(open: &OpenContext, is_it: impl Fn(&Object) -> bool) -> bool {
     })
 }
 
-/// `ibv_import_pd`: the protection domain of a `handle` that another context of the device has.
+/// `ibv_import_pd`: the protection domain with this `handle` in another context of the device.
 ///
 /// # Safety
 /// `context` is open.
@@ -150,11 +150,11 @@ pub unsafe extern "C" fn unimport_pd(pd: *mut Pd) {
     catch_panics((), || unsafe { pd::forget(pd) });
 }
 
-/// `ibv_import_mr`: the region of a `handle` that another context of the device has. Its address
-/// and length are not told, as with rdma-core.
+/// `ibv_import_mr`: the region with this `handle` in another context of the device. Its address and
+/// length are not reported, as with rdma-core.
 ///
 /// # Safety
-/// `pd` is one.
+/// `pd` is a protection domain.
 pub unsafe extern "C" fn import_mr(pd: *mut Pd, handle: u32) -> *mut Mr {
     catch_panics(ptr::null_mut(), || {
         // SAFETY: the caller's.

@@ -1,17 +1,17 @@
-//! libibverbs on the e810 driver, as Rust: everything but the exported names, which
-//! `e810-verbs-so` has.
+//! libibverbs on the e810 driver, as a Rust crate. Only the exported names are elsewhere, in
+//! `e810-verbs-so`.
 //!
 //! * [`abi`], the structures of the application interface;
-//! * [`control`], the one seam: what touches the device's control path, its events and its
-//!   addresses is a command to a [`control::ControlPlane`];
+//! * [`control`], the one seam: everything that concerns the device's control path, its events and
+//!   its addresses is a command to a [`control::ControlPlane`];
 //! * [`device`], the devices of the process, and contexts of them;
 //! * [`query`], [`async_events`], [`fork`], [`sysfs`], [`strings`], [`rates`]: functions of
 //!   libibverbs, a module a subject; [`errno`], errors as numbers.
 //!
 //! Each function that a program calls catches panics: nothing unwinds into C.
 
-// UNSAFETY: it is a C library: programs hand it pointers, which it follows as the manual pages of
-// libibverbs say.
+// UNSAFETY: it is a C library: programs pass it pointers, and it follows them as the manual pages
+// of libibverbs say.
 
 pub mod abi;
 mod acknowledged;

@@ -1,4 +1,4 @@
-//! Limits that programs run into, which an error number does not name: one line on standard error
+//! Limits that programs run into and that an error number does not name: one line on standard error
 //! the first time in a process.
 
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::control::{Limit, Refused};
 use crate::device::complain::complain;
 
-/// What was `refused` because of a limit of the system, the limit and what to do.
+/// Says what was `refused` because of a limit of the system, which limit, and what to do.
 pub(crate) fn complain_of(what: &'static str, refused: &Refused) {
     static SAID: Mutex<Vec<&str>> = Mutex::new(Vec::new());
     let Some(Limit::OfSystem(limit)) = &refused.limit else {
@@ -21,7 +21,7 @@ pub(crate) fn complain_of(what: &'static str, refused: &Refused) {
     }
 }
 
-/// Which table of peers is full.
+/// Says which table of peers is full.
 pub(crate) fn complain_of_table(refused: &Refused) {
     static SAID: AtomicU8 = AtomicU8::new(0);
     if let Some(Limit::Table(table, line)) = &refused.limit

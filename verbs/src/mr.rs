@@ -16,10 +16,11 @@ use crate::limits::complain_of;
 use crate::panics::catch_panics;
 use crate::pd::PdObject;
 
-/// Rights of a program as the driver has them. Atomic operations and memory windows, which the
-/// device has not, may be allowed all the same: programs ask for that with every region, and
-/// existing drivers ignore it (verbs-abi 4.5). Pages of any size are found without HUGETLB. What is
-/// wrong comes before what is not offered, as in `ib_check_mr_access` of Linux.
+/// A program's access rights as the driver has them. Atomic operations and memory windows, which
+/// the device does not support, may be allowed all the same: programs ask for them with every
+/// region, and existing drivers ignore that (verbs-abi 4.5). Pages of any size are found without
+/// HUGETLB. Invalid rights are refused before unsupported ones, as in `ib_check_mr_access` of
+/// Linux.
 fn rights(flags: c_uint) -> Result<AccessFlags, c_int> {
     let mut rights = AccessFlags::empty();
     for (flag, right) in [
@@ -64,13 +65,13 @@ pub(crate) fn qp_rights(flags: c_uint) -> AccessFlags {
     rights
 }
 
-/// What a region has behind what libibverbs shows of it.
+/// The object behind the `ibv_mr` that a program sees.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct MrObject {
     abi: UnsafeCell<Mr>,
-    /// The device has it no more: its context was closed, or a change took it away and could not
-    /// give it back.
+    /// The device no longer has it: its context was closed, or a change removed it and could not
+    /// restore it.
     is_retired: AtomicBool,
 }
 
@@ -84,10 +85,10 @@ impl MrObject {
         unsafe { &*mr.cast::<Self>() }
     }
 
-    /// Takes it away from the device, unless it is already: 0, or the error.
+    /// Deregisters it in the device, unless that is done already: 0, or the error.
     ///
     /// # Safety
-    /// Its context is there.
+    /// Its context exists.
     pub(crate) unsafe fn retire(&self) -> c_int {
         if self.is_retired.load(Ordering::Acquire) {
             return 0;
@@ -109,8 +110,8 @@ impl MrObject {
 /// `ibv_reg_mr`.
 ///
 /// # Safety
-/// `pd` is one. What a peer or a request writes there is the program's business; memory that is
-/// not there, or not to be written, is an error.
+/// `pd` is a protection domain. What a peer or a request writes there is the program's business;
+/// memory that does not exist, or that must not be written, is an error.
 pub unsafe extern "C" fn reg_mr(
     pd: *mut Pd,
     address: *mut c_void,
@@ -160,7 +161,8 @@ pub unsafe extern "C" fn reg_mr_iova2(
             address: address as usize,
             length,
         };
-        // Such a region is named by offsets, whatever its first byte would be called otherwise.
+        // Such a region is addressed by offsets, whatever the address of its first byte would be
+        // otherwise.
         let iova = match rights.contains(AccessFlags::ZERO_BASED) {
             true => address as u64,
             false => iova,
@@ -196,10 +198,10 @@ pub unsafe extern "C" fn reg_mr_iova2(
     })
 }
 
-/// Another name for a region of another context.
+/// Another name for a region that belongs to another context.
 ///
 /// # Safety
-/// `pd` is one.
+/// `pd` is a protection domain.
 pub(crate) unsafe fn import(pd: *mut Pd, key: u32) -> *mut Mr {
     let mr = Box::new(MrObject {
         abi: UnsafeCell::new(Mr {
@@ -217,7 +219,7 @@ pub(crate) unsafe fn import(pd: *mut Pd, key: u32) -> *mut Mr {
     Box::into_raw(mr).cast()
 }
 
-/// Frees the name alone.
+/// Frees only the name.
 ///
 /// # Safety
 /// It came from [`import`], and is not used again.
@@ -257,7 +259,7 @@ mod change {
     pub(super) const ACCESS: c_int = 1 << 2;
 }
 
-/// `IBV_REREG_MR_ERR_INPUT`: the region is what it was.
+/// `IBV_REREG_MR_ERR_INPUT`: the region is unchanged.
 const INPUT: c_int = -1;
 /// `IBV_REREG_MR_ERR_CMD`: it is gone, and can only be deregistered.
 const CMD: c_int = -4;
@@ -265,7 +267,7 @@ const CMD: c_int = -4;
 /// `ibv_rereg_mr`: 0, or one of verbs' negative numbers.
 ///
 /// # Safety
-/// `mr` and, if it is changed, `pd` are what they say; as [`reg_mr`].
+/// `mr` and, if it is changed, `pd` are valid; as [`reg_mr`].
 pub unsafe extern "C" fn rereg_mr(
     mr: *mut Mr,
     what: c_int,

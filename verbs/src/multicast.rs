@@ -11,7 +11,7 @@ use crate::control::{AttachMcast, DetachMcast};
 use crate::panics::catch_panics;
 use crate::qp::QpObject;
 
-/// The group of a GID: `::ffff:a.b.c.d` is that of an IPv4 address, as Linux' rdma_cm makes it for
+/// The group of a GID: `::ffff:a.b.c.d` stands for an IPv4 address, as Linux' rdma_cm makes it for
 /// RoCEv2 (cm-path 6.4).
 fn group(gid: &ProgramGid) -> IpAddr {
     Gid(gid.raw).ip()
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn attach_mcast(qp: *mut Qp, gid: *const ProgramGid, _: u1
         }
         let group = group(&gid);
         let mut groups = object.groups();
-        // As the kernel: it is in the group, which is what was asked for.
+        // As in the kernel: it is in the group, which is what was asked for.
         if groups.contains(&group) {
             return 0;
         }

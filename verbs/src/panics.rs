@@ -1,4 +1,4 @@
-//! Panics, which must not unwind into C, and of which the program's users see nothing.
+//! Panics, which must not unwind into C and which the program's users do not see.
 
 use std::cell::Cell;
 use std::env;
@@ -9,28 +9,28 @@ use std::thread;
 use crate::cancel::NotNow;
 use crate::errno::{OfProgram, fail};
 
-/// With this environment variable panics are reported as Rust does it, to find a mistake in this
-/// library.
+/// With this environment variable panics are reported as usual in Rust, to debug this library.
 const REPORTED: &str = "E810_VERBS_PANICS";
 
-/// What the threads of this library, and of the simulator, have their names begin with.
+/// The prefix of the names of threads of this library and of the simulator.
 const THREADS: &str = "e810";
 
 thread_local! {
-    /// How many exported functions this thread is in.
+    /// How many exported functions this thread is inside.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs the body of an exported function; `otherwise` and EIO if it panics, which goes no further.
+/// Runs the body of an exported function. If it panics, the panic ends here: returns `otherwise`,
+/// with EIO.
 ///
-/// The program finds its `errno` as it was if the body does not set it, and its thread is not
-/// cancelled in here.
+/// The program's `errno` is unchanged unless the body sets it, and its thread is not cancelled in
+/// the body.
 pub(crate) fn catch_panics<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     let depth = DEPTH.get();
     let outermost = (depth == 0).then(|| (OfProgram::keep(), NotNow::begin()));
     DEPTH.set(depth.wrapping_add(1));
-    // What a panic may leave behind is behind mutexes, whose poison is ignored on purpose: the
-    // program goes on with the objects it has.
+    // What a panic may leave inconsistent is behind mutexes, whose poison is ignored on purpose:
+    // the program goes on with the objects it has.
     let result = catch_unwind(AssertUnwindSafe(body));
     DEPTH.set(depth);
     let result = result.unwrap_or_else(|_| {
@@ -44,12 +44,12 @@ pub(crate) fn catch_panics<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Has panics of this library print nothing, from now on. Those of a program's own functions and
-/// threads are left to the hook that it has: it may be written in Rust, and share the hook if it
-/// uses this crate and not the C library, which has a hook of its own.
+/// Makes panics of this library print nothing, from now on. Panics of the program's own functions
+/// and threads go to its own hook. A program may be written in Rust; it shares the hook if it uses
+/// this crate and not the C library, which has a hook of its own.
 pub(crate) fn keep_silent() {
     static ONCE: Once = Once::new();
-    // Hooks cannot be changed from a thread that panics; another call will do it.
+    // A panicking thread cannot change hooks; another call will do it.
     if thread::panicking() || env::var_os(REPORTED).is_some() {
         return;
     }
@@ -102,7 +102,7 @@ mod tests {
         let own = named("e810-sim").spawn(panics).unwrap();
         own.join().unwrap_err();
         assert_eq!(reports(), 0);
-        // The program's own.
+        // A panic of the program's own.
         catch_unwind(panics).unwrap_err();
         assert_eq!(reports(), 1);
         named("worker").spawn(panics).unwrap().join().unwrap_err();

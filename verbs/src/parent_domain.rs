@@ -1,8 +1,8 @@
-//! Thread domains and parent domains: hints, for this device.
+//! Thread domains and parent domains, which are only hints for this device.
 //!
-//! A thread domain promises that objects are used by one thread at a time. Their locks are kept: a
-//! lock that nobody else wants costs two atomic accesses. Allocators of the program are refused:
-//! the memory of rings is the device's.
+//! A thread domain promises that one thread at a time uses its objects. Their locks are kept: an
+//! uncontended lock costs two atomic accesses. A program's own allocators are refused: the memory
+//! of rings is the device's.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -15,7 +15,7 @@ use crate::errno::no_object;
 use crate::panics::catch_panics;
 use crate::pd::{PdObject, parent};
 
-/// What a thread domain is.
+/// A thread domain.
 #[derive(Debug)]
 #[repr(C)]
 struct TdObject {

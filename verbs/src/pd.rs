@@ -13,7 +13,7 @@ use crate::device::context::{Object, OpenContext};
 use crate::errno::no_object;
 use crate::panics::catch_panics;
 
-/// What a protection domain has behind what libibverbs shows of it.
+/// The object behind the `ibv_pd` that a program sees.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct PdObject {
@@ -22,18 +22,18 @@ pub(crate) struct PdObject {
     role: Role,
 }
 
-/// What a protection domain is to the device.
+/// What a protection domain means to the device.
 #[derive(Debug)]
 enum Role {
     Own {
-        /// Parent domains of it.
+        /// How many parent domains it has.
         parents: AtomicU32,
-        /// The device has it no more.
+        /// The device no longer has it.
         is_retired: AtomicBool,
     },
-    /// Another name for one, which that is not destroyed before.
+    /// Another name for a protection domain, which outlives it.
     Parent(ProgramPointer<Pd>),
-    /// Another name for one of another context.
+    /// Another name for a protection domain of another context.
     Imported,
 }
 
@@ -56,11 +56,11 @@ impl PdObject {
         unsafe { (*self.abi.get()).context }
     }
 
-    /// Takes it away from the device, unless it is already: 0, or the error. Parent domains are
-    /// nothing to the device.
+    /// Deallocates it in the device, unless that is done already: 0, or the error. The device does
+    /// not know parent domains.
     ///
     /// # Safety
-    /// Its context is there.
+    /// Its context exists.
     pub(crate) unsafe fn retire(&self) -> c_int {
         let Role::Own { is_retired, .. } = &self.role else {
             return 0;
@@ -82,14 +82,14 @@ impl PdObject {
     /// Its context.
     ///
     /// # Safety
-    /// That is open.
+    /// The context is open.
     pub(crate) unsafe fn open<'a>(&self) -> &'a OpenContext {
         // SAFETY: the caller's.
         unsafe { OpenContext::of(self.context()) }
     }
 }
 
-/// Makes a name for the domain of a number.
+/// Makes a name for the domain with this number.
 fn make(context: *mut Context, number: u32, role: Role) -> *mut Pd {
     let pd = Box::new(PdObject {
         abi: UnsafeCell::new(Pd {
@@ -102,8 +102,9 @@ fn make(context: *mut Context, number: u32, role: Role) -> *mut Pd {
     Box::into_raw(pd).cast()
 }
 
-/// A parent domain of one. That of a parent domain is one of the same protection domain, and that
-/// of an imported one holds as little as it does: either may be deallocated first.
+/// A parent domain of a protection domain. A parent domain of a parent domain is one of the same
+/// protection domain. A parent domain of an imported domain holds as little as that does: either
+/// may be deallocated first.
 pub(crate) fn parent(of: &PdObject) -> *mut Pd {
     let own = match &of.role {
         Role::Own { .. } => ProgramPointer(of.abi.get()),
@@ -117,12 +118,12 @@ pub(crate) fn parent(of: &PdObject) -> *mut Pd {
     make(of.context(), of.number, Role::Parent(own))
 }
 
-/// Another name for one of another context.
+/// Another name for a domain of another context.
 pub(crate) fn import(context: *mut Context, number: u32) -> *mut Pd {
     make(context, number, Role::Imported)
 }
 
-/// Frees the name alone.
+/// Frees only the name.
 ///
 /// # Safety
 /// It came from [`import`], and is not used again.
@@ -163,7 +164,7 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut Pd) -> c_int {
         let object = unsafe { PdObject::of(pd) };
         match &object.role {
             Role::Own { parents, .. } => {
-                // Also of a closed context: they name it.
+                // Also if the context is closed: the parents name it.
                 if parents.load(Ordering::Acquire) > 0 {
                     return libc::EBUSY;
                 }

@@ -9,7 +9,7 @@ use crate::control::QueryGid;
 use crate::device::context::OpenContext;
 use crate::panics::catch_panics;
 
-/// No VLAN: above all that there are.
+/// No VLAN: above all valid numbers.
 const NO_VLAN: u16 = 0xFFFF;
 
 /// `ibv_resolve_eth_l2_from_gid`: 0, or the error.

@@ -1,13 +1,13 @@
-//! Descriptors that a program sees: numbers, which it may close and get again for a file of its
+//! Descriptors that a program sees: numbers that it may close and then get again for a file of its
 //! own.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, IntoRawFd as _, OwnedFd, RawFd};
 use std::{fs, io};
 
-/// A descriptor of the library, and the program's number for it.
+/// A descriptor of the library, and the number under which the program knows it.
 #[derive(Debug)]
 pub(crate) struct Shown {
-    /// What the library itself uses.
+    /// The descriptor that the library itself uses.
     own: OwnedFd,
     number: RawFd,
 }
@@ -32,7 +32,7 @@ impl Shown {
         self.own.as_fd()
     }
 
-    /// Whether the program's number is what it was.
+    /// Whether the program's number still refers to the same file.
     fn is_there(&self) -> bool {
         let own = self.own.as_raw_fd();
         // KCMP_FILE.
@@ -48,9 +48,9 @@ impl Shown {
     }
 }
 
-/// For kernels and containers that forbid `kcmp`: the same file, and of an eventfd, which has no
-/// place that is its own, the same number in the kernel's description. Where there is no `/proc`
-/// another eventfd is taken for the same.
+/// For kernels and containers that forbid `kcmp`: compares the file. Eventfds share one file, so
+/// for them it compares the number in the kernel's description. Without `/proc` another eventfd
+/// counts as the same.
 fn is_alike(own: RawFd, number: RawFd) -> bool {
     let [one, other] = [own, number].map(|fd| {
         // SAFETY: numbers, and a place for the answer.
@@ -63,7 +63,7 @@ fn is_alike(own: RawFd, number: RawFd) -> bool {
     one.is_some() && one == other && event_id(own) == event_id(number)
 }
 
-/// The kernel's number of an eventfd.
+/// The kernel's number for an eventfd.
 fn event_id(fd: RawFd) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
     let mut lines = text.lines();
@@ -75,8 +75,8 @@ fn event_id(fd: RawFd) -> Option<String> {
 impl Drop for Shown {
     fn drop(&mut self) {
         if self.is_there() {
-            // SAFETY: it is the number that was made for the program, which has given it back with
-            // what it is of.
+            // SAFETY: the number was made for the program, which has given it back with the object
+            // it belongs to.
             unsafe { libc::close(self.number) };
         }
     }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     fn event() -> OwnedFd {
-        // SAFETY: numbers; what comes is this function's.
+        // SAFETY: numbers; the new descriptor belongs to this function.
         unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) }
     }
 
@@ -103,7 +103,7 @@ mod tests {
         let shown = Shown::new(event_of_both.try_clone().unwrap()).unwrap();
         let number = shown.number();
         drop(shown);
-        // Another test's file may have it by now.
+        // By now it may belong to another test's file.
         assert!(!is_alike(event_of_both.as_raw_fd(), number));
 
         // As close(2), and then open(2) of something else that gets the number.
@@ -119,9 +119,9 @@ mod tests {
         assert!(!is_alike(other.as_raw_fd(), number), "it is closed");
     }
 
-    /// From now on this thread's `kcmp` is refused, as by the usual filter of containers.
+    /// From now on `kcmp` fails in this thread, as with the usual filter of containers.
     fn forbid_kcmp() {
-        // BPF: load the number of the call; if it is that of kcmp, EPERM; else allowed.
+        // BPF: load the number of the call; if it is kcmp, EPERM; else allow it.
         let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
         let mut steps = [
             step(0x20, 0, 0, 0),
@@ -134,7 +134,7 @@ mod tests {
             filter: steps.as_mut_ptr(),
         };
         let mode = libc::c_ulong::from(libc::SECCOMP_MODE_FILTER);
-        // SAFETY: numbers, and a filter that is there for the call; it is for this thread alone.
+        // SAFETY: numbers, and a filter that outlives the call; it affects only this thread.
         unsafe {
             assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
             assert_eq!(
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// One after the other: each counts on numbers that nobody else takes meanwhile.
+    /// In one test, one after the other: each relies on numbers that nobody else takes meanwhile.
     #[test]
     fn a_number_is_closed_unless_the_program_has_it_for_something_else() {
         closes_what_is_its_own();

@@ -1,10 +1,10 @@
-//! Names of values, as libibverbs has them: programs print them, and scripts look for them.
+//! Names of values, as in libibverbs: programs print them, and scripts look for them.
 
 use core::ffi::{CStr, c_char, c_int};
 
 /// `ibv_node_type_str`.
 pub extern "C" fn node_type_str(node_type: c_int) -> *const c_char {
-    // From -1, which is a node of no known kind.
+    // From -1, a node of unknown kind.
     const NAMES: &[&CStr] = &[
         c"InfiniBand channel adapter",
         c"InfiniBand switch",

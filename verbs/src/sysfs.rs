@@ -1,6 +1,6 @@
-//! What programs read in sysfs through the library: files of the folder that `SYSFS_PATH` names, as
-//! with the real library. A function without a kernel driver has nothing in `/sys`; `e810 run`
-//! makes a folder and names it.
+//! What programs read from sysfs through the library: files in the folder that `SYSFS_PATH` names,
+//! as with the real library. A function without a kernel driver has nothing in `/sys`; `e810 run`
+//! makes a folder and sets the variable.
 
 use core::ffi::{CStr, c_char, c_int};
 use std::env;
@@ -15,12 +15,12 @@ use std::sync::OnceLock;
 use crate::errno::fail;
 use crate::panics::catch_panics;
 
-/// The environment variable, and what it stands for.
+/// The environment variable, and its default.
 const PATH: &str = "SYSFS_PATH";
 const SYS: &CStr = c"/sys";
 
-/// The folder, without a `/` at its end. The environment of a program that runs with another
-/// user's rights says nothing.
+/// The folder, without a `/` at its end. The environment is ignored in a program that runs with
+/// another user's rights.
 pub(crate) fn root() -> &'static CStr {
     static ROOT: OnceLock<CString> = OnceLock::new();
     ROOT.get_or_init(|| {
@@ -42,8 +42,8 @@ pub extern "C" fn get_sysfs_path() -> *const c_char {
     root().as_ptr()
 }
 
-/// `ibv_read_sysfs_file`: the length of what is in a file, without the line's end, or -1 and errno.
-/// It is ended by a zero, for which there must be room.
+/// `ibv_read_sysfs_file`: the length of a file's content without the newline, or -1 and errno. A
+/// zero ends the content; there must be room for it.
 ///
 /// # Safety
 /// `folder` and `file` are strings, and `size` bytes can be written at `into`.
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn read_sysfs_file(
     })
 }
 
-/// What is in a file, of which less than `size` bytes.
+/// The content of a file, which must be less than `size` bytes.
 fn read(path: &Path, size: usize) -> Result<Vec<u8>, c_int> {
     let number = |error: std::io::Error| match error.kind() {
         ErrorKind::NotFound => libc::ENOENT,
@@ -136,7 +136,7 @@ mod tests {
         // No room for the zero, or no file.
         assert_eq!((read(c"type", 7).0, read(c"type", 0).0), (-1, -1));
         assert_eq!(read(c"other", 16).0, -1);
-        // What would be waited for.
+        // A file on which an open would wait.
         let made = Command::new("mkfifo").arg(folder.join("fifo")).status();
         assert!(made.unwrap().success());
         assert_eq!(read(c"fifo", 16).0, -1);

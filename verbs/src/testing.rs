@@ -1,5 +1,5 @@
 //! Objects on rings that no control path has made, for benches of the functions that a program
-//! calls for each message; and the simulators of the process, for tests of what they found.
+//! calls for each message; and the process's simulators, for tests of what they found.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -31,7 +31,7 @@ pub const fn data_path<P: Platform>() -> &'static DataPathOps {
     DataPathOps::of::<P>()
 }
 
-/// A queue pair on such queues; it is never destroyed, and has no context.
+/// A queue pair on these queues; it is never destroyed, and has no context.
 pub fn qp_on<P>(send: QpSend<P>, recv: QpRecv<P>) -> *mut Qp
 where
     P: Platform + Send + Sync + 'static,

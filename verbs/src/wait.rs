@@ -1,10 +1,10 @@
-//! Waiting for an event: the only place where a program's thread sleeps as long as it wants to, so
-//! a cancellation point, as the `read` of libibverbs is.
+//! Waiting for an event: the only place where a program's thread sleeps as long as it wants to. So
+//! it is a cancellation point, as the `read` of libibverbs is.
 //!
-//! A thread that is cancelled ends in the C library's `read`, which unwinds its frames without
-//! running destructors of Rust. So the frames from there up to the program's have none, and what
-//! the wait holds is the thread's: it gives it back when it ends. With it goes a unit that was read
-//! just before (glibc before 2.41 may cancel a read that has been done).
+//! A cancelled thread ends in the C library's `read`, which unwinds its frames without running Rust
+//! destructors. So the frames from there up to the program's have none, and what the wait holds
+//! belongs to the thread, which gives it back when it ends. That includes a unit that was read just
+//! before (glibc before 2.41 may cancel a read that is complete).
 
 use core::any::Any;
 use core::cell::{RefCell, UnsafeCell};
@@ -18,14 +18,14 @@ use crate::event_queue::{EventQueue, Taken};
 use crate::panics::catch_panics;
 
 unsafe extern "C-unwind" {
-    // That of `libc` promises that nothing unwinds.
+    // The declaration in `libc` promises that nothing unwinds.
     fn read(fd: c_int, into: *mut c_void, bytes: usize) -> isize;
 }
 
-/// A wait of a thread.
+/// A thread's wait.
 struct Held<T> {
     queue: Arc<EventQueue<T>>,
-    /// 0, and 1 once the kernel has taken a unit for this thread.
+    /// 0; 1 once the kernel has taken a unit for this thread.
     unit: UnsafeCell<u8>,
 }
 
@@ -38,11 +38,11 @@ impl<T> Drop for Held<T> {
 }
 
 thread_local! {
-    /// Waits of this thread, the outermost first: a handler of a signal may wait, too.
+    /// Waits of this thread, the outermost first: a signal handler may wait, too.
     static WAITS: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a read of a wait needs; it is there until the wait has ended.
+/// What the read of a wait needs; valid until the wait has ended.
 #[derive(Clone, Copy)]
 struct Read {
     fd: RawFd,
@@ -50,9 +50,9 @@ struct Read {
 }
 
 /// Takes the oldest event of a `queue`; waits for one unless the program has made its descriptor
-/// non-blocking. 0, or -1 and errno as of `read`, or EIO when nothing comes any more.
+/// non-blocking. 0; or -1 and the errno of `read`, or EIO when no further events come.
 ///
-/// `taken` is called with the event before anybody can purge it. Both closures have no destructors.
+/// `taken` is called with the event before anybody can purge it. Neither closure has a destructor.
 pub(crate) fn take<T: Send + 'static, Q: Fn() -> Arc<EventQueue<T>>, F: Fn(&T)>(
     queue: Q,
     taken: F,
@@ -71,9 +71,9 @@ pub(crate) fn take<T: Send + 'static, Q: Fn() -> Arc<EventQueue<T>>, F: Fn(&T)>(
     }
 }
 
-/// Begins a wait; `None` and errno where there is none.
+/// Begins a wait; `None` and errno if that fails.
 fn begin<T: Send + 'static>(queue: Arc<EventQueue<T>>) -> Option<Read> {
-    // A child of fork would take its parent's.
+    // A child of fork would take its parent's unit.
     if !queue.is_here() {
         fail(libc::EIO);
         return None;
@@ -84,7 +84,7 @@ fn begin<T: Send + 'static>(queue: Arc<EventQueue<T>>) -> Option<Read> {
         unit: UnsafeCell::new(0),
     });
     let into = held.unit.get();
-    // None in a thread that has given back already what it held.
+    // Fails in a thread that has already given back what it held.
     let is_held = WAITS.try_with(|waits| waits.borrow_mut().push(held));
     match is_held {
         Ok(()) => Some(Read { fd, into }),
@@ -95,7 +95,7 @@ fn begin<T: Send + 'static>(queue: Arc<EventQueue<T>>) -> Option<Read> {
     }
 }
 
-/// Ends a wait whose read has ended, as -1 and an error if there is one; `None` if it goes on.
+/// Ends a wait whose read has returned; `error` becomes -1 and errno. `None` if the wait goes on.
 fn end<T: Send + 'static>(error: Option<c_int>, taken: &impl Fn(&T)) -> Option<c_int> {
     let held = WAITS.with_borrow_mut(Vec::pop);
     let Some(Ok(mut held)) = held.map(|held| held.downcast::<Held<T>>()) else {

@@ -1,5 +1,5 @@
-//! The descriptor follows the channel. Events are those of a queue pair that is
-//! stopped: its receives are completed, and nobody else is needed for that.
+//! The descriptor follows the channel. The events come from a queue pair that is stopped: its
+//! receives complete then, and no other side is needed.
 
 use super::*;
 use e810::{
@@ -139,7 +139,7 @@ fn the_descriptor_is_readable_while_there_are_events() {
     bench.finish(pairs, queues);
 }
 
-/// One that waits for ever waits until there is an event.
+/// A wait without limit lasts until there is an event.
 #[test]
 fn a_limit_may_be_longer_than_any_clock_runs() {
     let mut bench = Bench::new();

@@ -1,9 +1,9 @@
 //! Rebinding a function between its driver and vfio-pci, with a rollback on failure.
 //!
-//! The kernel rebinds; this module writes to the sysfs files that request it
-//! and reads the result. What a function was bound to before is kept in
-//! `/run/e810`, one file a function, so that it can be restored by another
-//! process. `/run` is empty after a restart of the machine, and so is the need.
+//! The kernel does the rebinding; this module writes the sysfs files that request it and reads the
+//! result. The former binding of a function is kept in `/run/e810`, one file for each function, so
+//! that another process can restore it. A restart of the machine empties `/run`, and the binding
+//! need not be restored then.
 
 use std::fs;
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use super::{Host, folder, read};
 use crate::accept::Accept;
 use crate::spec::Bdf;
 
-/// Where the former drivers are remembered.
+/// The folder of the records of former drivers.
 const STATE: &str = "/run/e810";
 /// Asks the kernel to find a driver for a function.
 const PROBE: &str = "/sys/bus/pci/drivers_probe";
@@ -42,8 +42,8 @@ impl Kernel for Sysfs {
     }
 }
 
-/// What a function was bound to before vfio-pci. It is remembered with the ids of the function:
-/// another device that later has the address is none that [`bind`] moved.
+/// The binding of a function before vfio-pci. It is recorded with the ids of the function, so that
+/// another device that later has the address is not taken for one that [`bind`] moved.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Former {
     /// Its driver.
@@ -64,7 +64,7 @@ impl Former {
         host.path(STATE).join(bdf.to_string())
     }
 
-    /// What was remembered of the function that is now at `bdf`.
+    /// The record about the function that is now at `bdf`.
     #[must_use]
     pub fn load(host: &Host, bdf: Bdf) -> Option<Self> {
         let text = read(&Self::file(host, bdf))?;
@@ -74,7 +74,7 @@ impl Former {
         }
         let value = |name: &str| {
             let value = text.lines().find_map(|line| line.strip_prefix(name))?;
-            // A name is one part of a path and nothing else.
+            // A name is one path component and nothing else.
             let sound = !value.is_empty() && !value.contains('/') && value != "..";
             sound.then(|| value.to_owned())
         };
@@ -97,7 +97,8 @@ impl Former {
             line(&self.driver),
             line(&self.driver_override)
         );
-        // Beside it first: half a record would say that the function had no driver.
+        // Written under another name first: half a record would say that the function had no
+        // driver.
         let new = host.path(STATE).join(format!("{}.new", function.bdf));
         let saved = fs::create_dir_all(host.path(STATE))
             .and_then(|()| fs::write(&new, text))
@@ -119,12 +120,12 @@ impl Former {
     }
 }
 
-/// Binds `function` to vfio-pci, if `accept` has it, and remembers what it was
-/// bound to. On a failure it is put back as it was.
+/// Binds `function` to vfio-pci, if `accept` allows it, and records its former binding. On a
+/// failure that is restored.
 ///
 /// # Errors
-/// What it is, when it is none of those; what the kernel refused; when putting it back failed
-/// as well, that too.
+/// What the function is, if `accept` does not allow it; the kernel's refusal; if the rollback
+/// failed as well, that too.
 pub fn bind(
     host: &Host,
     kernel: &mut dyn Kernel,
@@ -136,8 +137,8 @@ pub fn bind(
     if function.is_on_vfio() {
         return Ok(());
     }
-    // An attempt that was cut short has the override set and the file written;
-    // what the file says is older and right.
+    // An interrupted attempt leaves the override set and the file written; the file is older and
+    // right.
     let cut_short = function.driver_override.as_deref() == Some(VFIO_PCI);
     let former = Former::load(host, bdf)
         .filter(|_| cut_short)
@@ -154,14 +155,14 @@ pub fn bind(
     }
 }
 
-/// What [`unbind`] did.
+/// The result of [`unbind`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Restored {
-    /// Nothing: it was not bound to vfio-pci and nothing was remembered.
+    /// Nothing was done: it was not bound to vfio-pci, and there was no record.
     Nothing,
-    /// It is bound to this driver, or to none, as it was before.
+    /// It is bound to its former driver, or to none if it had none.
     Former(Option<String>),
-    /// Nothing was remembered; the kernel has chosen this driver, or none.
+    /// There was no record; the kernel has chosen this driver, or none.
     Chosen(Option<String>),
 }
 
@@ -169,7 +170,7 @@ pub enum Restored {
 /// physical function of an E810.
 ///
 /// # Errors
-/// What it is.
+/// What the function is.
 pub fn may_unbind(host: &Host, bdf: Bdf) -> Result<()> {
     match Former::load(host, bdf) {
         Some(_) => Ok(()),
@@ -177,12 +178,12 @@ pub fn may_unbind(host: &Host, bdf: Bdf) -> Result<()> {
     }
 }
 
-/// Takes `function` from vfio-pci and restores what it was bound to. On a
-/// failure it is bound to vfio-pci again.
+/// Takes `function` from vfio-pci and restores its former binding. On a failure it is bound to
+/// vfio-pci again.
 ///
 /// # Errors
-/// [`may_unbind`]; a former driver that is not loaded (nothing is changed then), and what the
-/// kernel refused.
+/// Errors of [`may_unbind`]; a former driver that is not loaded (nothing is changed then); the
+/// kernel's refusal.
 pub fn unbind(host: &Host, kernel: &mut dyn Kernel, function: &Function) -> Result<Restored> {
     let bdf = function.bdf;
     may_unbind(host, bdf)?;
@@ -202,7 +203,7 @@ pub fn unbind(host: &Host, kernel: &mut dyn Kernel, function: &Function) -> Resu
         restored = restored.and_then(|()| write(kernel, &host.path(PROBE), &bdf.to_string()));
     }
     if let Err(error) = restored {
-        // It was on a driver that someone else chose: not ours to move.
+        // Someone else has bound it to a driver: it is not ours to move.
         if !function.is_on_vfio() {
             return Err(error.context(format!("{bdf}: not restored")));
         }
@@ -244,8 +245,8 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// Sets the override, unless it is that already: undoing must not fail for want
-/// of a right that was missing.
+/// Sets the override, unless it has that value already: a rollback must not fail for lack of a
+/// right that was missing before.
 fn set_override(
     host: &Host,
     kernel: &mut dyn Kernel,
@@ -264,7 +265,7 @@ fn driver_file(host: &Host, driver: &str, file: &str) -> PathBuf {
     host.path(DRIVERS).join(driver).join(file)
 }
 
-/// To vfio-pci, from whatever it is bound to.
+/// Binds it to vfio-pci, from whatever it is bound to.
 fn take(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf) -> Result<()> {
     let function = read_function(host, bdf)?;
     set_override(host, kernel, &function, VFIO_PCI)?;
@@ -285,8 +286,8 @@ fn take(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf) -> Result<()> {
     Ok(())
 }
 
-/// From vfio-pci, if it is there, to what it was bound to. A driver that was
-/// bound by someone else in the meantime is left where it is.
+/// Unbinds it from vfio-pci, if it is bound to that, and restores the former binding. If someone
+/// else has bound another driver in the meantime, that stays.
 fn give_back(host: &Host, kernel: &mut dyn Kernel, bdf: Bdf, former: &Former) -> Result<()> {
     let function = read_function(host, bdf)?;
     let address = bdf.to_string();

@@ -8,13 +8,12 @@ use super::group::holders;
 use super::pci::{self, Function};
 use crate::spec::Bdf;
 
-/// Who uses functions of the card beside the one at `bdf`: those that are bound
-/// to a driver of the kernel, those that some process has open through VFIO, each with
-/// who that is, and virtual functions, also those of `bdf`.
+/// The users of functions of the card other than the one at `bdf`: functions bound to a driver of
+/// the kernel, functions that a process has open through VFIO, each with its user, and virtual
+/// functions, also those of `bdf`.
 ///
-/// Functions of one card are those of one slot that are Ethernet controllers of Intel's: one
-/// whose id is not known may be reset with a sibling, too. A function on vfio-pci that nobody
-/// has open is in nobody's use.
+/// The functions of one card are the Intel Ethernet controllers of one slot: one with an unknown id
+/// may be reset with a sibling, too. A function on vfio-pci that nobody has open is unused.
 #[must_use]
 pub fn users_beside(host: &Host, bdf: Bdf) -> Vec<String> {
     let slot = |bdf: Bdf| (bdf.domain, bdf.bus, bdf.device);
@@ -49,8 +48,8 @@ fn user(host: &Host, function: &Function) -> Option<String> {
     Some(format!("{bdf} ({open})"))
 }
 
-/// Which processes have the file of VFIO open. The kernel opens one only once, so that a
-/// refusal also reveals a process that this one may not inspect.
+/// The processes that have VFIO's file open. The kernel lets only one open it, so a refusal also
+/// reveals a process that this one may not inspect.
 fn opened(host: &Host, file: &str) -> Option<String> {
     if let Some(holder) = holders(host, file).into_iter().next() {
         return Some(format!("open in process {holder}"));
@@ -85,7 +84,7 @@ mod tests {
     fn a_function_with_an_unknown_id_is_one_of_the_card() {
         let tree = Tree::with_card();
         tree.bind("0000:3b:00.1", "vfio-pci");
-        // An E810 that is newer than this program, and what a hypervisor puts beside it.
+        // An E810 that is newer than this program, and devices that a hypervisor puts beside it.
         for (address, id, class, driver) in [
             ("0000:3b:00.2", "0x15ff", 0x0200, "ice"),
             ("0000:3b:00.3", "0x0a54", 0x0108, "nvme"),

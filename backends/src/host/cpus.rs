@@ -1,4 +1,4 @@
-//! CPUs: which of them this thread may use, and which takes a function's interrupts.
+//! CPUs: those that this thread may use, and the one that takes a function's interrupts.
 
 use std::fs;
 use std::io;
@@ -28,16 +28,16 @@ fn count(list: &str) -> Option<usize> {
     Some(all)
 }
 
-/// CPUs, a bit each, as the kernel takes them.
+/// CPUs, one bit each, in the kernel's format.
 type CpuMask = [u64; 16];
 
-/// Numbers of the CPUs that this thread may use, in order; `None` when the kernel
-/// does not say, or has more than 1024.
+/// Numbers of the CPUs that this thread may use, in order; `None` if the kernel does not say, or
+/// has more than 1024.
 #[must_use]
 pub fn allowed() -> Option<Vec<usize>> {
     let mut mask: CpuMask = [0; 16];
-    // SAFETY: the kernel writes at most the size that is given, into memory that
-    // lives for the call; a cpu_set_t is such a mask.
+    // SAFETY: the kernel writes at most the given size, into memory that lives for the call; a
+    // cpu_set_t is such a mask.
     let code = unsafe { libc::sched_getaffinity(0, size_of::<CpuMask>(), (&raw mut mask).cast()) };
     if code != 0 {
         return None;
@@ -49,25 +49,24 @@ pub fn allowed() -> Option<Vec<usize>> {
     Some((0..64 * mask.len()).filter(is_allowed).collect())
 }
 
-/// Keeps this thread on CPU `cpu`; false where it may not be there.
+/// Keeps this thread on CPU `cpu`; false if it may not run there.
 #[must_use]
 pub fn stay_on(cpu: usize) -> bool {
     let mut mask: CpuMask = [0; 16];
     if let Some(word) = mask.get_mut(cpu / 64) {
         *word = 1 << (cpu % 64);
     }
-    // SAFETY: the kernel reads the size that is given from memory that lives for
-    // the call; a cpu_set_t is such a mask.
+    // SAFETY: the kernel reads the given size from memory that lives for the call; a cpu_set_t is
+    // such a mask.
     let code =
         unsafe { libc::sched_setaffinity(0, size_of::<CpuMask>(), (&raw const mask).cast()) };
     code == 0
 }
 
-/// Has CPU `cpu` take the interrupts of an MSI-X vector that vfio-pci has
-/// connected.
+/// Directs the interrupts of an MSI-X vector that vfio-pci has connected to CPU `cpu`.
 ///
 /// # Errors
-/// The kernel lists no such interrupt, or does not let this user say it.
+/// The kernel lists no such interrupt, or does not let this user direct it.
 pub fn send_vector_to(host: &Host, bdf: Bdf, vector: u16, cpu: u32) -> io::Result<()> {
     let list = fs::read_to_string(host.path("/proc/interrupts"))?;
     let irq = irq_of(&list, bdf, vector).ok_or_else(|| {

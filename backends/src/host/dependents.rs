@@ -1,4 +1,4 @@
-//! What of the machine hangs on a PCI function: what would go if its driver did.
+//! What on the machine depends on a PCI function and would be lost with its driver.
 
 use std::fmt;
 use std::fs;
@@ -8,8 +8,8 @@ use super::pci::{DEVICES, Function};
 use super::{Host, routes};
 use crate::spec::Bdf;
 
-/// Classes of sysfs whose devices show that something is used, and what they are called. Only
-/// the interfaces of a network card are looked at one by one.
+/// Classes of sysfs whose devices show that something is used, and their names. Only the interfaces
+/// of a network card are examined one by one.
 const CLASSES: [(&str, &str); 6] = [
     ("block", "block devices"),
     ("drm", "screens"),
@@ -18,26 +18,26 @@ const CLASSES: [(&str, &str); 6] = [
     ("input", "keyboards and mice"),
     ("sound", "sound devices"),
 ];
-/// Names that are shown of a class.
+/// The most names shown of a class.
 const SHOWN: usize = 4;
 
-/// What hangs on a function.
+/// The dependents of a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Dependents {
-    /// What it is: the base class, in words.
+    /// The kind of function: the base class, in words.
     pub kind: String,
     /// Its driver.
     pub driver: Option<String>,
-    /// What depends on it, each in words.
+    /// The dependents, each in words.
     pub uses: Vec<String>,
 }
 
 impl Dependents {
-    /// What hangs on `function`, and on those behind it where it is a bridge.
+    /// The dependents of `function`, and of the functions behind it if it is a bridge.
     #[must_use]
     pub fn of(host: &Host, function: &Function) -> Self {
         let mut uses = Vec::new();
-        // A terminal of an E810 is its clock's (GNSS) and nobody's console.
+        // A terminal of an E810 belongs to its clock (GNSS), and is nobody's console.
         let is_e810 = function.adapter().is_some();
         for (class, what) in CLASSES.into_iter().filter(|_| !is_e810) {
             let names = below(host, class, function.bdf);
@@ -75,7 +75,7 @@ impl fmt::Display for Dependents {
     }
 }
 
-/// The base classes that are seen beside a network card (PCI Code and ID Assignment).
+/// The base classes that are found beside a network card (PCI Code and ID Assignment).
 fn kind(class: Option<u16>) -> String {
     let name = match class.map(|class| class >> 8) {
         Some(0x01) => "storage",
@@ -112,19 +112,19 @@ fn some_of(names: &[String]) -> String {
     }
 }
 
-/// Whether the driver of the function is one that makes a network interface of it.
+/// Whether the function's driver makes a network interface of it.
 fn has_interface(function: &Function) -> bool {
     let is_network = function.class.is_some_and(|class| class >> 8 == 0x02);
     let driver = function.driver.as_deref();
     is_network && driver.is_some_and(|driver| driver != "pci-stub" && !is_for_programs(driver))
 }
 
-/// Whether the driver gives the function to programs, and makes nothing of it itself.
+/// Whether the driver passes the function to programs, and does not use it itself.
 fn is_for_programs(driver: &str) -> bool {
     driver.contains("vfio") || driver.contains("uio")
 }
 
-/// Uses of its network interfaces by others than who would bind it.
+/// Uses of its network interfaces by others than whoever would bind it.
 fn networks(host: &Host, function: &Function) -> Vec<String> {
     let own = function.interfaces.iter();
     let mut interfaces: Vec<String> = own.map(|interface| interface.name.clone()).collect();
@@ -170,7 +170,7 @@ pub fn users(host: &Host, function: &Function) -> Vec<String> {
     users
 }
 
-/// Files by which a process uses the function: VFIO's, UIO's, and those of libibverbs.
+/// Files by which a process uses the function: those of VFIO, UIO and libibverbs.
 pub(super) fn files(host: &Host, function: &Function) -> Vec<String> {
     let at = format!("{DEVICES}/{}", function.bdf);
     let mut files = Vec::new();
@@ -188,8 +188,8 @@ pub(super) fn files(host: &Host, function: &Function) -> Vec<String> {
     files
 }
 
-/// Why the virtual functions of `function` are not to be removed: what hangs on the first of
-/// them that is used. `None` when none is.
+/// Why the virtual functions of `function` must not be removed: the dependents of the first one
+/// that is used. `None` if none is.
 #[must_use]
 pub fn used_virtual_function(host: &Host, function: &Function) -> Option<String> {
     let enabled = function.vfs.map_or(0, |vfs| vfs.enabled);
@@ -250,7 +250,7 @@ mod tests {
                 "0000:67:00.0",
                 "a network card, e1000e, its interface eno1 carries the default route through br0",
             ),
-            // What is behind it hangs on it.
+            // The functions behind it depend on it.
             (
                 "0000:64:00.0",
                 "a bridge, shpchp, block devices nvme0n1, nvme0n1p1",

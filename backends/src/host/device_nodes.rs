@@ -1,8 +1,8 @@
-//! `/dev/infiniband` and `/sys/class/infiniband` of this process alone.
+//! A `/dev/infiniband` and a `/sys/class/infiniband` that only this process sees.
 //!
-//! Programs that look whether `/dev/infiniband/uverbsN` is a character device before they ask the
-//! library (UCX) find one: a link to `/dev/null`. Those that read `/sys/class/infiniband`
-//! themselves find what a folder has there. Both are in a mount namespace of the process and of
+//! Some programs check that `/dev/infiniband/uverbsN` is a character device before they ask the
+//! library (UCX); they find a link to `/dev/null`. Programs that read `/sys/class/infiniband`
+//! themselves find the contents of a folder. Both are in a mount namespace of the process and of
 //! those that it starts; nobody else sees them.
 
 use std::ffi::CString;
@@ -23,12 +23,12 @@ const FOLDER: &str = "infiniband";
 /// Classes of RDMA devices.
 const CLASSES: [&str; 2] = [FOLDER, "infiniband_verbs"];
 
-/// Gives the process a mount namespace whose `/dev` is as before but for `infiniband`, which has
-/// links `uverbs0` and so on to `/dev/null`, `count` of them, and whose `/sys/class` is as before
-/// but for the classes of RDMA devices, which are those in `sysfs`. For root, or where users may
+/// Gives the process a mount namespace. Its `/dev` is unchanged except for `infiniband`, which has
+/// `count` links `uverbs0` and so on to `/dev/null`; its `/sys/class` is unchanged except for the
+/// classes of RDMA devices, which come from `sysfs`. It needs root, or a system where users may
 /// make user namespaces.
 ///
-/// The process may have no other thread.
+/// The process must have no other thread.
 ///
 /// # Errors
 /// Which step failed.
@@ -52,7 +52,7 @@ pub fn add(count: usize, sysfs: &Path) -> Result<()> {
     })
 }
 
-/// Puts a copy in the place of `folder`, in which `others` are left out, and what `fill` makes is.
+/// Replaces `folder` by a copy without `others` and with what `fill` creates.
 fn replace(
     folder: &str,
     others: &[&str],
@@ -78,8 +78,8 @@ fn replace(
     mount(Some(&staged), Path::new(folder), None, libc::MS_MOVE).context(folder.to_owned())
 }
 
-/// A mount namespace. Without root it is inside a user namespace, in which users and groups have
-/// the numbers that they have outside.
+/// Enters a new mount namespace. Without root this is inside a user namespace, in which users and
+/// groups keep their numbers.
 fn leave_namespace() -> io::Result<()> {
     // SAFETY: they read numbers of the process, and cannot fail.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -100,7 +100,7 @@ fn unshare(what: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// The same device, folder or link at another place.
+/// Copies a device, folder or link to another place.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let kind = fs::symlink_metadata(from)?.file_type();
     if kind.is_symlink() {
@@ -125,7 +125,7 @@ fn mount(
     let kind = kind.map(PathBuf::from);
     let kind = kind.as_deref().map(text).transpose()?;
     let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
-    // SAFETY: strings that live until it returns, or none; the kind has no data.
+    // SAFETY: strings that live until it returns, or none; the kind of mount takes no data.
     let done = unsafe {
         libc::mount(
             pointer(&from),

@@ -1,4 +1,4 @@
-//! A fake sysfs, procfs and devfs below a folder: a machine with a card, for tests.
+//! A fake sysfs, procfs and devfs in a folder: a machine with a card, for tests.
 
 #![expect(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ pub fn bdf(text: &str) -> Bdf {
     text.parse().unwrap()
 }
 
-/// A machine in a folder of its own, removed at the end.
+/// A machine in a folder of its own, which is removed at the end.
 pub struct Tree {
     host: Host,
     root: PathBuf,
@@ -94,8 +94,8 @@ impl Tree {
         tree
     }
 
-    /// A machine with a card that also has a disk behind a bridge, a graphics card, the card of
-    /// the default route, one with virtual machines, a keyboard and a card that a program has.
+    /// A machine with a card and also a disk behind a bridge, a graphics card, the card of the
+    /// default route, a card with virtual machines, a keyboard, and a card that a program uses.
     pub fn with_others() -> Self {
         let tree = Self::with_card();
         for (address, vendor, device, class, driver) in [
@@ -149,19 +149,19 @@ impl Tree {
         &self.host
     }
 
-    /// Makes a folder, with those above it.
+    /// Creates a folder and its parents.
     pub fn folder(&self, path: &str) {
         fs::create_dir_all(self.host.path(path)).unwrap();
     }
 
-    /// Writes a file, and makes the folders above it.
+    /// Writes a file and creates its parent folders.
     pub fn file(&self, path: &str, text: &str) {
         let path = self.host.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    /// Makes a symbolic link in place of what is there.
+    /// Creates a symbolic link, replacing what is there.
     pub fn link(&self, path: &str, target: &str) {
         let path = self.host.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -180,7 +180,7 @@ impl Tree {
         }
     }
 
-    /// A PCI function with these ids, an Ethernet controller that is bound to no driver.
+    /// A PCI function with these ids: an Ethernet controller without a driver.
     pub fn function(&self, address: &str, vendor: &str, device: &str) {
         let at = format!("/sys/bus/pci/devices/{address}");
         self.file(&format!("{at}/vendor"), vendor);
@@ -207,14 +207,14 @@ impl Tree {
         self.link(&format!("/sys/class/{class}/{name}"), &target);
     }
 
-    /// Binds a function to a driver, which is made if it is not there.
+    /// Binds a function to a driver, which is created if it does not exist.
     pub fn bind(&self, address: &str, driver: &str) {
         self.folder(&format!("/sys/bus/pci/drivers/{driver}"));
         let target = format!("../../drivers/{driver}");
         self.link(&format!("/sys/bus/pci/devices/{address}/driver"), &target);
     }
 
-    /// Puts a function into an IOMMU group, out of the one it was in.
+    /// Moves a function to an IOMMU group, out of its former one.
     pub fn group(&self, address: &str, number: u32) {
         let link = format!("/sys/bus/pci/devices/{address}/iommu_group");
         if let Some(old) = link_name(&self.host.path(&link)) {
@@ -260,11 +260,11 @@ pub struct FakeKernel {
     root: PathBuf,
     /// Writes so far.
     pub writes: u32,
-    /// The writes, counted from 0, that are refused without effect.
+    /// The numbers of the writes, from 0, that are refused without effect.
     pub fails: Vec<u32>,
-    /// The first of the writes that are all refused.
+    /// The first write from which on all are refused.
     pub fails_from: Option<u32>,
-    /// A driver that takes no function.
+    /// A driver that accepts no function.
     pub refusing: Option<&'static str>,
 }
 
@@ -293,7 +293,7 @@ impl Kernel for FakeKernel {
             ["drivers", driver, "bind"] => self.attach(text, driver),
             ["drivers_probe"] => {
                 let chosen = self.overridden(text).unwrap_or_else(|| "ice".to_owned());
-                // A driver that is not there, or does not take it: no error.
+                // A missing driver, or one that does not accept it: no error.
                 let _ = self.attach(text, &chosen);
                 Ok(())
             }

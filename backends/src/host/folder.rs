@@ -13,8 +13,8 @@ use crate::accept::Accept;
 use crate::error::BackendError;
 use crate::spec::Bdf;
 
-/// The folder of a function, held open: all files opened through it are those of one
-/// function, also where another one takes its address meanwhile.
+/// The open folder of a function: all files opened through it belong to one function, even if
+/// another function takes its address meanwhile.
 #[derive(Debug)]
 pub struct Folder {
     folder: File,
@@ -25,7 +25,7 @@ impl Folder {
     /// The folder of the function at `bdf`; errors call it `device`.
     ///
     /// # Errors
-    /// [`BackendError::Unfit`] when there is no function at that address.
+    /// [`BackendError::Unfit`] if there is no function at that address.
     pub fn open(host: &Host, device: &str, bdf: Bdf) -> Result<Self, BackendError> {
         let path = pci::folder(host, bdf);
         let folder = File::open(&path).map_err(|cause| match cause.kind() {
@@ -48,7 +48,7 @@ impl Folder {
     /// Opens a file of the function for reading.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// Errors of the operating system.
     pub fn file(&self, name: &str) -> io::Result<File> {
         let name = CString::new(name)?;
         let flags = libc::O_RDONLY | libc::O_CLOEXEC;
@@ -64,17 +64,17 @@ impl Folder {
     /// The first bytes of the function's configuration space.
     ///
     /// # Errors
-    /// Those of the operating system; a space that is shorter.
+    /// Errors of the operating system; a space that is too short.
     pub fn config<const N: usize>(&self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.file("config")?.read_exact(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Checks what the function is by its configuration space, and gives its name.
+    /// Checks by its configuration space what the function is, and returns its name.
     ///
     /// # Errors
-    /// [`Accept::check`]; configuration space cannot be read.
+    /// As [`Accept::check`]; configuration space cannot be read.
     pub fn check(&self, device: &str, accept: Accept) -> Result<&'static str, BackendError> {
         let space = self
             .config()
@@ -86,7 +86,7 @@ impl Folder {
 /// Checks what the function at `bdf` is; errors call it `device`.
 ///
 /// # Errors
-/// [`Folder::open`] and [`Folder::check`].
+/// As [`Folder::open`] and [`Folder::check`].
 pub fn check(host: &Host, device: &str, bdf: Bdf, accept: Accept) -> Result<(), BackendError> {
     Folder::open(host, device, bdf)?
         .check(device, accept)
@@ -106,7 +106,7 @@ mod tests {
         let tree = Tree::with_card();
         let checked = || check(tree.host(), "card", bdf(FIRST), Accept::E810);
         checked().unwrap();
-        // The names of sysfs' files say one thing, and the device another.
+        // The files of sysfs say one thing, and the device another.
         tree.config("0000:3b:00.0", "0x10de", "0x2204", 0x0300);
         assert!(matches!(
             checked(),

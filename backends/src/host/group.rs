@@ -7,8 +7,8 @@ use crate::spec::Bdf;
 /// Where sysfs lists IOMMU groups.
 pub const GROUPS: &str = "/sys/kernel/iommu_groups";
 
-/// Drivers that leave DMA to the owner of the group; the kernel lets a group be
-/// used from user space when each member is on one of these or on none.
+/// Drivers that leave DMA to the owner of the group. The kernel lets a group be used from user
+/// space if each member has one of these drivers or none.
 const HARMLESS: [&str; 3] = [VFIO_PCI, "pci-stub", "pcieport"];
 
 /// An IOMMU group.
@@ -16,10 +16,10 @@ const HARMLESS: [&str; 3] = [VFIO_PCI, "pci-stub", "pcieport"];
 pub struct Group {
     /// Its number, also the name of its file in `/dev/vfio`.
     pub number: u32,
-    /// Its members that are PCI functions, in the order of their addresses.
+    /// Its PCI functions, in the order of their addresses.
     pub members: Vec<Member>,
-    /// RAM the firmware has reserved for a member, as `first last`. A group
-    /// with such a range cannot be given to user space.
+    /// RAM that the firmware has reserved for a member, as `first last`. A group with such a range
+    /// cannot be given to user space.
     pub firmware_ranges: Vec<String>,
 }
 
@@ -97,8 +97,7 @@ pub fn iommu_is_on(host: &Host) -> bool {
     !host.names(GROUPS).is_empty()
 }
 
-/// The processes that have `file` open, as `PID (name)`. Those that may not be inspected are left
-/// out.
+/// The processes that have `file` open, as `PID (name)`, without those that may not be inspected.
 #[must_use]
 pub fn holders(host: &Host, file: &str) -> Vec<String> {
     let mut holders = Vec::new();
@@ -175,7 +174,8 @@ mod tests {
         tree.link("/proc/813/fd/4", "/dev/vfio/25");
         assert_eq!(holders(tree.host(), "/dev/vfio/24"), ["812 (e810)"]);
         assert!(holders(tree.host(), "/dev/vfio/26").is_empty());
-        // What a process chose: what controls or reorders a line, and what would end the name.
+        // Names that a process chose: with characters that control or reorder a line, and one that
+        // would end the name.
         for (name, shown) in [
             (&b"\x1b[2J\xff\n"[..], "?[2J\u{fffd}"),
             (b"a) b\nc ((d\n", "a? b?c ??d"),

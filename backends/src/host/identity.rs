@@ -1,4 +1,4 @@
-//! What a function is called before anybody opens it.
+//! The address of a function before anybody opens it.
 
 use std::io::Read;
 
@@ -9,12 +9,12 @@ use crate::error::BackendError;
 use crate::function::{mac_of_serial, serial_number};
 use crate::spec::Bdf;
 
-/// The Ethernet address of a function that is not brought up, where its configuration space tells.
+/// The Ethernet address of a function that is not brought up, if its configuration space has it.
 ///
-/// It is in the serial number, which all functions of a card share and which is made of function
-/// 0's `[inf]`; a hypervisor may give another function that number, so nothing is said in its
-/// guests. sysfs shows the serial number to who has CAP_SYS_ADMIN only. The address of any other
-/// function is the firmware's to say, which takes a bring-up.
+/// The address is in the serial number, which all functions of a card share and which is made from
+/// function 0's `[inf]`. A hypervisor may give another function that number, so there is no answer
+/// in its guests. sysfs shows the serial number only with CAP_SYS_ADMIN. The address of any other
+/// function comes from the firmware, which takes a bring-up.
 #[must_use]
 pub fn mac(host: &Host, bdf: Bdf) -> Option<[u8; 6]> {
     if bdf.function != 0 || kernel::is_virtual(host) {
@@ -23,7 +23,7 @@ pub fn mac(host: &Host, bdf: Bdf) -> Option<[u8; 6]> {
     mac_of_serial(serial(host, bdf)?)
 }
 
-/// The serial number of the function, highest byte first, if it has one that sysfs shows.
+/// The serial number of the function, highest byte first, if sysfs shows one.
 fn serial(host: &Host, bdf: Bdf) -> Option<[u8; 8]> {
     let device = bdf.to_string();
     let folder = Folder::open(host, &device, bdf).ok()?;
@@ -81,7 +81,7 @@ mod tests {
         write(second, &whole);
         assert_eq!(mac(tree.host(), first), Some([2, 0xe8, 0x10, 0, 0, 7]));
         assert_eq!(mac(tree.host(), second), None, "it has another address");
-        // What a user without rights reads.
+        // The bytes that an unprivileged user reads.
         write(first, &whole[..64]);
         assert_eq!(mac(tree.host(), first), None);
         write(first, &space(0x1234_5678_9abc_def0));

@@ -1,9 +1,9 @@
-//! What the running kernel offers: its command line, modules and lockdown.
+//! Properties of the running kernel: its command line, modules and lockdown.
 
 use super::Host;
 use super::pci::{DRIVERS, VFIO_PCI};
 
-/// Maker of the processor, which decides how the IOMMU is switched on.
+/// The maker of the processor, which decides how the IOMMU is switched on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Processor {
     /// VT-d.
@@ -27,7 +27,7 @@ pub fn processor(host: &Host) -> Processor {
     }
 }
 
-/// Whether the kernel runs in a virtual machine, as the processor's flags say.
+/// Whether the kernel runs in a virtual machine, by the processor's flags.
 #[must_use]
 pub fn is_virtual(host: &Host) -> bool {
     let info = host.text("/proc/cpuinfo").unwrap_or_default();
@@ -46,7 +46,7 @@ pub fn was_started_with(host: &Host, argument: &str) -> bool {
     line.split_ascii_whitespace().any(|word| word == argument)
 }
 
-/// How a kernel module is there.
+/// The state of a kernel module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Module {
     /// Loaded, or built in.
@@ -57,7 +57,7 @@ pub enum Module {
     Missing,
 }
 
-/// How `name` (with `-` or `_`) is there.
+/// The state of module `name` (with `-` or `_`).
 #[must_use]
 pub fn module(host: &Host, name: &str) -> Module {
     let plain = name.replace('-', "_");
@@ -83,7 +83,7 @@ pub fn module(host: &Host, name: &str) -> Module {
     Module::Missing
 }
 
-/// Whether a line of `modules.dep` or `modules.builtin` is about `module`.
+/// Whether a line of `modules.dep` or `modules.builtin` names `module`.
 fn names(line: &str, module: &str) -> bool {
     let path = line.split(':').next().unwrap_or(line);
     let file = path.rsplit('/').next().unwrap_or(path);
@@ -91,14 +91,13 @@ fn names(line: &str, module: &str) -> bool {
     stem.replace('-', "_") == module
 }
 
-/// Whether vfio-pci takes functions now.
+/// Whether vfio-pci accepts functions now.
 #[must_use]
 pub fn has_vfio_pci(host: &Host) -> bool {
     host.exists(&format!("{DRIVERS}/{VFIO_PCI}"))
 }
 
-/// Lockdown mode: `none`, `integrity`, `confidentiality`; `None` when the
-/// kernel does not say.
+/// Lockdown mode: `none`, `integrity`, `confidentiality`; `None` if the kernel does not say.
 #[must_use]
 pub fn lockdown(host: &Host) -> Option<String> {
     let text = host.text("/sys/kernel/security/lockdown")?;

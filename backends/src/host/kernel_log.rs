@@ -6,9 +6,9 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use super::Host;
 
-/// Words that a line has to have one of, as a word of its own.
+/// A line must contain one of these, as a separate word.
 const ABOUT: [&str; 5] = ["ice", "irdma", "vfio", "vfio-pci", "AER"];
-/// Lines kept, the newest.
+/// The number of lines kept, the newest ones.
 const MOST: usize = 400;
 
 /// The newest lines of the kernel's log about ice, irdma, vfio and AER, and about the
@@ -20,13 +20,13 @@ pub fn lines(host: &Host, also: &[String]) -> Result<Vec<String>, String> {
     let path = host.path("/dev/kmsg");
     let mut file = OpenOptions::new()
         .read(true)
-        // A read at the end of the log would wait for the next line.
+        // At the end of the log, a blocking read would wait for the next line.
         .custom_flags(libc::O_NONBLOCK)
         .open(&path)
         .map_err(|error| format!("{}: {error}", path.display()))?;
     let mut text = String::new();
     let mut record = [0; 8192];
-    // A record a read; the limit is far above what a kernel's buffer holds.
+    // Each read gives one record; the limit is far above what a kernel's buffer holds.
     for _ in 0..1_000_000 {
         match file.read(&mut record) {
             Ok(0) => break,
@@ -35,7 +35,7 @@ pub fn lines(host: &Host, also: &[String]) -> Result<Vec<String>, String> {
                     record.get(..bytes).unwrap_or_default(),
                 ));
             }
-            // EPIPE: this record was overwritten; the next read goes on.
+            // EPIPE: this record was overwritten; the next read continues.
             Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
             Err(_) => break,
         }
@@ -43,7 +43,7 @@ pub fn lines(host: &Host, also: &[String]) -> Result<Vec<String>, String> {
     Ok(chosen(&text, also))
 }
 
-/// `flags,number,time;message` of the lines that matter, as `[seconds] message`.
+/// The relevant lines, from `flags,number,time;message` to `[seconds] message`.
 fn chosen(text: &str, also: &[String]) -> Vec<String> {
     let mut lines: Vec<String> = text
         .lines()

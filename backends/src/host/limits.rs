@@ -2,18 +2,18 @@
 
 use super::Host;
 
-/// CAP_IPC_LOCK: a process with it may pin without limit.
+/// CAP_IPC_LOCK: a process that has it may pin without limit.
 const CAP_IPC_LOCK: u32 = 14;
 
-/// Descriptors that this process may have open: the number of each is below it. Asked without a
-/// descriptor, because there may be none.
+/// The most descriptors that this process may have open: their numbers are below this. The question
+/// needs no descriptor, because there may be none left.
 #[must_use]
 pub fn open_files() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: libc::RLIM_INFINITY,
         rlim_max: libc::RLIM_INFINITY,
     };
-    // SAFETY: the kernel writes the limits there, or, where it refuses, nothing.
+    // SAFETY: the kernel writes the limits there, or, if it refuses, nothing.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     limit.rlim_cur
 }
@@ -27,13 +27,13 @@ fn soft_limit(host: &Host, name: &str) -> Option<String> {
 /// How much this process may pin for a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Memlock {
-    /// As much as there is.
+    /// No limit.
     Unlimited,
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
 }
 
-/// The limit of this process, `None` when the kernel does not say.
+/// The limit of this process; `None` if the kernel does not say.
 #[must_use]
 pub fn memlock(host: &Host) -> Option<Memlock> {
     let status = host.text("/proc/self/status").unwrap_or_default();
@@ -51,8 +51,8 @@ pub fn memlock(host: &Host) -> Option<Memlock> {
     soft.parse().ok().map(Memlock::Bytes)
 }
 
-/// Bytes that count against that limit already: what this process has locked, and what VFIO's
-/// type1 has pinned for it. `None` when the kernel does not say.
+/// Bytes that already count against that limit: what this process has locked, and what VFIO's type1
+/// has pinned for it. `None` if the kernel does not say.
 #[must_use]
 pub fn locked(host: &Host) -> Option<u64> {
     let status = host.text("/proc/self/status")?;
@@ -74,7 +74,7 @@ pub struct HugePages {
     pub bytes: u64,
 }
 
-/// The machine's huge pages; `None` when the kernel has none.
+/// The machine's huge pages; `None` if the kernel has none.
 #[must_use]
 pub fn huge_pages(host: &Host) -> Option<HugePages> {
     let info = host.text("/proc/meminfo")?;

@@ -1,8 +1,8 @@
 //! Host probing: PCI functions, IOMMU groups and limits, from sysfs and procfs.
 //!
-//! Everything is read from files below a root, `/` outside of tests, so that a
-//! folder can stand for a machine. Reading never fails a caller: what cannot be
-//! read is absent, and the caller says what that means.
+//! Everything is read from files below a root, `/` outside of tests, so that a folder can stand for
+//! a machine. Reading never fails: what cannot be read is absent, and the caller says what that
+//! means.
 
 pub mod binding;
 pub mod card;
@@ -49,7 +49,7 @@ impl Host {
         Self { root: root.into() }
     }
 
-    /// The file that the machine calls `path`.
+    /// The file that has `path` on the machine.
     #[must_use]
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
@@ -61,14 +61,14 @@ impl Host {
         self.path(path).exists()
     }
 
-    /// The text of a file without the white space around it. What is no UTF-8 is replaced: a
-    /// name that somebody chose is no reason to see nothing of a file.
+    /// The text of a file without the white space around it. Bytes that are not UTF-8 are replaced:
+    /// a name that somebody chose must not hide the whole file.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
         read(&self.path(path))
     }
 
-    /// The names in a folder, sorted; none when there is no such folder.
+    /// The names in a folder, sorted; none if there is no such folder.
     #[must_use]
     pub fn names(&self, path: &str) -> Vec<String> {
         names(&self.path(path))

@@ -1,13 +1,12 @@
 //! The E810's package (DDP) in the machine's firmware folders.
 //!
-//! The same places and the same order as the kernel's firmware loader
-//! (`drivers/base/firmware_loader/main.c`, `_request_firmware`), and the same two
-//! names as its ice driver: one with the serial number of the card, for this card
-//! only, then the common one. Distributions compress firmware with Zstandard or
-//! XZ; both are unpacked here. For each name all folders are searched for
-//! the file as it is, then all for the one, then all for the other; a file that
-//! cannot be read or unpacked is passed over. What is in the file is the driver's
-//! business, which checks all of it.
+//! The places and their order are those of the kernel's firmware loader
+//! (`drivers/base/firmware_loader/main.c`, `_request_firmware`), and the two names are those of its
+//! ice driver: first the name with the serial number of the card, for this card only, then the
+//! common one. Distributions compress firmware with Zstandard or XZ; both are unpacked here. For
+//! each name all folders are searched for the plain file, then all for the Zstandard file, then all
+//! for the XZ file. A file that cannot be read or unpacked is skipped. The driver checks the whole
+//! contents of the file.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -19,22 +18,22 @@ use super::{Host, plain};
 const FOLDER: &str = "intel/ice/ddp";
 const COMMON: &str = "ice.pkg";
 
-/// No package is larger, packed or not; those of today have 1 to 2 MiB.
+/// The largest size of a package, packed or not; today's have 1 to 2 MiB.
 const MOST: u64 = 32 << 20;
 
-/// A package file as it was read.
+/// A package file that was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PackageFile {
     /// Where it was.
     pub path: PathBuf,
-    /// What is in it, unpacked.
+    /// Its contents, unpacked.
     pub bytes: Vec<u8>,
 }
 
 /// Why there is no package.
 #[derive(Debug, thiserror::Error)]
 pub enum NoPackage {
-    /// In none of the places.
+    /// It is in none of the places.
     #[error(
         "no package (DDP) for the E810 in {places}: install your distribution's Intel firmware, or name a file with --ddp"
     )]
@@ -42,21 +41,21 @@ pub enum NoPackage {
         /// Folders that were searched, separated by commas.
         places: String,
     },
-    /// There, and not readable; and no other is.
+    /// It exists but is not readable; and there is no other.
     #[error("{}: {error}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
 }
 
-/// The package for a card with this PCI Express serial number, highest byte
-/// first; all zeroes: it has none.
+/// The package for a card with this PCI Express serial number, highest byte first; all zeroes if it
+/// has none.
 ///
 /// # Errors
-/// There is none, or none of those that are there can be read: then the first.
+/// There is no package, or none of those found can be read: then the error is that of the first.
 pub fn find(host: &Host, serial: [u8; 8]) -> Result<PackageFile, NoPackage> {
     let folders = folders(host);
     let mut unreadable = None;
@@ -86,7 +85,7 @@ pub fn find(host: &Host, serial: [u8; 8]) -> Result<PackageFile, NoPackage> {
     })
 }
 
-/// The package in the file `path`, unpacked if its name says that it is packed.
+/// The package in the file `path`, unpacked if its name has the ending of a packed file.
 ///
 /// # Errors
 /// It cannot be read or unpacked, or is larger than any package.
@@ -119,7 +118,7 @@ fn unpacked(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Everything that `from` gives, if that is not too much.
+/// Everything that `from` returns, unless it is too much.
 fn all(from: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(MOST + 1).read_to_end(&mut bytes)?;
@@ -133,7 +132,7 @@ fn too_large() -> io::Error {
     io::Error::other(format!("larger than {MOST} bytes: no package"))
 }
 
-/// A vector that takes no more than a package can have.
+/// A vector that accepts no more than a package can have.
 struct Limited(Vec<u8>);
 
 impl io::Write for Limited {
@@ -150,14 +149,14 @@ impl io::Write for Limited {
     }
 }
 
-/// Names of the package, the one for this card first.
+/// Names of the package, that for this card first.
 fn names(serial: [u8; 8]) -> Vec<String> {
     let own = (serial != [0; 8]).then(|| format!("ice-{:016x}.pkg", u64::from_be_bytes(serial)));
     own.into_iter().chain([COMMON.to_owned()]).collect()
 }
 
-/// Firmware folders in the kernel's order: the configured one, then updates,
-/// for this kernel and for all, then the usual ones.
+/// Firmware folders in the kernel's order: the configured one, then updates (for this kernel, then
+/// for all), then the usual ones.
 fn folders(host: &Host) -> Vec<String> {
     let configured = host.text("/sys/module/firmware_class/parameters/path");
     let configured = configured.filter(|path| !path.is_empty());
@@ -227,8 +226,8 @@ mod tests {
         }
     }
 
-    /// The kernel tries all folders for the file as it is, then all for `.zst`, then all for
-    /// `.xz` (drivers/base/firmware_loader/main.c, `_request_firmware`).
+    /// The kernel tries all folders for the plain file, then all for `.zst`, then all for `.xz`
+    /// (drivers/base/firmware_loader/main.c, `_request_firmware`).
     #[test]
     fn a_file_that_is_not_packed_comes_first_wherever_it_is() {
         let tree = Tree::bare();
@@ -242,7 +241,7 @@ mod tests {
         assert_eq!(found(&tree), "plain");
     }
 
-    /// One that cannot be read is no end: the kernel goes on with the next folder.
+    /// An unreadable file does not end the search: the kernel continues with the next folder.
     #[test]
     fn what_cannot_be_unpacked_is_passed_over() {
         let tree = Tree::bare();
@@ -254,7 +253,7 @@ mod tests {
         let zst = b"\x28\xb5\x2f\xfd\x04\x58\x39\x00\x00package\xa8\x70\xcd\x70";
         put(&tree, &format!("{USUAL}.zst"), zst);
         assert_eq!(found(&tree), "package");
-        // Without another the first is named.
+        // If there is no other, the error names the first.
         std::fs::remove_file(tree.host().path(&format!("{USUAL}.zst"))).unwrap();
         put(&tree, &format!("{USUAL}.xz"), b"cut too");
         let error = find(tree.host(), SERIAL).unwrap_err().to_string();

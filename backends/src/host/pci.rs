@@ -14,10 +14,10 @@ pub const DEVICES: &str = "/sys/bus/pci/devices";
 /// Where sysfs lists the drivers of PCI functions.
 pub const DRIVERS: &str = "/sys/bus/pci/drivers";
 
-/// The driver a function is bound to for use from user space.
+/// The driver to which a function is bound for use from user space.
 pub const VFIO_PCI: &str = "vfio-pci";
 
-/// A PCI function, as sysfs had it when it was read.
+/// A PCI function, as sysfs described it when it was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Function {
     /// Its address.
@@ -34,15 +34,15 @@ pub struct Function {
     pub driver_override: Option<String>,
     /// Number of its IOMMU group.
     pub group: Option<u32>,
-    /// NUMA node, where the machine has several.
+    /// NUMA node, if the machine has several.
     pub numa_node: Option<u32>,
-    /// Virtual functions: enabled and possible; absent where it can have none.
+    /// Virtual functions: enabled and possible; absent if it can have none.
     pub vfs: Option<Vfs>,
     /// Network interfaces on it.
     pub interfaces: Vec<Interface>,
 }
 
-/// Virtual functions of a physical one.
+/// Virtual functions of a physical function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Vfs {
     /// Enabled now.
@@ -56,9 +56,9 @@ pub struct Vfs {
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Operational state as Linux words it (`up`, `down`, `unknown` …).
+    /// Operational state in Linux' words (`up`, `down`, `unknown` …).
     pub state: String,
-    /// Speed in Mb/s, where a link is up.
+    /// Speed in Mb/s, if the link is up.
     pub speed: Option<u32>,
 }
 
@@ -86,7 +86,7 @@ impl Function {
             driver_override: text("driver_override")
                 .filter(|name| !name.is_empty() && name != "(null)"),
             group: link_name(&at.join("iommu_group")).and_then(|name| name.parse().ok()),
-            // -1 where there is only one node: no number.
+            // -1 if there is only one node: no number.
             numa_node: number("numa_node"),
             vfs: number("sriov_totalvfs").map(|total| Vfs {
                 enabled: number("sriov_numvfs").unwrap_or(0),
@@ -96,14 +96,14 @@ impl Function {
         })
     }
 
-    /// The name of the adapter, or `None` when it is no E810.
+    /// The name of the adapter; `None` if it is no E810.
     #[must_use]
     pub fn adapter(&self) -> Option<&'static str> {
         pci_ids::name(self.vendor, self.device)
     }
 
-    /// Whether it is an Ethernet controller of Intel's and no virtual function, which an E810
-    /// with an id that is not known here would be.
+    /// Whether it is an Intel Ethernet controller and no virtual function. An E810 with an id that
+    /// is unknown here would be one.
     #[must_use]
     pub fn is_intel_ethernet(&self) -> bool {
         let class = self.class.unwrap_or_default();
@@ -123,7 +123,7 @@ impl Function {
         self.driver.as_deref() == Some(VFIO_PCI)
     }
 
-    /// Its driver, or the word for none.
+    /// Its driver, or a word for none.
     #[must_use]
     pub fn driver_name(&self) -> &str {
         self.driver.as_deref().unwrap_or("no driver")
@@ -143,13 +143,13 @@ impl Interface {
 /// The link between a function and the machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PcieLink {
-    /// Speed as sysfs words it, such as `16.0 GT/s PCIe`.
+    /// Speed in sysfs' words, such as `16.0 GT/s PCIe`.
     pub speed: String,
     /// Lanes.
     pub width: u32,
-    /// The highest speed that the function has.
+    /// The highest speed of the function.
     pub max_speed: String,
-    /// The most lanes that it has.
+    /// Its largest number of lanes.
     pub max_width: u32,
 }
 
@@ -165,7 +165,7 @@ impl fmt::Display for PcieLink {
     }
 }
 
-/// The link of a function, if sysfs tells.
+/// The link of a function, if sysfs has it.
 #[must_use]
 pub fn link(host: &Host, bdf: Bdf) -> Option<PcieLink> {
     let at = folder(host, bdf);
@@ -194,7 +194,7 @@ pub fn functions(host: &Host) -> Vec<Function> {
         .collect()
 }
 
-/// Those of E810s.
+/// The functions of E810s among them.
 #[must_use]
 pub fn e810s(host: &Host) -> Vec<Function> {
     let mut functions = functions(host);
@@ -269,7 +269,7 @@ mod tests {
         let tree = Tree::with_card();
         tree.function("0000:00:03.0", "0x8086", "0x100e");
         tree.function("0000:00:04.0", "0x15b3", "0x1592");
-        // As VMD makes them, and what is no address.
+        // Addresses as VMD makes them, and a name that is no address.
         tree.function("10000:e1:00.0", "0x8086", "0x1592");
         tree.function("nonsense", "0x8086", "0x1592");
         let found: Vec<String> = e810s(tree.host())

@@ -1,4 +1,4 @@
-//! Files that a user names to be read: plain ones, of a size that was thought of.
+//! Reading files that a user names: plain files of a bounded size.
 //!
 //! A FIFO would wait for a writer, and a device such as `/dev/zero` never ends.
 
@@ -7,10 +7,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Opens the plain file at `path` as `how` says, without waiting for anybody.
+/// Opens the plain file at `path` as `how` says, without waiting for another process.
 ///
 /// # Errors
-/// The system's error, or that it is something else than a plain file.
+/// The system's error, or that it is no plain file.
 pub fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
     let file = how.custom_flags(libc::O_NONBLOCK).open(path)?;
     match file.metadata()?.is_file() {
@@ -19,7 +19,7 @@ pub fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
     }
 }
 
-/// The plain file at `path`, which has `most` bytes at most.
+/// Reads the plain file at `path`, which has at most `most` bytes.
 ///
 /// # Errors
 /// As [`open`], or that it is longer.

@@ -1,4 +1,4 @@
-//! BAR0 of a function through sysfs, for reading beside whatever driver has it.
+//! BAR0 of a function through sysfs, for reading while any driver has the function.
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::accept::Accept;
 use crate::error::BackendError;
 use crate::spec::Bdf;
 
-/// BAR0, mapped for reading alone.
+/// BAR0, mapped only for reading.
 #[derive(Debug)]
 pub struct PassiveBar {
     registers: Bar0,
@@ -25,7 +25,7 @@ pub struct PassiveBar {
 /// Why BAR0 cannot be read through sysfs.
 #[derive(Debug, Error)]
 pub enum PassiveError {
-    /// There is no function at that address, or it is none of an E810: nothing was read.
+    /// There is no function at that address, or it is not an E810: nothing was read.
     #[error(transparent)]
     NotOurs(#[from] BackendError),
     /// The kernel is locked down, or the caller is not root.
@@ -55,14 +55,14 @@ pub enum PassiveError {
     System {
         /// The file.
         path: PathBuf,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl PassiveBar {
-    /// Maps BAR0 of the function at `bdf`, whatever driver it is bound to. The function is a
-    /// physical one of an E810 by its ids: beside a driver, nothing else is ever read.
+    /// Maps BAR0 of the function at `bdf`, whatever driver it is bound to. By its ids the function
+    /// must be a physical function of an E810: beside a driver, nothing else is ever read.
     ///
     /// # Errors
     /// [`PassiveError`].
@@ -78,7 +78,7 @@ impl PassiveBar {
                 source,
             },
         };
-        // A read of a BAR that is not decoded is a fault on some machines.
+        // Reading a BAR that is not decoded causes a fault on some machines.
         let [.., command, _] = folder.config::<6>().map_err(system)?;
         if command & 2 == 0 {
             return Err(PassiveError::NotDecoding);
@@ -98,10 +98,10 @@ impl PassiveBar {
             .map_raw_read_only(&file)
             .map_err(system)?;
         let registers = NonNull::new(map.as_mut_ptr()).and_then(|base| {
-            // SAFETY: a mapping of that length, which lives as long as this value; no
-            // copy of the registers leaves it. Nothing is written: the mapping is for
-            // reading, and `read` is the only access. Whether the function's driver
-            // can stand reads beside its own is for the caller of `read`.
+            // SAFETY: a mapping of that length, which lives as long as this value; no copy of the
+            // registers leaves it. Nothing is written: the mapping is read-only, and `read` is the
+            // only access. The caller of `read` decides whether the function's driver can stand
+            // reads beside its own.
             unsafe { Bar0::new(base, len) }
         });
         Ok(Self {
@@ -110,7 +110,7 @@ impl PassiveBar {
         })
     }
 
-    /// The register at `off`. Not for registers that a read changes.
+    /// The register at `off`. Not for registers that change when they are read.
     #[must_use]
     pub fn read(&self, off: RegOffset) -> u32 {
         self.registers.read32(off)
@@ -144,7 +144,7 @@ mod tests {
         let bar = open().unwrap();
         assert_eq!(bar.read(RegOffset::new(0x9_E880)), 0x0403_0201);
         assert_eq!(bar.read(RegOffset::new(0)), 0);
-        // A virtual function, another controller of Intel's, a GPU.
+        // A virtual function, another Intel controller, a GPU.
         for [vendor, device] in [[0x8086_u16, 0x1889], [0x8086, 0x1572], [0x10de, 0x2204]] {
             let mut space = space;
             space[..2].copy_from_slice(&vendor.to_le_bytes());

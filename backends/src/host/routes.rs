@@ -1,4 +1,4 @@
-//! Which network interfaces the machine is reached by.
+//! The network interfaces through which the machine is reached.
 
 use super::Host;
 
@@ -43,8 +43,8 @@ fn default_v6(line: &str) -> Option<&str> {
     (default && flags & REJECT == 0).then_some(interface)
 }
 
-/// Whether `interface`, or one built on it (a VLAN, a bond, a bridge), is in
-/// `wanted`; gives the name of that one.
+/// Whether `interface`, or one built on it (a VLAN, a bond, a bridge), is in `wanted`; returns the
+/// name of that one.
 #[must_use]
 pub fn carries(host: &Host, interface: &str, wanted: &[String]) -> Option<String> {
     let mut seen: Vec<String> = Vec::new();
@@ -108,7 +108,7 @@ mod tests {
         tree.link("/sys/class/net/ens1f0/upper_bond0", "../bond0");
         tree.link("/sys/class/net/bond0/lower_ens1f0", "../ens1f0");
         tree.link("/sys/class/net/bond0/upper_bond0.7", "../bond0.7");
-        // A loop must end.
+        // A loop of links must not hang the search.
         tree.link("/sys/class/net/bond0.7/upper_bond0", "../bond0");
         let wanted = ["bond0.7".to_owned()];
         let found = carries(tree.host(), "ens1f0", &wanted);

@@ -39,7 +39,7 @@ fn has_capabilities(program: &Path) -> bool {
         return false;
     };
     let name = c"security.capability".as_ptr();
-    // SAFETY: two strings, and no room for the value, so that only its length is said.
+    // SAFETY: two strings, and no room for the value, so that only its length is returned.
     let length = unsafe { libc::getxattr(path.as_ptr(), name, std::ptr::null_mut(), 0) };
     length > 0
 }
@@ -67,7 +67,7 @@ mod tests {
         if unsafe { libc::geteuid() } != 0 {
             return;
         }
-        // Of another user: only root can give files away.
+        // It belongs to another user: only root can give files away.
         std::os::unix::fs::chown(&program, Some(1), Some(1)).unwrap();
         for (mode, why) in [
             (0o755, None),

@@ -1,11 +1,11 @@
-//! Sockets that a user names: what else there may be by that name.
+//! Paths that a user names as sockets, and what else may be there.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Why nobody can connect to `path`, where that is something else than a socket: the system says
-/// of it that the connection is refused, as of a socket that nobody listens on.
+/// Why nobody can connect to `path`, if it is not a socket: the system's error is then the same as
+/// for a socket without a listener, a refused connection.
 #[must_use]
 pub fn why_not(path: &Path) -> Option<&'static str> {
     let there = fs::metadata(path).ok()?.file_type();

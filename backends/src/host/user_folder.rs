@@ -9,12 +9,12 @@ use std::{env, io::Error};
 /// Why there is no such folder.
 #[derive(Debug, thiserror::Error)]
 pub enum NoUserFolder {
-    /// It cannot be made or read.
+    /// It cannot be created or read.
     #[error("{}: {cause}", path.display())]
     System {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: Error,
     },
     /// Others may write there.
@@ -28,21 +28,21 @@ pub enum NoUserFolder {
     },
 }
 
-/// The number of the user that this process runs as.
+/// The number of this process's user.
 fn user() -> u32 {
     // SAFETY: it reads a number of the process, and cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// `e810` in XDG_RUNTIME_DIR, if that is this user's, else `/tmp/e810-UID`: made if it is not
-/// there, with mode 0700.
+/// `e810` in XDG_RUNTIME_DIR, if that belongs to this user, else `/tmp/e810-UID`. It is created
+/// with mode 0700 if it does not exist.
 ///
 /// # Errors
 /// [`NoUserFolder`].
 pub fn user_folder() -> Result<PathBuf, NoUserFolder> {
     let user = user();
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    // With `sudo -E` it is another user's.
+    // With `sudo -E` it belongs to another user.
     let own = runtime.filter(|path| path.is_absolute() && is_private(path, user).unwrap_or(false));
     let path = match own {
         Some(runtime) => runtime.join("e810"),
@@ -63,7 +63,7 @@ fn private(path: PathBuf, user: u32) -> Result<PathBuf, NoUserFolder> {
     }
 }
 
-/// Whether it is a folder, and no link to one, in which this user alone may write.
+/// Whether `path` is a folder, not a link to one, in which only this user may write.
 fn is_private(path: &Path, user: u32) -> io::Result<bool> {
     let there = fs::symlink_metadata(path)?;
     Ok(there.is_dir() && there.uid() == user && there.mode() & 0o022 == 0)

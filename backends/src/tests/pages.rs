@@ -1,4 +1,4 @@
-//! Where memory lies for the device: which pages an IOMMU can map it with.
+//! Where memory lies for the device, and with which pages an IOMMU can map it.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,8 +13,8 @@ use crate::{Function, Transport};
 const MIB2: u64 = HUGE_PAGE as u64;
 const GIB1: u64 = 1 << 30;
 
-/// Entries of an IOMMU for memory at `address` that the device sees at `iova`,
-/// with physical memory in huge pages: a large one wherever both lie alike.
+/// Entries of an IOMMU for memory at `address` that the device sees at `iova`, if the physical
+/// memory is in huge pages: a large entry wherever both lie alike.
 fn entries(address: u64, iova: u64, bytes: u64) -> u64 {
     let page = PAGE as u64;
     let (mut at, end, mut count) = (address, address + bytes, 0);
@@ -28,7 +28,7 @@ fn entries(address: u64, iova: u64, bytes: u64) -> u64 {
     count
 }
 
-/// Where the device sees `window`: IOVA, of how many mappings.
+/// Where the device sees `window`: its IOVA, and the number of mappings.
 fn map<T: Transport>(function: &Function<T>, window: SharedBytes) -> (u64, u32) {
     let mapping = function.dma_map(window, Access::ReadWrite).unwrap();
     let run = function.dma_segment(&mapping, 0).unwrap();
@@ -40,7 +40,7 @@ fn map<T: Transport>(function: &Function<T>, window: SharedBytes) -> (u64, u32) 
 #[test]
 fn large_memory_lies_in_large_pages_as_it_does_here() {
     let rig = Rig::new(|properties| properties.maps_any_memory = true);
-    // Something small comes first, so that nothing is aligned by chance.
+    // Something small is mapped first, so that nothing is aligned by chance.
     let small = rig.function.buffer(3 * PAGE).unwrap();
     let held = rig.function.dma_map(small.bytes(), Access::Read).unwrap();
     let memory = Buffer::new(16 * HUGE_PAGE).unwrap();
@@ -55,7 +55,7 @@ fn large_memory_lies_in_large_pages_as_it_does_here() {
         let (iova, _) = map(&rig.function, window);
         assert_eq!(iova % MIB2, window.address() % MIB2, "{offset} {bytes}");
     }
-    // Memory of the function has a file, which is what its pages begin with.
+    // Memory of the function is in a file, and its pages start with the file.
     let own = rig.function.buffer(4 * HUGE_PAGE).unwrap();
     let window = own.bytes().window(5 * PAGE, 2 * HUGE_PAGE).unwrap();
     let (iova, _) = map(&rig.function, window);
@@ -67,15 +67,15 @@ fn large_memory_lies_in_large_pages_as_it_does_here() {
     rig.function.dma_unmap(held);
 }
 
-/// What docs/performance.md says of a GiB: one mapping, 512 entries of the IOMMU
-/// for memory in huge pages, and 262,144 were it not aligned.
+/// The statement of docs/performance.md about a GiB: one mapping, and 512 entries of the IOMMU for
+/// memory in huge pages; 262,144 if it were not aligned.
 #[test]
 fn a_gib_is_one_mapping_and_512_entries() {
     let rig = Rig::new(|properties| properties.maps_any_memory = true);
     let before = rig.mapped();
     let small = rig.function.buffer(PAGE).unwrap();
     let held = rig.function.dma_map(small.bytes(), Access::Read).unwrap();
-    // Nobody touches it: it is not there.
+    // Nobody touches it, so no memory is used.
     let memory = Buffer::new(GIB1 as usize + HUGE_PAGE).unwrap();
     let start = memory.bytes().address();
     let huge = start.next_multiple_of(MIB2);
@@ -87,7 +87,7 @@ fn a_gib_is_one_mapping_and_512_entries() {
     assert_eq!(rig.mapped(), before + 2);
     let iova = rig.function.dma_segment(&mapping, 0).unwrap().iova.0;
     assert_eq!(entries(huge, iova, GIB1), 512);
-    // In pages of 1 GiB, were they there: congruent as well.
+    // It would fit pages of 1 GiB too.
     assert_eq!(iova % GIB1, huge % GIB1);
     assert_eq!(entries(huge, iova + PAGE as u64, GIB1), 262_144);
     let books = rig.books.lock().unwrap();
@@ -97,7 +97,7 @@ fn a_gib_is_one_mapping_and_512_entries() {
     rig.function.dma_unmap(held);
 }
 
-/// Where there is no such place, memory is mapped all the same.
+/// If there is no such place, memory is still mapped.
 #[test]
 fn a_narrow_space_is_used_in_small_pages() {
     let rig = Rig::new(|properties| {
@@ -127,8 +127,7 @@ fn blocks_of_the_driver_keep_their_alignment() {
     }
 }
 
-/// Two functions of one IOMMU group: what one has mapped is not free for the
-/// other.
+/// Two functions of one IOMMU group: the addresses that one has mapped are not free for the other.
 #[test]
 fn functions_that_share_addresses_do_not_meet() {
     let space = IovaSpace::new(&[(0x10_0000, 0xFFFF_FFFF)], 4096).unwrap();

@@ -1,5 +1,5 @@
-//! Memory that programs register: many times, in pieces that overlap, and again at an address whose
-//! memory went.
+//! Memory that programs register: many times, in overlapping pieces, and again at an address whose
+//! memory was unmapped.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ fn memory_is_mapped_as_often_as_it_is_asked_for() {
     let memory = Buffer::new(5 * PAGE).unwrap();
     let mut live = Vec::new();
     for n in 0..TIMES {
-        // Every second time all of it; else a piece that shares pages with the others.
+        // Every second time all of it; else a piece that shares pages with others.
         let (from, bytes) = match n % 2 {
             0 => (0, 5 * PAGE),
             _ => (n * 8, 3 * PAGE),
@@ -36,19 +36,19 @@ fn memory_is_mapped_as_often_as_it_is_asked_for() {
         assert_eq!(run.bytes, bytes as u64);
         live.push(mapping);
     }
-    // The transport saw no two that overlap, or its books would have failed.
+    // The transport saw no overlap, or its books would have failed.
     assert_eq!(rig.mapped(), TIMES);
     let asked: BTreeSet<u64> = rig.books.lock().unwrap().maps.keys().copied().collect();
     assert_eq!(asked.len(), TIMES);
-    // Each goes alone.
+    // Each one is unmapped separately.
     for (n, mapping) in live.into_iter().enumerate() {
         rig.function.dma_unmap(mapping);
         assert_eq!(rig.mapped(), TIMES - 1 - n);
     }
 }
 
-/// The kernel keeps the pages of a mapping when a program unmaps them; what the program has there
-/// afterwards are other pages, which the kernel has to be asked for.
+/// The kernel keeps the pages of a mapping when a program unmaps them. The program has other pages
+/// there afterwards, which must be mapped again.
 #[test]
 fn an_address_that_is_registered_again_is_mapped_again() {
     let rig = rig();
@@ -87,7 +87,7 @@ fn the_reason_of_a_refused_mapping_gets_through() {
     let many = DmaError::TooManyMappings { bytes: 2 * PAGE };
     assert_eq!(refuse(Some(locked)), Err(locked));
     assert_eq!(refuse(Some(many)), Err(many));
-    // In the words of the caller, not in whole pages.
+    // The error names the caller's bytes, not whole pages.
     let (pages, bytes) = (2 * PAGE, PAGE);
     let not_accessible = |address, bytes| DmaError::NotAccessible {
         address,

@@ -19,24 +19,24 @@ impl Bus for NoRegisters {
     fn write32(&self, _: RegOffset, _: u32) {}
 }
 
-/// What a device's other side would know.
+/// What the other side of a device would know.
 #[derive(Debug, Default)]
 pub(super) struct Books {
     pub(super) log: Vec<String>,
     /// IOVA to length, whether it has a file, and the access.
     pub(super) maps: BTreeMap<u64, (u64, bool, Access)>,
-    /// IOVA to where this process has the memory.
+    /// IOVA to the address in this process.
     pub(super) addresses: BTreeMap<u64, u64>,
     pub(super) vectors: BTreeMap<u16, RawFd>,
-    /// The CPU that each interrupts.
+    /// The CPU that each vector interrupts.
     pub(super) cpus: BTreeMap<u16, u32>,
     /// More vectors than these are refused.
     pub(super) most: Option<u16>,
-    /// Nobody may choose a CPU.
+    /// The choice of a CPU is refused.
     pub(super) refuse_cpus: bool,
     /// Vectors stay connected.
     pub(super) refuse_off: bool,
-    /// Nothing further is mapped, for this reason.
+    /// No further mapping is made, for this reason.
     pub(super) refuse_map: Option<DmaError>,
 }
 
@@ -132,7 +132,7 @@ unsafe impl Transport for Fake {
                 Some(fd) => books.vectors.insert(vector, fd.as_raw_fd()),
                 None => books.vectors.remove(&vector),
             };
-            // Another interrupt, which goes anywhere.
+            // It is a new interrupt, which goes anywhere.
             books.cpus.remove(&vector);
         }
         Ok(())

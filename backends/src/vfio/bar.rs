@@ -14,7 +14,7 @@ use vfio_bindings::bindings::vfio::{
 
 use super::device_info::Region;
 
-/// BAR0, mapped as long as there is one of these.
+/// BAR0, mapped while this value or a clone exists.
 #[derive(Clone, Debug)]
 pub struct BarRegisters {
     registers: Bar0,
@@ -54,10 +54,9 @@ impl BarRegisters {
             .map_raw(device)
             .map_err(BarError::System)?;
         let registers = NonNull::new(map.as_mut_ptr()).and_then(|base| {
-            // SAFETY: a mapping of that length of a device's registers, which
-            // lives as long as this value or a clone, the only ways to a copy of
-            // this one. The kernel has the device behind an IOMMU: it reaches
-            // what the user maps for it.
+            // SAFETY: a mapping of that length of a device's registers, which lives as long as this
+            // value or a clone; only through these is a copy of it available. The kernel has put
+            // the device behind an IOMMU: it can access only what the user maps for it.
             unsafe { Bar0::new(base, len) }
         });
         let registers = registers.ok_or_else(|| BarError::Unfit("it is not aligned".to_owned()))?;
@@ -68,7 +67,7 @@ impl BarRegisters {
     }
 }
 
-/// Whether all that the driver uses can be read, written and mapped.
+/// Checks that everything that the driver uses can be read, written and mapped.
 fn check(flags: u32, size: u64, areas: Option<&[(u64, u64)]>) -> Result<(), String> {
     let needed = u64::from(BAR0_LEN);
     let all = VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE | VFIO_REGION_INFO_FLAG_MMAP;

@@ -28,7 +28,7 @@ use crate::iova::IovaSpace;
 use crate::spec::Bdf;
 use crate::transport::DmaRegion;
 
-/// Of a container; the numbers overlap with those of devices.
+/// A request to a container; the numbers overlap with those of devices.
 const GET_INFO: libc::c_ulong = request(12);
 const MAP_DMA: libc::c_ulong = request(13);
 const UNMAP_DMA: libc::c_ulong = request(14);
@@ -56,14 +56,14 @@ struct DmaUnmap {
 
 /// The addresses of a container with the type1v2 IOMMU.
 struct Type1<N> {
-    /// Closed after everything that was made of it, before its container.
+    /// Closed after everything that was made from it, and before its container.
     _device: Option<VfioDevice>,
     container: N,
-    /// Last: the group is given back with its last function.
+    /// Dropped last: the group is released with its last function.
     _member: Option<Member<Arc<VfioContainer>>>,
 }
 
-/// The groups that this process has open by containers.
+/// The groups that this process has open through containers.
 static GROUPS: Groups<Arc<VfioContainer>> = Groups::new();
 
 impl<N: IoctlFile> Space for Type1<N> {
@@ -75,7 +75,7 @@ impl<N: IoctlFile> Space for Type1<N> {
         let mut map = DmaMap {
             argsz: size_of::<DmaMap>() as u32,
             flags: VFIO_DMA_MAP_FLAG_READ | write,
-            // The pointer's origin is made known: the device will use it.
+            // The pointer's provenance is exposed, because the device will use it.
             vaddr: region.address.as_ptr().expose_provenance() as u64,
             iova: region.iova,
             size: region.bytes,
@@ -102,7 +102,7 @@ impl<N: IoctlFile> Space for Type1<N> {
     }
 
     fn locked(&self, host: &Host) -> Option<u64> {
-        // type1 counts with what the process itself has locked (`mm->locked_vm`).
+        // type1 counts together with what the process itself has locked (`mm->locked_vm`).
         limits::locked(host)
     }
 }
@@ -147,14 +147,14 @@ pub(super) fn open(name: &str, bdf: Bdf, accept: Accept) -> Result<Opened, Backe
     })
 }
 
-/// A descriptor of its own for a file that the crate keeps.
+/// A duplicate descriptor for a file that the crate keeps.
 fn duplicate(of: &impl AsRawFd) -> io::Result<File> {
     // SAFETY: open as long as `of`.
     let fd = unsafe { BorrowedFd::borrow_raw(of.as_raw_fd()) };
     fd.try_clone_to_owned().map(File::from)
 }
 
-/// What the crate asked when it opened the device.
+/// What the crate queried when it opened the device.
 fn describe(device: &VfioDevice) -> DeviceInfo {
     let bar0 = VFIO_PCI_BAR0_REGION_INDEX;
     let irqs = |index| {
@@ -177,7 +177,7 @@ fn describe(device: &VfioDevice) -> DeviceInfo {
     }
 }
 
-/// The mappable areas, when the region has such a list.
+/// The mappable areas, if the region has such a list.
 fn areas(caps: &[VfioRegionInfoCap]) -> Option<Vec<(u64, u64)>> {
     caps.iter().find_map(|cap| match cap {
         VfioRegionInfoCap::SparseMmap(list) => Some(
@@ -251,8 +251,8 @@ mod tests {
         kernel.is_done();
     }
 
-    /// Two functions of one group: their mappings are in one container, so they
-    /// lie at different addresses; each takes away its own.
+    /// Two functions of one group: their mappings are in one container, so they lie at different
+    /// addresses; each function removes its own.
     #[test]
     fn two_functions_of_a_group_share_its_addresses() {
         let groups = Groups::<()>::new();
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(iommu_info(&container).unwrap(), asked(40));
         drop(container);
         kernel.is_done();
-        // A length that no kernel means.
+        // A length that no kernel would return.
         let mut endless = asked(24);
         endless[..4].copy_from_slice(&u32::MAX.to_ne_bytes());
         let answer = Ioctl::new("container", 0x3b70, asked(24)).reply(endless);

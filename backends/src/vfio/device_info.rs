@@ -11,10 +11,10 @@ pub(super) struct Region {
     pub(super) flags: u32,
     /// Bytes.
     pub(super) size: u64,
-    /// Of its first byte in the device's file.
+    /// Offset of its first byte in the device's file.
     pub(super) offset: u64,
-    /// Offset and bytes of the parts that can be mapped, when there is such a
-    /// list; otherwise all of it.
+    /// Offset and bytes of the parts that can be mapped, if there is such a list; otherwise all of
+    /// it.
     pub(super) areas: Option<Vec<(u64, u64)>>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Irqs {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct DeviceInfo {
     pub(super) bar0: Region,
-    /// Of configuration space in the device's file.
+    /// Offset of configuration space in the device's file.
     pub(super) config: u64,
     pub(super) msix: Option<Irqs>,
     /// Errors on the bus.
@@ -39,8 +39,8 @@ pub(super) struct DeviceInfo {
     pub(super) request: Option<Irqs>,
 }
 
-/// Reads a structure whose length the kernel chooses: `head` with its
-/// length in the first word, and capabilities behind it.
+/// Reads a structure whose length the kernel chooses: `head` with its length in the first word,
+/// followed by capabilities.
 ///
 /// # Safety
 /// `request` takes a structure of at least `head`'s length that begins with
@@ -50,7 +50,7 @@ pub(super) unsafe fn query_info(
     request: libc::c_ulong,
     head: &[u8],
 ) -> io::Result<Vec<u8>> {
-    /// More than any kernel has; a size to stop at.
+    /// More than any kernel has; the size at which to stop.
     const MOST: usize = 1 << 16;
     let mut size = head.len();
     loop {
@@ -81,9 +81,8 @@ pub(super) fn long(info: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(*bytes))
 }
 
-/// Id and place of each capability (`struct vfio_info_cap_header`) in a
-/// structure whose fixed part has `head` bytes. Nothing is followed twice or
-/// outside.
+/// Id and offset of each capability (`struct vfio_info_cap_header`) in a structure whose fixed part
+/// has `head` bytes. No capability is followed twice, and none outside the structure.
 pub(super) fn capabilities(
     info: &[u8],
     first: u32,
@@ -94,14 +93,14 @@ pub(super) fn capabilities(
         let here = at;
         let header = word(info, here).filter(|_| here >= head)?;
         let next = word(info, here.checked_add(4)?).unwrap_or(0) as usize;
-        // Forward only: a chain that goes back has no end.
+        // Only forward: a chain that goes back would not end.
         at = if next > here { next } else { 0 };
         Some((header as u16, here))
     })
 }
 
-/// The list of pairs of double words that a capability at `at` holds: their
-/// number behind the header, the pairs behind that and padding.
+/// The list of pairs of double words in a capability at `at`: their number follows the header, then
+/// come padding and the pairs.
 pub(super) fn pairs(info: &[u8], at: usize) -> Vec<(u64, u64)> {
     let count = word(info, at.saturating_add(8)).unwrap_or(0) as usize;
     let pair = |n: usize| {

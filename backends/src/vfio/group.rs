@@ -1,9 +1,9 @@
 //! IOMMU groups that this process has open.
 //!
-//! The kernel gives a group to one opener, and an IOMMU does not hold the
-//! functions of a group apart: they have one container and one set of I/O
-//! addresses. So the first function of a group that this process opens makes
-//! both, the others share them, and the last one to be closed destroys them.
+//! The kernel lets only one opener have a group, and an IOMMU does not isolate the functions of a
+//! group from each other: they have one container and one set of I/O addresses. So the first
+//! function of a group that this process opens creates both, the others share them, and the last
+//! one to be closed destroys them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,11 +14,11 @@ use crate::iova::IovaSpace;
 use crate::spec::Bdf;
 use crate::transport::SharedAddresses;
 
-/// How long the last function of a group may take to be closed. Who opens the group then gets the
-/// kernel's refusal.
+/// How long closing the last function of a group may take. After that, whoever opens the group gets
+/// the kernel's refusal.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// The open groups of a process, by number. `C` is what a group is opened by.
+/// The open groups of a process, by number. `C` is the container of a group.
 #[derive(Debug)]
 pub(super) struct Groups<C>(Mutex<BTreeMap<String, Entered<C>>>);
 
@@ -32,12 +32,12 @@ struct Entered<C> {
 struct Group<C> {
     container: C,
     inside: Mutex<Inside>,
-    /// Last: said when the container is closed.
+    /// Dropped last: it signals that the container is closed.
     _closing: Closing,
 }
 
-/// Whether a group has been closed: from the moment at which its last function lets go of it until
-/// then, the kernel still has it open, and refuses it to others.
+/// Whether a group was closed. From the moment when its last function lets go of it until then, the
+/// kernel still has it open, and refuses it to others.
 #[derive(Debug, Default)]
 struct Closed {
     is_closed: Mutex<bool>,
@@ -47,7 +47,7 @@ struct Closed {
 impl Closed {
     fn wait(&self) {
         let open = lock(&self.is_closed);
-        // Too long a wait is the kernel's to answer.
+        // If the wait is too long, the kernel answers.
         drop(
             self.changed
                 .wait_timeout_while(open, CLOSING, |is_closed| !*is_closed),
@@ -88,12 +88,12 @@ impl<C> Groups<C> {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// A function's place in its group, which is opened with `make` unless
-    /// another function of it is open.
+    /// A function's place in its group. The group is opened with `make`, unless another function of
+    /// it is open.
     ///
     /// # Errors
-    /// Those of `make`; [`BackendError::Unfit`] when this process has the very
-    /// function open.
+    /// Errors of `make`; [`BackendError::Unfit`] if this process already has the same function
+    /// open.
     pub(super) fn enter(
         &self,
         name: &str,
@@ -125,7 +125,7 @@ impl<C> Groups<C> {
             }
         };
         {
-            // The kernel would open it a second time.
+            // The kernel would let it be opened a second time.
             let mut inside = lock(&shared.inside);
             if inside.functions.contains(&bdf) {
                 return Err(BackendError::Unfit {
@@ -144,8 +144,7 @@ impl<C> Member<C> {
         &self.group.container
     }
 
-    /// The I/O addresses of the group; the first function says with `make` which
-    /// there are.
+    /// The I/O addresses of the group; for the first function, `make` returns them.
     pub(super) fn addresses<E>(
         &self,
         make: impl FnOnce() -> Result<IovaSpace, E>,
@@ -195,13 +194,13 @@ mod tests {
         let first = enter("17", "3b:00.0").unwrap();
         let second = enter("17", "3b:00.1").unwrap();
         assert_eq!((*first.container(), *second.container()), (1, 1));
-        // A group of its own is another container.
+        // Another group has another container.
         let apart = enter("18", "5e:00.0").unwrap();
         assert_eq!(*apart.container(), 2);
-        // The very same function is not opened twice.
+        // The same function cannot be opened twice.
         let twice = enter("17", "3b:00.1").unwrap_err().to_string();
         assert!(twice.contains("open already"), "{twice}");
-        // It stays open for the other, and can be entered again.
+        // The group stays open for the other, and can be entered again.
         drop(first);
         let first = enter("17", "3b:00.0").unwrap();
         assert_eq!(*first.container(), 1);
@@ -209,7 +208,7 @@ mod tests {
         assert_eq!(*enter("17", "3b:00.0").unwrap().container(), 3);
     }
 
-    /// A container that is there once, and takes a while to be closed.
+    /// A container that exists once, and takes a while to be closed.
     struct Slow<'a>(&'a Files);
 
     #[derive(Default)]
@@ -231,7 +230,7 @@ mod tests {
         let (groups, files) = (Groups::new(), Files::default());
         let enter = |function: &str| {
             groups.enter("vfio:test", "17", bdf(function), || {
-                // What the kernel says EBUSY to.
+                // The kernel would return EBUSY here.
                 assert!(!files.is_open.swap(true, SeqCst), "open still");
                 Ok(Slow(&files))
             })

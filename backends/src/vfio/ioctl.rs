@@ -6,17 +6,17 @@ use std::os::fd::AsRawFd;
 
 /// An open file that takes ioctls: a device, a container, /dev/iommu.
 ///
-/// All that this backend asks of the kernel's VFIO and iommufd goes through
-/// here, so that a test can take the kernel's place.
+/// All requests of this backend to the kernel's VFIO and iommufd go through this, so that a test
+/// can stand in for the kernel.
 pub(super) trait IoctlFile: Send + Sync {
-    /// The file, to be mapped, read and written.
+    /// The file, for mapping, reading and writing.
     fn file(&self) -> &File;
 
     /// An ioctl whose argument is a structure that the kernel reads and writes.
     ///
     /// # Safety
-    /// `argument` is as large as the request's structure, and what it points
-    /// to is the caller's to give.
+    /// `argument` is as large as the request's structure, and the caller may pass what it points
+    /// to.
     unsafe fn ioctl(&self, request: libc::c_ulong, argument: &mut [u8]) -> io::Result<u32>;
 }
 

@@ -1,4 +1,4 @@
-//! What the IOMMU allows: addresses and page sizes.
+//! What an IOMMU allows: addresses and page sizes.
 
 use super::super::iova::IovaError;
 use super::device_info::{capabilities, long, pairs, word};
@@ -10,7 +10,7 @@ pub(super) struct Iommu {
     pub(super) ranges: Vec<(u64, u64)>,
     /// Smallest page in bytes.
     pub(super) page: u64,
-    /// Mappings that can still be made, when the kernel says.
+    /// Mappings that can still be made, if the kernel says.
     pub(super) mappings: Option<u32>,
 }
 
@@ -21,15 +21,14 @@ const CAPABILITIES: u32 = 2;
 const IOVA_RANGES: u16 = 1;
 const MAPPINGS_LEFT: u16 = 3;
 
-/// Addresses below are left alone: zero is what empty memory reads as.
+/// Addresses below this are not used, because empty memory reads as zero.
 const LOWEST: u64 = 1 << 20;
-/// What is used of an IOMMU that does not say its ranges: what the page tables
-/// of every IOMMU hold, without the window in which messages are interrupts.
+/// Ranges assumed for an IOMMU that does not report any: what the page tables of every IOMMU cover,
+/// without the window in which messages are interrupts.
 const USUAL: [(u64, u64); 2] = [(LOWEST, 0xfedf_ffff), (0xfef0_0000, (1 << 39) - 1)];
 
 impl Iommu {
-    /// Addresses in `ranges`, of which each mapping is whole pages of `page`
-    /// bytes.
+    /// The addresses in `ranges`, with mappings of whole pages of `page` bytes.
     pub(super) fn new(
         ranges: Vec<(u64, u64)>,
         page: u64,
@@ -50,8 +49,7 @@ impl Iommu {
         Ok(this)
     }
 
-    /// Reads what VFIO_IOMMU_GET_INFO says of a container, with its chain of
-    /// capabilities.
+    /// Parses the answer of VFIO_IOMMU_GET_INFO for a container, with its chain of capabilities.
     pub(super) fn parse(info: &[u8]) -> Result<Self, IovaError> {
         /// `struct vfio_iommu_type1_info` up to the offset of the first
         /// capability.
@@ -60,7 +58,7 @@ impl Iommu {
         let sizes = long(info, 8).filter(|_| flags & PAGE_SIZES != 0);
         let page = match sizes.unwrap_or(0) {
             0 => 4096,
-            // A page of the CPU is the least that this process can give.
+            // This process can give no less than a page of the CPU.
             sizes => (1u64 << sizes.trailing_zeros()).max(4096),
         };
         let mut ranges = USUAL.to_vec();
@@ -76,7 +74,7 @@ impl Iommu {
         Self::new(ranges, page, mappings)
     }
 
-    /// Whole pages, in order, nothing below [`LOWEST`].
+    /// Rounds to whole pages, in order, with nothing below [`LOWEST`].
     fn clip(&mut self) {
         let page = self.page;
         let clip = |(first, last): (u64, u64)| {
@@ -105,7 +103,7 @@ impl Iommu {
 mod tests {
     use super::*;
 
-    /// The structure with capabilities as (id, words behind the header).
+    /// The structure with capabilities as (id, words after the header).
     fn info(sizes: u64, capabilities: &[(u32, Vec<u32>)]) -> Vec<u8> {
         let flags = if capabilities.is_empty() { 1 } else { 3 };
         let mut words = vec![0, flags, sizes as u32, (sizes >> 32) as u32, 24, 0];
@@ -146,7 +144,7 @@ mod tests {
         assert_eq!((iommu.page, iommu.mappings), (4096, None));
         assert_eq!(Iommu::parse(&[]).unwrap().page, 4096);
         assert_eq!(Iommu::parse(&info(1 << 16, &[])).unwrap().page, 1 << 16);
-        // An IOMMU with pages below the CPU's.
+        // An IOMMU with pages smaller than the CPU's.
         assert_eq!(Iommu::parse(&info(1 << 9, &[])).unwrap().page, 4096);
     }
 
@@ -157,7 +155,7 @@ mod tests {
             body.extend(range(first, last));
             assert!(Iommu::parse(&info(4096, &[(1, body)])).is_err());
         }
-        // A chain that points at itself, and one that counts what is not there.
+        // A chain that points at itself, and one with a count of entries that are not there.
         let mut circle = info(4096, &[(9, vec![])]);
         circle[28..32].copy_from_slice(&24u32.to_le_bytes());
         assert_eq!(Iommu::parse(&circle).unwrap().ranges, USUAL);

@@ -1,8 +1,7 @@
 //! iommufd: /dev/iommu and the function's own device file.
 //!
-//! Structures and numbers are those of `linux/iommufd.h` and `linux/vfio.h`,
-//! in the size they had in Linux 6.6, the first with all of this; later kernels
-//! take it as well.
+//! Structures and numbers are those of `linux/iommufd.h` and `linux/vfio.h`, with the sizes of
+//! Linux 6.6, the first that has all of this; later kernels accept them as well.
 
 mod cdev;
 #[cfg(test)]
@@ -67,8 +66,8 @@ pub(super) fn open(name: &str, bdf: Bdf, accept: Accept) -> Result<Opened, Backe
     attach(name, &in_use, Box::new(iommu), Arc::new(device))
 }
 
-/// Binds the device to the iommufd, gives it addresses, and describes it.
-/// `in_use` are the files that another user of it would have open.
+/// Binds the device to the iommufd, gives it addresses, and describes it. `in_use` are the files
+/// that another user of it would have open.
 fn attach(
     name: &str,
     in_use: &str,
@@ -87,8 +86,8 @@ fn attach(
             "the IOMMU refuses the function: {cause} (`dmesg` says why)"
         ))
     })?;
-    // From here on an error takes the device out of the address space again,
-    // and closes it before the iommufd.
+    // From here on an error detaches the device from the address space again, and closes it before
+    // the iommufd.
     let space = Ioas { id, device, iommu };
     let device = Arc::clone(&space.device);
     let asked = space.iommu().map_err(system("asking for the IOMMU"));
@@ -106,8 +105,7 @@ fn attach(
     })
 }
 
-/// VFIO_DEVICE_BIND_IOMMUFD. What was bound is released when the device is
-/// closed.
+/// VFIO_DEVICE_BIND_IOMMUFD. Closing the device releases the binding.
 fn bind(device: &dyn IoctlFile, iommu: &dyn IoctlFile) -> io::Result<()> {
     let mut bind = Bind {
         argsz: size_of::<Bind>() as u32,
@@ -126,7 +124,7 @@ fn not_bound(in_use: &str, cause: &io::Error) -> String {
         Some(libc::EBUSY) => format!(
             "in use: another process has it, or another function of its IOMMU group is open, in this process too (`fuser {in_use}` names it; two functions of one group go together with `vfio:`)"
         ),
-        // What the kernel says when the same file is open twice.
+        // The kernel's error if the same file is open twice.
         Some(libc::EINVAL) => format!(
             "refused by the kernel: another process has it open (`fuser {in_use}` names it), or the IOMMU does not keep memory coherent (`dmesg` says why)"
         ),
@@ -170,7 +168,7 @@ fn region(device: &dyn IoctlFile, index: u32) -> io::Result<Region> {
     })
 }
 
-/// VFIO_DEVICE_GET_IRQ_INFO; none when the function has no such interrupts.
+/// VFIO_DEVICE_GET_IRQ_INFO; `None` if the function has no such interrupts.
 fn irqs(device: &dyn IoctlFile, index: u32) -> io::Result<Option<Irqs>> {
     // `struct vfio_irq_info`: argsz, flags, index, count.
     let mut info = [16, 0, index, 0];

@@ -1,5 +1,4 @@
-//! Requests of a VFIO device that the `vfio-ioctls` crate does not have, or whose
-//! errors it drops.
+//! Requests to a VFIO device that the `vfio-ioctls` crate does not have, or whose errors it drops.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -45,7 +44,7 @@ pub(super) fn connect_irqs(
     )
 }
 
-/// VFIO_DEVICE_SET_IRQS: takes all interrupts of a kind down.
+/// VFIO_DEVICE_SET_IRQS: disconnects all interrupts of a kind.
 pub(super) fn disable_irqs(device: &dyn IoctlFile, index: u32) -> io::Result<()> {
     set_irqs(device, VFIO_IRQ_SET_DATA_NONE, index, 0, 0, [].into_iter())
 }
@@ -74,7 +73,7 @@ fn set_irqs(
     // SAFETY: the request's structure with `argsz` bytes.
     match unsafe { device.ioctl(SET_IRQS, &mut set) }? {
         0 => Ok(()),
-        // Nothing is connected then, although it is no error to the kernel.
+        // Nothing is connected then, although the kernel does not consider it an error.
         few => Err(io::Error::other(format!(
             "the kernel has no more than {few} vectors for it; use fewer"
         ))),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ioctl::IoctlFile;
 
-/// What is expected next.
+/// The next expected call.
 #[derive(Clone, Debug)]
 pub(super) enum ExpectedCall {
     Ioctl(Ioctl),
@@ -17,27 +17,26 @@ pub(super) enum ExpectedCall {
     Close(&'static str),
 }
 
-/// A request, byte for byte, and the answer.
+/// A request, byte for byte, and its answer.
 #[derive(Clone, Debug)]
 pub(super) struct Ioctl {
     pub(super) on: &'static str,
     pub(super) request: u32,
     pub(super) expected_arg: Vec<u8>,
-    /// Bytes of the request that are not the same in every run: addresses and
-    /// numbers of descriptors.
+    /// Bytes of the request that differ between runs: addresses and numbers of descriptors.
     pub(super) ignore_range: Range<usize>,
-    /// The argument afterwards, when it is another.
+    /// The argument afterwards, if it changes.
     pub(super) reply: Option<Vec<u8>>,
-    /// Where in the argument an address stands, and what is written there.
+    /// Where the argument has an address, and what is written to that address.
     pub(super) writes: Option<(usize, Vec<u8>)>,
     /// The error, 0 for none.
     pub(super) errno: i32,
-    /// What it returns without one.
+    /// The return value without an error.
     pub(super) result: u32,
 }
 
 impl Ioctl {
-    /// A request that leaves its argument as it is.
+    /// A request that does not change its argument.
     pub(super) fn new(on: &'static str, request: u32, expected_arg: Vec<u8>) -> Self {
         Self {
             on,
@@ -101,11 +100,11 @@ pub(super) fn longs(longs: &[u64]) -> Vec<u8> {
     longs.iter().flat_map(|long| long.to_ne_bytes()).collect()
 }
 
-/// The list; every file of the test takes from it.
+/// The list of expected calls, which every file of the test consumes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MockKernel {
     steps: Arc<Mutex<VecDeque<ExpectedCall>>>,
-    /// What was not as expected. A destructor cannot fail a test.
+    /// Deviations. A destructor cannot fail a test.
     wrong: Arc<Mutex<Vec<String>>>,
 }
 
@@ -125,7 +124,7 @@ impl MockKernel {
         lock(&self.steps).extend(steps);
     }
 
-    /// Fails unless everything on the list has come, and nothing else.
+    /// Fails unless everything on the list was called, and nothing else.
     #[track_caller]
     pub(super) fn is_done(&self) {
         assert_eq!(*lock(&self.wrong), [""; 0], "not as expected");
@@ -189,12 +188,12 @@ impl IoctlFile for MockFile {
             let address = argument[*at..].first_chunk().unwrap();
             let address = u64::from_ne_bytes(*address) as usize;
             let to = std::ptr::with_exposed_provenance_mut::<u8>(address);
-            // SAFETY: the caller of the ioctl gave room there for what the
-            // argument, which was compared, asks for; the test writes no more.
+            // SAFETY: the caller of the ioctl gave room there for what the argument, which was
+            // compared, asks for; the test writes no more.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         }
         if let Some(reply) = &step.reply {
-            // The bytes that differ from run to run stay.
+            // Bytes that differ between runs stay.
             let own = argument.to_vec();
             argument.copy_from_slice(reply);
             argument[step.ignore_range.clone()].copy_from_slice(&own[step.ignore_range]);

@@ -1,8 +1,8 @@
 //! A function bound to vfio-pci, through the kernel's VFIO.
 //!
-//! There are two interfaces, [`VfioApi`]: container, group and the type1v2 IOMMU; and,
-//! with the feature `iommufd`, /dev/iommu and the function's own device file.
-//! All that comes after opening is here once.
+//! There are two interfaces, [`VfioApi`]: container, group and the type1v2 IOMMU; and, with the
+//! feature `iommufd`, /dev/iommu and the function's own device file. Everything after the opening
+//! is common to both.
 
 mod bar;
 mod container;
@@ -42,10 +42,10 @@ use ioctl::IoctlFile;
 use iommu::Iommu;
 use space::{Space, unusual, why_not_mapped};
 
-/// A function as it is when the kernel has given it, whichever way.
+/// An open function, the same for both interfaces.
 struct Opened {
-    /// Before its addresses: a group can be given back only when no file of
-    /// its device is open.
+    /// Dropped before its addresses: a group can be released only when no file of its device is
+    /// open.
     device: Arc<dyn IoctlFile>,
     description: DeviceInfo,
     iommu: Iommu,
@@ -58,19 +58,19 @@ struct Opened {
 pub struct Vfio {
     name: String,
     bdf: Bdf,
-    /// Before the device: a mapping keeps the device's file open.
+    /// Dropped before the device: a mapping keeps the device's file open.
     bar: BarRegisters,
-    /// The kernel wants the function back, or the bus reported an error; with
-    /// the descriptor that says so.
+    /// The notices (the kernel wants the function back, the bus reported an error), each with its
+    /// descriptor.
     notices: Vec<(Notice, EventFd)>,
     /// As in [`Opened`], before its addresses.
     device: Arc<dyn IoctlFile>,
-    /// Of configuration space in the device's file.
+    /// Offset of configuration space in the device's file.
     config: u64,
     addresses: Option<SharedAddresses>,
     space: Box<dyn Space>,
     properties: Properties,
-    /// MSI-X is on: the kernel refuses to switch off what is not.
+    /// MSI-X is on: the kernel refuses to switch off what is not on.
     armed: AtomicBool,
 }
 
@@ -78,19 +78,18 @@ impl Vfio {
     /// Opens the function at `bdf` through its group.
     ///
     /// # Errors
-    /// [`BackendError`]: there is no such function, it is not bound, its group
-    /// is not viable or in use, or the user has no right to open it; each says
-    /// what to do.
+    /// [`BackendError`]: there is no such function, it is not bound, its group is not viable or is
+    /// in use, or the user has no right to open it; each says what to do.
     pub fn open(bdf: Bdf) -> Result<Self, BackendError> {
         Self::open_by(bdf, VfioApi::Container, Accept::E810)
     }
 
-    /// Opens the function at `bdf` as `way` says, if `accept` has it. The kernel resets what
-    /// it opens, so that the ids are checked before; [`Function::open`](crate::Function::open)
-    /// checks them again, on what was opened.
+    /// Opens the function at `bdf` through the interface `way`, if `accept` allows it. The kernel
+    /// resets what it opens, so the ids are checked before;
+    /// [`Function::open`](crate::Function::open) checks them again, on what was opened.
     ///
     /// # Errors
-    /// As [`Vfio::open`]; and the kernel may not have that way.
+    /// As [`Vfio::open`]; also, the kernel may not have that interface.
     pub fn open_by(bdf: Bdf, way: VfioApi, accept: Accept) -> Result<Self, BackendError> {
         let name = format!("{}:{bdf}", way.name());
         let opened = match way {
@@ -102,8 +101,7 @@ impl Vfio {
     }
 
     fn new(name: String, bdf: Bdf, opened: Opened) -> Result<Self, BackendError> {
-        // In case of an error the last is dropped first, the device before its
-        // addresses.
+        // On an error the last field is dropped first, the device before its addresses.
         let Opened {
             space,
             addresses,
@@ -169,8 +167,7 @@ fn properties(
     })
 }
 
-/// Connects what the kernel can tell of: errors on the bus, and its request to
-/// release the function.
+/// Connects the kernel's notices: errors on the bus, and its request to release the function.
 fn notices(device: &dyn IoctlFile, description: &DeviceInfo) -> io::Result<Vec<(Notice, EventFd)>> {
     let mut notices = Vec::new();
     for (notice, irqs, index) in [
@@ -216,7 +213,7 @@ unsafe impl Transport for Vfio {
     }
 
     fn failure(&self) -> Option<&BackendError> {
-        // A BAR does not fail: a device that left reads as all-ones.
+        // A BAR does not fail: a device that is gone reads as all-ones.
         None
     }
 

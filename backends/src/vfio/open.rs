@@ -11,7 +11,7 @@ use crate::error::BackendError;
 use crate::host::{Host, folder, link_name, pci};
 use crate::spec::Bdf;
 
-/// What sysfs says of a function before anything is opened.
+/// The entries of sysfs about a function before anything is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     pub(super) path: PathBuf,
@@ -91,7 +91,7 @@ pub(super) fn not_opened(device: &str, file: &str, load: &str, cause: &io::Error
     }
 }
 
-/// The crate's error in words that say what to do.
+/// The crate's error, in words that say what to do.
 fn explain(bdf: Bdf, group: &str, error: &VfioError) -> BackendError {
     let device = format!("vfio:{bdf}");
     let of_file =

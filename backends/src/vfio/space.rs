@@ -11,7 +11,7 @@ use crate::transport::DmaRegion;
 
 /// The I/O addresses of one function: a container, or an IOAS of iommufd.
 ///
-/// Dropping it takes the function out of them.
+/// Dropping it removes the function from the address space.
 pub(super) trait Space: Send + Sync {
     /// Maps memory.
     ///
@@ -22,15 +22,15 @@ pub(super) trait Space: Send + Sync {
     /// Unmaps exactly one mapping.
     fn unmap(&self, iova: u64, bytes: u64) -> io::Result<()>;
 
-    /// What the kernel means when it has no room (ENOSPC) for another mapping of `bytes`.
+    /// The meaning of ENOSPC, when the kernel has no room for another mapping of `bytes`.
     fn no_room(&self, bytes: usize) -> DmaError;
 
-    /// Bytes that the kernel counts against this process's limit on locked memory; `None` where
-    /// it does not say.
+    /// Bytes that the kernel counts against this process's limit on locked memory; `None` if it
+    /// does not say.
     fn locked(&self, host: &Host) -> Option<u64>;
 }
 
-/// The kernel says how much it unmapped: whole mappings, all of what was asked.
+/// Checks the kernel's report of what it unmapped: whole mappings, and all that was asked.
 pub(super) fn all_unmapped(unmapped: u64, bytes: u64) -> io::Result<()> {
     if unmapped == bytes {
         return Ok(());
@@ -39,7 +39,7 @@ pub(super) fn all_unmapped(unmapped: u64, bytes: u64) -> io::Result<()> {
     Err(io::Error::other(text))
 }
 
-/// Why the kernel did not map `region`; `None`: for no reason that a program can do anything about.
+/// Why the kernel did not map `region`; `None` if a program can do nothing about the reason.
 pub(super) fn why_not_mapped(
     space: &dyn Space,
     host: &Host,
@@ -60,7 +60,7 @@ pub(super) fn why_not_mapped(
                 limit,
                 in_use: space.locked(host),
             },
-            // There is no limit: it is memory itself that is missing.
+            // There is no limit: memory itself is short.
             Some(Memlock::Unlimited) | None => {
                 let align = PAGE;
                 DmaError::OutOfMemory { bytes, align }
@@ -71,7 +71,7 @@ pub(super) fn why_not_mapped(
     })
 }
 
-/// The text of an error that [`why_not_mapped`] has no reason for.
+/// The text of an error for which [`why_not_mapped`] has no reason.
 pub(super) fn unusual(cause: &io::Error) -> String {
     match cause.raw_os_error() {
         Some(libc::EEXIST) => {

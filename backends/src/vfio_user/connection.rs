@@ -1,9 +1,8 @@
 //! Requests and replies on a socket, each with a time limit.
 //!
-//! The other side is not trusted. It may answer garbage, refuse, stop or go
-//! away; whatever it does, each exchange ends within its limit, and after a
-//! failure that leaves the stream in doubt every further one fails at once
-//! with the first cause.
+//! The other side is not trusted. It may send garbage, refuse, stop or go away. Whatever it does,
+//! each exchange ends within its limit. After a failure that leaves the stream in doubt, every
+//! further exchange fails at once with the first cause.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, RawFd};
@@ -23,7 +22,7 @@ use super::spin::Spin;
 use crate::BackendError;
 use crate::host::socket;
 
-/// Longest answer that is read: far above anything the protocol has for us.
+/// The longest answer that is read: far above anything that the protocol has for us.
 const LONGEST: usize = 64 << 10;
 
 /// A connected socket.
@@ -49,7 +48,7 @@ struct Stream {
 
 /// How an exchange failed.
 enum Failure {
-    /// The answer was an error; the stream is in order.
+    /// The answer was an error; the stream is intact.
     Errno(u32),
     Io(io::Error),
     Closed,
@@ -123,7 +122,7 @@ impl Connection {
         self.failed.get()
     }
 
-    /// Records `error` unless one is there, and answers with the first.
+    /// Records `error` unless there was one before; returns the first.
     pub(super) fn fail(&self, error: BackendError) -> BackendError {
         let first = self.failed.get_or_init(|| {
             if let Some(report) = self.on_failure.get() {
@@ -134,14 +133,13 @@ impl Connection {
         first.clone()
     }
 
-    /// Calls `report` with the first failure, when there is one; the first call
-    /// of this counts.
+    /// Calls `report` with the first failure, when there is one; only the first `report` counts.
     pub(super) fn on_failure(&self, report: fn(&BackendError)) {
         let _ = self.on_failure.set(report);
     }
 
-    /// Sends a command and waits for its reply, whose body goes to `reply` (as
-    /// much of it as fits). Answers with the length of the whole body.
+    /// Sends a command and waits for its reply. As much of the reply's body as fits is written to
+    /// `reply`. Returns the length of the whole body.
     pub(super) fn request(
         &self,
         command: Command,
@@ -155,7 +153,7 @@ impl Connection {
         })
     }
 
-    /// Sends a command that is not answered.
+    /// Sends a command that gets no answer.
     pub(super) fn post(&self, command: Command, body: &[u8]) -> Result<(), BackendError> {
         self.exchange(command, |stream| {
             stream.send(command, FLAGS_NO_REPLY, body, &[])?;
@@ -204,7 +202,7 @@ impl Stream {
         body: &[u8],
         fds: &[BorrowedFd<'_>],
     ) -> Result<u16, Failure> {
-        /// Every command but a long VERSION text or region write.
+        /// The size of every command except a long VERSION text or region write.
         const SHORT: usize = 64;
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
@@ -215,7 +213,7 @@ impl Stream {
             flags,
             error: 0,
         };
-        // One write for a whole message: the other side wakes once.
+        // One write for a whole message, so that the other side wakes once.
         let mut short = [0; SHORT];
         let long;
         let message = match short.get_mut(..HEADER + body.len()) {
@@ -255,8 +253,7 @@ impl Stream {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
             }
-            // Each read has the socket's limit; bytes that come one by one
-            // must not add up.
+            // Each read has the socket's limit; bytes that come one by one must not add up to more.
             if self.filled < bytes && Instant::now() > end {
                 return Err(io::Error::from(io::ErrorKind::WouldBlock).into());
             }
@@ -288,7 +285,7 @@ impl Stream {
         self.fill(size, end)?;
         let is_error = header.flags & FLAGS_ERROR != 0;
         if header.message_id != id || header.command != command as u16 {
-            // Only what was posted can be refused unasked.
+            // Only a posted command can be refused without a question.
             return Err(Failure::Nonsense(format!(
                 "{} (message {id}) was answered by {} {} to message {}",
                 command.name(),
@@ -358,10 +355,10 @@ fn not_connected(device: String, path: &Path, cause: &io::Error) -> BackendError
     }
 }
 
-/// Connects with `limit` on the connection and on everything after it.
+/// Connects, with `limit` on the connection and on everything after it.
 ///
-/// The standard library cannot bound the connection itself, which waits while
-/// the listener's queue is full.
+/// The standard library cannot limit the time of the connection itself, which waits while the
+/// listener's queue is full.
 fn connect(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     // SAFETY: no memory is touched.
     let fd = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };

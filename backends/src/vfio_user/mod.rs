@@ -1,9 +1,8 @@
 //! A device served by another process on a vfio-user socket.
 //!
-//! The client part of the protocol is our own: the `vfio_user` crate's client
-//! waits for ever on an error reply or a silent server, and takes sizes from
-//! the other side on trust. So that client and server of this project do not
-//! share a misreading, tests have the crate at the other end of each.
+//! The client part of the protocol is our own: the `vfio_user` crate's client waits for ever on an
+//! error reply or a silent server, and trusts sizes from the other side. Tests have the crate at
+//! the other end of each, so that client and server of this project do not share a mistake.
 
 mod connection;
 mod protocol;
@@ -34,12 +33,12 @@ use protocol::{
 };
 pub use registers::SocketRegisters;
 
-/// How long each answer may take, and the connection itself. An answer that
-/// comes in pieces may take up to twice as long.
+/// How long each answer may take, and the connection itself. An answer in pieces may take up to
+/// twice as long.
 pub const LIMIT: Duration = Duration::from_secs(5);
 
-/// Where the device may be given memory: nothing at and near zero, the MSI
-/// window left out as an IOMMU does, and no more than its page tables hold.
+/// Where the device may be given memory: nothing at and near zero, without the MSI window, as with
+/// an IOMMU, and no more than its page tables cover.
 const IOVA_RANGES: [(u64, u64); 2] = [(1 << 20, 0xfedf_ffff), (0xfef0_0000, (1 << 47) - 1)];
 
 /// A connection to a served function.
@@ -47,7 +46,7 @@ const IOVA_RANGES: [(u64, u64); 2] = [(1 << 20, 0xfedf_ffff), (0xfef0_0000, (1 <
 pub struct VfioUser {
     connection: Arc<Connection>,
     properties: Properties,
-    /// Event descriptors that the server takes with one message.
+    /// Event descriptors that the server accepts with one message.
     fds_of_a_message: usize,
 }
 
@@ -60,7 +59,7 @@ impl VfioUser {
         Self::connect_within(path, LIMIT)
     }
 
-    /// As [`VfioUser::connect`], with another limit on each answer.
+    /// As [`VfioUser::connect`], with a different limit for each answer.
     ///
     /// # Errors
     /// As there.
@@ -83,7 +82,7 @@ impl VfioUser {
         Ok(this)
     }
 
-    /// Reads what the device has, and whether that is enough.
+    /// Reads the device's properties, and checks that they suffice.
     fn read_properties(&mut self) -> Result<(), BackendError> {
         let info: DeviceInfo =
             self.get(Command::DeviceGetInfo, |info: &mut DeviceInfo, size| {
@@ -161,7 +160,7 @@ impl VfioUser {
         Ok(answer)
     }
 
-    /// A question whose answer is that it was done.
+    /// A request whose answer only confirms it.
     fn order(
         &self,
         command: Command,
@@ -191,7 +190,7 @@ impl VfioUser {
     }
 }
 
-/// An answer that is too short: the other side speaks something else.
+/// The error for an answer that is too short: the other side speaks something else.
 fn short(connection: &Connection, command: Command, length: usize) -> BackendError {
     connection.fail(BackendError::Protocol {
         device: connection.device().to_owned(),
@@ -199,7 +198,7 @@ fn short(connection: &Connection, command: Command, length: usize) -> BackendErr
     })
 }
 
-/// Agrees on a version; answers with the descriptors the server takes at once.
+/// Agrees on a version; returns the number of descriptors that the server accepts at once.
 fn negotiate(connection: &Connection) -> Result<usize, BackendError> {
     /// Longest text that is parsed.
     const TEXT: usize = 4096;
@@ -236,10 +235,9 @@ fn negotiate(connection: &Connection) -> Result<usize, BackendError> {
     Ok(data.capabilities.max_msg_fds.clamp(1, MOST))
 }
 
-// SAFETY: the server maps the file's range that a message names and nothing
-// else; its answer to DMA_UNMAP says that it unmapped it. A server that lies
-// can write to files it was given for as long as it likes, and to no other
-// memory of this process.
+// SAFETY: the server maps the file's range that a message names and nothing else; its answer to
+// DMA_UNMAP says that it unmapped it. A server that lies can write to files that it was given for
+// as long as it likes, and to no other memory of this process.
 unsafe impl Transport for VfioUser {
     type Registers = SocketRegisters;
 
@@ -263,8 +261,8 @@ unsafe impl Transport for VfioUser {
         self.connection.on_failure(report);
     }
 
-    /// A server has nothing to tell, but it may be gone, which shows in
-    /// [`Transport::failure`] from then on.
+    /// A server sends no notices, but it may be gone; [`Transport::failure`] shows that from then
+    /// on.
     fn notice(&self) -> Option<Notice> {
         self.connection.probe_socket();
         None
@@ -297,7 +295,7 @@ unsafe impl Transport for VfioUser {
 
     unsafe fn map(&self, region: &DmaRegion<'_>) -> Result<(), BackendError> {
         let Some((file, offset)) = region.file else {
-            // Another process can only be given files.
+            // Another process can be given only files.
             let cause = DmaError::NoFile {
                 address: region.address.addr().get() as u64,
                 bytes: usize::try_from(region.bytes).unwrap_or(usize::MAX),
@@ -336,8 +334,8 @@ unsafe impl Transport for VfioUser {
         first: u16,
         events: &[Option<BorrowedFd<'_>>],
     ) -> Result<(), BackendError> {
-        // A message names consecutive vectors that all have a descriptor, or
-        // one that is to have none.
+        // A message names consecutive vectors that all have a descriptor, or one that is to have
+        // none.
         let mut at = first;
         let mut rest = events;
         while let Some(event) = rest.first() {

@@ -1,11 +1,11 @@
 //! The messages of vfio-user that a client needs (specification 0.9.2).
 //!
-//! All numbers are in the CPU's order: both ends are on one machine.
+//! All numbers are in the CPU's byte order: both ends are on one machine.
 
 use serde::{Deserialize, Serialize};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What a message asks for.
+/// The command of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub(super) enum Command {

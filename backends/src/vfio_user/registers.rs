@@ -11,8 +11,8 @@ use super::protocol::{Command, RegionAccess};
 use super::short;
 use crate::error::BackendError;
 
-/// BAR0 over the socket. Reads are a round trip; writes are posted, as on PCI
-/// Express: a later read, or any other question, comes after them.
+/// BAR0 over the socket. A read is a round trip; writes are posted, as on PCI Express: a later
+/// read, or any other question, comes after them.
 #[derive(Clone, Debug)]
 pub struct SocketRegisters(pub(super) Arc<Connection>);
 

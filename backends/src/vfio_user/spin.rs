@@ -5,19 +5,21 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a socket is polled for at a time. A server answers a read of a register within ten
-/// microseconds; where both sides sleep and are woken, it takes fifty.
+/// How long a socket is polled at a time. A server answers a read of a register within ten
+/// microseconds; if both sides sleep and are woken, it takes fifty.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// Exchanges at most that are done without polling, after it was in vain.
+/// The most exchanges without polling after polling was in vain.
 const MOST_LEFT_OUT: u32 = 255;
 
-/// Polls a socket where that has paid lately. Where the processors have other work, the other
-/// side does not run meanwhile: each time in vain doubles the number of times it is left out.
+/// Polls a socket if that was useful lately. If the processors have other work, the other side does
+/// not run meanwhile: each time polling is in vain, the number of exchanges without polling
+/// doubles.
 #[derive(Debug)]
 pub(super) struct Spin {
     enabled: bool,
-    /// Times to leave it out after the next one in vain, and how many of them are left.
+    /// How many exchanges to skip after the next vain poll, and how many of the current ones are
+    /// left.
     pause: u32,
     left: u32,
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use e810_hal::Ns;
 
-/// Why the MAC address for packets to a destination is not known. Each is one line.
+/// Why the MAC address for packets to a destination is unknown. Each message is one line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unresolved {
     /// The next hop does not answer.
@@ -14,12 +14,12 @@ pub enum Unresolved {
     NoAnswer {
         /// Where packets are to go.
         destination: IpAddr,
-        /// Who was asked: itself, or the gateway.
+        /// The neighbour that was asked: the destination itself, or the gateway.
         via: IpAddr,
         /// For how long.
         limit: Ns,
     },
-    /// No own address could send to it.
+    /// None of our addresses could send to it.
     #[error(
         "resolving {destination}: no own address has a route there; give one of its family with --ip ADDR/LEN, and --gateway if it is on no network of these"
     )]
@@ -34,7 +34,7 @@ pub enum Unresolved {
     NoKernelRoute {
         /// Where packets are to go.
         destination: IpAddr,
-        /// Through which interface.
+        /// The interface.
         interface: String,
     },
     /// The host's stack has no room for one more neighbour.
@@ -44,17 +44,17 @@ pub enum Unresolved {
     KernelTableFull {
         /// Where packets are to go.
         destination: IpAddr,
-        /// `ipv4` or `ipv6`, as the setting has it.
+        /// `ipv4` or `ipv6`, as in the name of the setting.
         family: &'static str,
     },
-    /// Its own address could not be used: whether another station has it was not found out.
+    /// Our address could not be used: it was not found out whether another station has it.
     #[error(
         "resolving {destination}: the own address for it is still being looked for on the link after {limit}; see whether the link is up, and the log for a duplicate"
     )]
     NoSource {
         /// Where packets are to go.
         destination: IpAddr,
-        /// For how long that was waited for.
+        /// How long that was waited for.
         limit: Ns,
     },
     /// Too many neighbours are in use.
@@ -64,10 +64,10 @@ pub enum Unresolved {
     NoRoom {
         /// Where packets are to go.
         destination: IpAddr,
-        /// Places.
+        /// The number of places.
         neighbours: usize,
     },
-    /// Nobody resolves on this function.
+    /// This function has no resolver.
     #[error(
         "{destination}: its Ethernet address is not known, and this function cannot ask for it ({why}); give it with --peer-mac"
     )]
@@ -77,7 +77,7 @@ pub enum Unresolved {
         /// Why not.
         why: &'static str,
     },
-    /// The thread that resolves has ended.
+    /// The resolving thread has ended.
     #[error(
         "resolving {destination}: the thread that resolves has ended; the log says why, please report it"
     )]
@@ -87,7 +87,7 @@ pub enum Unresolved {
     },
 }
 
-/// What asks for an address of this family.
+/// The kind of question that asks for an address of this family.
 const fn question(ip: IpAddr) -> &'static str {
     match ip {
         IpAddr::V4(_) => "ARP request",

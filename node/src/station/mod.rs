@@ -1,14 +1,14 @@
-//! A function as a station on its link: it answers for its addresses, and finds others.
+//! A function as a station on its link: it answers for its addresses, and resolves others.
 //!
 //! The RDMA engine answers no ARP request, no neighbour solicitation and no ping, and resolves
-//! nothing. A thread does it, which has the function's LAN port and an `e810_net::Interface`:
+//! nothing. A thread does this, with the function's LAN port and an `e810_net::Interface`:
 //!
-//! * `network`, what the function is called there;
-//! * `targets`, destinations that are resolved, and those that paths go to;
+//! * `network`, the function's addresses and gateways;
+//! * `targets`, destinations that are being resolved, and those of paths;
 //! * `worker`, the thread.
 //!
-//! It looks at the port every few milliseconds and waits for no interrupt: those are the
-//! program's. Messages between queue pairs never pass through it.
+//! The thread looks at the port every few milliseconds and waits for no interrupt, because
+//! interrupts are the program's. Messages between queue pairs never pass through it.
 
 mod error;
 mod network;
@@ -46,28 +46,28 @@ use crate::route::{Neighbour, Question};
 const COMMANDS: usize = 32;
 /// Echoes that may wait for the program; more are lost.
 const EVENTS: usize = 64;
-/// All IPv4 hosts: routers ask there for the groups that a host is in (RFC 3376 4.1.12).
+/// All IPv4 hosts: routers send their queries for the groups of a host there (RFC 3376 4.1.12).
 const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 
 /// How often a station looks at its port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// So seldom that measurements beside it do not notice.
+    /// Rarely enough that measurements on the same machine do not notice.
     Calm,
-    /// So often that an echo's time is that of the link.
+    /// Often enough that an echo's time is that of the link.
     Quick,
 }
 
 /// A station; its thread ends when this is dropped.
 #[derive(Debug)]
 pub struct Station<P: HostPlatform> {
-    /// Away before the thread is waited for: that is what ends it.
+    /// Dropped before the thread is joined: that ends the thread.
     commands: Option<SyncSender<Command>>,
     events: Receiver<StationEvent>,
     shared: Arc<Shared>,
     /// How long an address may take to be resolved.
     resolve_limit: Ns,
-    /// Where packets to peers go, as the thread has said last.
+    /// Where packets to peers go, as last reported by the thread.
     macs: BTreeMap<IpAddr, MacAddr>,
     had_link: bool,
     thread: Option<JoinHandle<Option<LanPort<P>>>>,
@@ -77,7 +77,7 @@ impl<P: HostPlatform> Station<P> {
     /// Opens the function's LAN port and begins to answer.
     ///
     /// # Errors
-    /// A LAN port that cannot be opened, no thread. Nothing is left behind.
+    /// The LAN port cannot be opened, or there is no thread. Nothing is left behind.
     pub fn start(
         platform: P,
         control: &mut Control<P>,
@@ -108,7 +108,7 @@ impl<P: HostPlatform> Station<P> {
         let targets = Targets::new(network.resolve_limit);
         let worker =
             move |port| Worker::new(platform, port, interface, targets, ends, is_quick).run();
-        // Through a channel, so that the port is there to be closed if there is no thread.
+        // Through a channel, so that the port can be closed if there is no thread.
         let (give, take) = sync_channel(1);
         let thread = thread::Builder::new().name("station".to_owned());
         let thread = thread.spawn(move || take.recv().ok().map(worker));
@@ -122,7 +122,7 @@ impl<P: HostPlatform> Station<P> {
                     shared,
                     resolve_limit: network.resolve_limit,
                     macs: BTreeMap::new(),
-                    // What has come up is announced as it begins.
+                    // A link that is up is announced at the beginning.
                     had_link: true,
                     thread: Some(thread),
                 })
@@ -155,27 +155,27 @@ impl<P: HostPlatform> Station<P> {
         self.thread.take()?.join().ok()?
     }
 
-    /// Where packets to `destination` go; `idle` is called while that is found out, and may end it.
+    /// Where packets to `destination` go; `idle` is called during the resolution, and may end it.
     ///
     /// # Errors
-    /// [`Unresolved`], or what `idle` said.
+    /// [`Unresolved`], or the error of `idle`.
     pub fn resolve(&self, destination: IpAddr, idle: &dyn Fn() -> Result<()>) -> Result<Neighbour> {
         self.begin_resolve(destination.into()).wait(idle)
     }
 
-    /// Asks for an echo; what became of it is an event.
+    /// Sends an echo request; its outcome is an event.
     pub fn ping(&self, ping: Ping) {
         self.command(Command::Ping(ping));
     }
 
-    /// A thread that has ended is noticed where its answer is missing.
+    /// If the thread has ended, the missing answer shows it.
     fn command(&self, command: Command) {
         if let Some(commands) = &self.commands {
             let _ = commands.send(command);
         }
     }
 
-    /// The oldest event that was not taken yet; waits for it.
+    /// The oldest event that was not taken yet; waits for one.
     pub fn wait_event(&self, limit: Duration) -> Option<StationEvent> {
         self.events.recv_timeout(limit).ok()
     }
@@ -221,7 +221,7 @@ impl<P: HostPlatform> Resolver<P> for Station<P> {
     fn progress(&mut self, control: &mut Control<P>, _: &mut dyn FnMut()) -> Result<bool> {
         let has_link = control.query_port(1)?.state == PortState::Active;
         if has_link && !self.had_link {
-            // Others may have forgotten the function.
+            // Others may have forgotten the function's addresses.
             self.command(Command::LinkUp);
         }
         self.had_link = has_link;

@@ -8,12 +8,12 @@ use e810_net::{AddressError, Claim, Config, Interface, Ns, Place, Prefix};
 
 use crate::address::OwnAddress;
 
-/// Neighbours that are known at a time where no other number is asked for: as many as the card's
-/// ARP table has by default.
+/// Neighbours that are known at a time, unless another number is given: as many as the card's ARP
+/// table has by default.
 const NEIGHBOURS: usize = e810::hmc::Capacity::DEFAULT.arps as usize;
-/// How long an address may take to be resolved where nothing else is said. A neighbour is asked
-/// three times in three seconds, and three times more from the sixth second on: a switch port that
-/// has just come up may forward nothing at first.
+/// How long an address may take to be resolved, unless a time is given. A neighbour is asked three
+/// times in three seconds, and three times more from the sixth second on: a switch port that has
+/// just come up may forward nothing at first.
 pub const RESOLVE_LIMIT: Ns = Ns::from_ms(10_000);
 /// Bytes of the longest frame: the greatest MTU (`--mtu`), an Ethernet header and two VLAN tags.
 pub(super) const FRAME: usize = e810::LanInit::new(9702).max_frame();
@@ -21,16 +21,16 @@ pub(super) const FRAME: usize = e810::LanInit::new(9702).max_frame();
 /// An interface as a station has it.
 pub(super) type StationInterface = Interface<Box<[Place]>, FRAME>;
 
-/// What a function is called on its link, and who forwards for it.
+/// The addresses of a function on its link, and its gateways.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Network {
     /// Its addresses, beside the link-local one of its MAC.
     pub addresses: Vec<OwnAddress>,
-    /// Gateways to what is on no network of these, at most one of a family.
+    /// Gateways to destinations on none of these networks, at most one of each family.
     pub gateways: Vec<IpAddr>,
-    /// VLAN of all of them.
+    /// The VLAN of all of them.
     pub vlan: Option<u16>,
-    /// Room for so many neighbours.
+    /// Room for this many neighbours.
     pub neighbours: usize,
     /// How long an address may take to be resolved.
     pub resolve_limit: Ns,
@@ -49,8 +49,8 @@ impl Default for Network {
 }
 
 impl Network {
-    /// Whether packets to `ip` reach it without a router: it is in the network of an own address
-    /// of its family, or no such address says what its network is.
+    /// Whether packets to `ip` reach it without a router: it is in the network of one of our
+    /// addresses of its family, or none of those has a network.
     pub fn is_on_link(&self, ip: IpAddr) -> bool {
         if matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
             return true;
@@ -60,7 +60,8 @@ impl Network {
         own.peek().is_none() || own.any(|own| own.has_on_link(ip))
     }
 
-    /// The interface of a port with this MAC address, and what of the network it does not take.
+    /// The interface of a port with this MAC address, and the parts of the network that it does not
+    /// take.
     pub(super) fn interface(
         &self,
         mac: MacAddr,
@@ -72,7 +73,7 @@ impl Network {
             mtu,
             // Addresses are those of the GID table, and no others.
             autoconfigure: false,
-            // Queue pairs use them at once, so who asks for them is answered at once.
+            // Queue pairs use them at once, so questions about them are answered at once.
             optimistic: true,
             seed: now.0 ^ u64::from(std::process::id()) << 32,
             ..Config::new(mac)
@@ -83,12 +84,12 @@ impl Network {
         for own in &self.addresses {
             let length = own.prefix_length();
             let added = match own.ip {
-                // Queue pairs use it at once, so the others are told at once.
+                // Queue pairs use it at once, so it is announced at once.
                 IpAddr::V4(v4) => interface.add_ipv4(v4, length, Claim::Announced, now),
                 IpAddr::V6(v6) => interface.add_ipv6(v6, length, now),
             };
             match added {
-                // The link-local one of the MAC is there.
+                // The link-local address of the MAC exists.
                 Ok(()) | Err(AddressError::Exists) => {}
                 Err(error) => refused.push((*own, error)),
             }

@@ -1,4 +1,4 @@
-//! An answer of who resolves, which is waited for.
+//! An answer of a resolver, to be waited for.
 
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -11,12 +11,12 @@ use e810_hal::Ns;
 use super::Unresolved;
 use crate::route::Neighbour;
 
-/// How often who waits for an answer does something else.
+/// How often a thread that waits for an answer does something else.
 const STEP: Duration = Duration::from_millis(20);
-/// What the thread that resolves may take beyond the limit, on a busy machine.
+/// Time that the resolving thread may take beyond the limit, on a busy machine.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Where packets to a destination go, which is being found out.
+/// The pending answer to where packets to a destination go.
 #[derive(Debug)]
 pub struct PendingResolve {
     destination: IpAddr,
@@ -37,10 +37,10 @@ impl PendingResolve {
         }
     }
 
-    /// Waits for it; `idle` is called meanwhile, and may end that.
+    /// Waits for it; `idle` is called meanwhile, and may end the wait.
     ///
     /// # Errors
-    /// [`Unresolved`], or what `idle` said.
+    /// [`Unresolved`], or the error of `idle`.
     pub fn wait(self, idle: &dyn Fn() -> Result<()>) -> Result<Neighbour> {
         let limit = Instant::now() + Duration::from_nanos(self.limit.0) + GRACE;
         loop {

@@ -1,8 +1,9 @@
-//! Destinations that a station resolves, and those that it stays with.
+//! Destinations that a station resolves, and those that it keeps watching.
 //!
-//! A destination has a place for its next hop in the table of neighbours while it is asked for, and
-//! while paths go there. What was asked for and has no path keeps it for [`UNUSED`] at most, and
-//! gives way before that to what is asked for then; what has not answered has none.
+//! A destination has a place for its next hop in the table of neighbours while it is being asked
+//! for, and while paths go there. One that was asked for and has no path keeps its place for
+//! [`UNUSED`] at most, and gives way earlier if a new question needs it. One that has not answered
+//! has no place.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -17,19 +18,19 @@ use crate::route::{Neighbour, Route};
 
 pub(super) type Answer = SyncSender<Result<Neighbour, Unresolved>>;
 
-/// How long a destination that was found stays without a path: as long as a program may take from
+/// How long a destination that was found is kept without a path: as long as a program may take from
 /// the answer to its queue pair.
 const UNUSED: Ns = Ns::from_secs(5);
-/// Time between two looks at those, and at what found no place.
+/// Time between two checks of these, and of questions that found no place.
 const SWEEP_INTERVAL: Ns = Ns::from_ms(100);
 
-/// A destination that has a place, or is to have one.
+/// A destination that has a place, or is to get one.
 #[derive(Debug)]
 struct Target {
     hop: Option<NextHop>,
     /// Paths go there.
     is_used: bool,
-    /// Until when it is kept otherwise.
+    /// Without paths it is kept until then.
     until: Ns,
 }
 
@@ -37,13 +38,13 @@ struct Target {
 #[derive(Debug)]
 struct Waiting {
     destination: IpAddr,
-    /// It has not been looked at yet.
+    /// It was not processed yet.
     is_new: bool,
     until: Ns,
     answer: Answer,
 }
 
-/// What packets to a destination have.
+/// The route values for packets to a destination.
 fn route(interface: &StationInterface, destination: IpAddr) -> Route {
     Route {
         hop_limit: interface.hop_limit(destination),
@@ -85,7 +86,7 @@ impl Targets {
         });
     }
 
-    /// Paths go to these destinations from now on, and to those no longer.
+    /// Updates the destinations that paths go to: those added, and those gone.
     pub(super) fn follow(
         &mut self,
         added: &[IpAddr],
@@ -118,7 +119,7 @@ impl Targets {
         }
     }
 
-    /// Has the next hop of a destination watched, unless it is already.
+    /// Watches the next hop of a destination, unless it is watched already.
     fn place(
         &mut self,
         destination: IpAddr,
@@ -145,7 +146,7 @@ impl Targets {
         resolution
     }
 
-    /// The destination that was found first of those that have a place and no path.
+    /// The destination found first of those that have a place and no path.
     fn unused(&self) -> Option<IpAddr> {
         let unused = self.all.iter().filter(|(destination, target)| {
             let mut waiting = self.waiting.iter();
@@ -157,12 +158,12 @@ impl Targets {
         first.map(|(destination, _)| *destination)
     }
 
-    /// Answers those whose next hop is known, or will not be, and gives places back.
+    /// Answers questions whose next hop is known, or will not become known, and frees places.
     pub(super) fn progress(&mut self, interface: &mut StationInterface, now: Ns) {
         for mut waiting in std::mem::take(&mut self.waiting) {
             match self.try_resolve(&mut waiting, interface, now) {
                 None => self.waiting.push(waiting),
-                // Who asked may have gone.
+                // The caller may be gone.
                 Some(answer) => drop(waiting.answer.try_send(answer)),
             }
         }
@@ -194,7 +195,7 @@ impl Targets {
         if std::mem::take(&mut waiting.is_new)
             && let (_, Some(hop)) = interface.watch(destination, now)
         {
-            // One that has not answered others is asked at once.
+            // If it has not answered earlier questions, it is asked at once.
             self.place(destination, interface, now);
             interface.unwatch(hop);
         }
@@ -238,7 +239,7 @@ impl Targets {
         Some(answer)
     }
 
-    /// Where packets go to the destinations that paths go to, as far as it is known.
+    /// Where packets to the destinations of paths go, as far as it is known.
     pub(super) fn macs(&self, interface: &StationInterface) -> BTreeMap<IpAddr, MacAddr> {
         let used = self.all.iter().filter(|(_, target)| target.is_used);
         let known = used.filter_map(|(destination, target)| {

@@ -17,7 +17,7 @@ use crate::simulated;
 use crate::start::Sizes;
 
 const OWN: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
-/// Where the neighbour is later.
+/// The neighbour's later address.
 const MOVED: MacAddr = MacAddr([2, 0xAB, 0, 0, 0, 7]);
 
 type Up = (Control<SimPlatform>, EventSet<SimPlatform>);
@@ -120,7 +120,7 @@ fn claim(mac: MacAddr, now: Ns) -> Interface {
     interface
 }
 
-/// The device refuses to move them at first, and the neighbour says nothing more afterwards.
+/// At first the device refuses to move them, and the neighbour sends nothing more afterwards.
 #[test]
 fn paths_follow_a_neighbour_that_moves() {
     let sim = sim();
@@ -155,8 +155,8 @@ fn paths_follow_a_neighbour_that_moves() {
         if !was_refused {
             interface.poll(now(), &mut port);
         }
-        // It comes with another address when it was known for longer than a second: what nobody
-        // has asked for is not believed before.
+        // It announces another address after it was known for longer than a second: before that, an
+        // announcement that nobody has asked for is not believed.
         if start.elapsed() > Duration::from_secs(2) && interface.mac().0 == there.0 {
             interface = claim(MOVED, now());
         }
@@ -181,7 +181,7 @@ fn paths_follow_a_neighbour_that_moves() {
     assert_eq!(sim.findings(), []);
 }
 
-/// A flood does not keep the thread from its commands, and not from its end.
+/// A flood delays neither the thread's commands nor its end.
 #[test]
 fn a_flood_does_not_keep_a_station_from_its_end() {
     let sim = sim();
@@ -198,12 +198,12 @@ fn a_flood_does_not_keep_a_station_from_its_end() {
         scope.spawn(|| {
             let frame = [0xFF; 60];
             while !is_over.load(order) {
-                // What finds no room was enough.
+                // Frames that find no room do not matter.
                 let _ = port.transmit(&frame);
             }
         });
         thread::sleep(Duration::from_millis(100));
-        // While the flood goes on: it ends after these. Its own address needs no neighbour.
+        // While the flood goes on, which ends after these. Our own address needs no neighbour.
         let neighbour = station.resolve(ip(OWN[0]), &|| Ok(())).unwrap();
         assert_eq!(neighbour.via, ip(OWN[0]));
         station.close(control).unwrap();

@@ -1,4 +1,4 @@
-//! The thread of a station: it owns the LAN port and the interface, and does what is due.
+//! The thread of a station: it owns the LAN port and the interface, and does their periodic work.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,40 +14,41 @@ use super::network::StationInterface;
 use super::targets::{Answer, Targets};
 use crate::route::Route;
 
-/// Time between two looks at the port where nothing is outstanding.
+/// Time between two looks at the port when nothing is outstanding.
 const IDLE: Duration = Duration::from_millis(10);
-/// The same where something is, and for a while after a frame came.
+/// The same when something is, and for a while after a frame was received.
 const BUSY: Duration = Duration::from_millis(1);
 /// How long a frame keeps the thread busy.
 const BUSY_FOR: Ns = Ns::from_ms(50);
-/// Time between two looks where more frames wait than one look takes, and for echoes, whose time
-/// is measured. A flood gets a share of a processor only; the card drops what it has no room
-/// for, and counts it.
+/// Time between two looks when more frames wait than one look takes, and for echoes, whose time is
+/// measured. A flood gets only a share of a processor; the card drops frames that find no room, and
+/// counts them.
 const QUICK: Duration = Duration::from_micros(100);
-/// Times that a look goes on when there is more: each takes 32 frames at most.
+/// How often a look continues while there are more frames: each time takes 32 frames at most.
 const POLLS: usize = 4;
-/// Commands between two looks, at most.
+/// The most commands between two looks.
 const COMMANDS: usize = 16;
 
-/// What a station is asked to do.
+/// A command to a station.
 #[derive(Debug)]
 pub(super) enum Command {
     /// Find the next hop of a destination.
     Resolve { destination: IpAddr, answer: Answer },
-    /// Stay with those of destinations that paths go to now, and no longer with others'.
+    /// Keep watching the next hops of destinations that paths go to now, and stop watching the
+    /// others.
     Follow {
         added: Vec<IpAddr>,
         gone: Vec<IpAddr>,
     },
     /// The link has come up.
     LinkUp,
-    /// Be in a multicast group, for routers and switches.
+    /// Join a multicast group, as far as routers and switches are concerned.
     Join(IpAddr),
-    /// Ask for an echo.
+    /// Send an echo request.
     Ping(Ping),
 }
 
-/// What has happened to a station.
+/// An event of a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StationEvent {
     /// An echo has come back.
@@ -68,10 +69,10 @@ pub enum StationEvent {
     },
 }
 
-/// What the thread has found out, for the program's thread.
+/// Results of the thread, for the program's thread.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// The hop limit that IPv6 routers have said last; 0: none has.
+    /// The hop limit last announced by an IPv6 router; 0: none was.
     hop_limit: AtomicU8,
     has_changed: AtomicBool,
     /// Where packets to the destinations of paths go.
@@ -79,7 +80,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// What packets to a destination have.
+    /// The route values for packets to a destination.
     pub(super) fn route(&self, destination: IpAddr) -> Route {
         let mut route = Route::PLAIN;
         let said = self.hop_limit.load(Ordering::Relaxed);
@@ -89,7 +90,7 @@ impl Shared {
         route
     }
 
-    /// What there is now, if it may be other than was taken last: one load.
+    /// The current addresses, if they may differ from those taken last: one load.
     pub(super) fn take(&self) -> Option<BTreeMap<IpAddr, MacAddr>> {
         let is_new = self.has_changed.load(Ordering::Relaxed)
             && self.has_changed.swap(false, Ordering::Acquire);
@@ -108,7 +109,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, MacAddr>> {
-        // It is whole after a panic: only whole ones are put there.
+        // It is complete after a panic: only complete maps are stored.
         self.macs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -126,7 +127,7 @@ impl<P: Platform> Port for Frames<P> {
     }
 }
 
-/// What the thread has.
+/// The thread's state.
 pub(super) struct Worker<P: Platform> {
     platform: P,
     port: Frames<P>,
@@ -134,17 +135,17 @@ pub(super) struct Worker<P: Platform> {
     commands: Receiver<Command>,
     events: SyncSender<StationEvent>,
     shared: Arc<Shared>,
-    /// Looks are always quick: echoes are measured at the other end.
+    /// Looks are always quick: an echo is measured at the other end.
     is_quick: bool,
     targets: Targets,
     /// Echoes that are under way.
     echoes: usize,
-    /// Frames received, and until when they keep the thread busy.
+    /// Frames received, and the time until which they keep the thread busy.
     received: u64,
     busy_until: Ns,
-    /// Events that the interface has lost.
+    /// Events that the interface lost.
     events_lost: u64,
-    /// Something has changed for the destinations of paths.
+    /// A next hop of a path has changed.
     has_moved: bool,
 }
 
@@ -174,7 +175,7 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Works until nobody can ask for anything any more, and gives the port back.
+    /// Works until no commands can come any more, and returns the port.
     pub(super) fn run(mut self) -> LanPort<P> {
         let mut pause = Duration::ZERO;
         loop {
@@ -229,7 +230,7 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// One look at port and clock; how long the next one has time.
+    /// One look at port and clock; returns when the next one is due.
     fn poll(&mut self) -> Duration {
         let now = self.now();
         let mut more = true;

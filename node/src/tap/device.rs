@@ -1,4 +1,4 @@
-//! The interface's file: a TAP made, or one attached that was there.
+//! The interface's file: a TAP that was created, or an existing one that was attached.
 
 use std::fs::File;
 use std::io;
@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use e810_backends::tap::open_tap;
 
-/// Ethernet frames of the host's network stack, one a call. No call waits.
+/// Ethernet frames of the host's network stack, one for each call. No call waits.
 pub(super) trait TapFrames: Send + 'static {
     /// The next frame that the stack sends.
     ///
@@ -17,7 +17,7 @@ pub(super) trait TapFrames: Send + 'static {
     /// Gives the stack a frame that was received.
     ///
     /// # Errors
-    /// The stack has not taken it.
+    /// The stack did not accept it.
     fn write(&self, frame: &[u8]) -> io::Result<usize>;
 
     /// Readable when there is a frame.
@@ -38,10 +38,10 @@ impl TapFrames for File {
     }
 }
 
-/// Why there is no interface. Each is one line.
+/// Why there is no interface. Each message is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {
-    /// The kernel has no such interfaces.
+    /// The kernel does not support such interfaces.
     #[error(
         "TAP interface {name}: there is no /dev/net/tun; load the module (`modprobe tun`), or give the container that device"
     )]
@@ -49,7 +49,7 @@ pub enum TapError {
         /// Its name.
         name: String,
     },
-    /// Not without privilege.
+    /// It needs privileges.
     #[error(
         "TAP interface {name}: not permitted; run as root, or give the program CAP_NET_ADMIN (`setcap cap_net_admin+ep`), which an interface that is there takes too"
     )]
@@ -57,7 +57,7 @@ pub enum TapError {
         /// Its name.
         name: String,
     },
-    /// Another program has it.
+    /// Another program uses it.
     #[error(
         "TAP interface {name}: another program has that interface open; give another name, or end it"
     )]
@@ -95,7 +95,7 @@ impl TapError {
         }
     }
 
-    /// The system's number.
+    /// The error number of the system.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {
@@ -108,8 +108,8 @@ impl TapError {
     }
 }
 
-/// Makes the interface, or attaches to the persistent one of that name. It is as it was, up or
-/// down.
+/// Creates the interface, or attaches to the persistent one of that name. Its state, up or down,
+/// stays.
 pub(super) fn open(name: &str) -> Result<File, TapError> {
     open_tap(name).map_err(|error| TapError::of(name, error))
 }

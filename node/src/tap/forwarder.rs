@@ -1,4 +1,4 @@
-//! Frames between the LAN port and the interface, on a thread that has both.
+//! Passes frames between the LAN port and the interface, in a thread that has both.
 
 use std::io;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 
 use super::device::TapFrames;
 
-/// Frames of one direction in a row.
+/// The most frames of one direction in a row.
 const BATCH: usize = 64;
 /// How long after a frame the thread looks for the next one without sleeping.
 const SPIN: Duration = Duration::from_micros(200);
-/// How long a frame has it look at the port every [`BUSY`].
+/// How long the thread looks at the port every [`BUSY`] after a frame.
 const BUSY_FOR: Duration = Duration::from_millis(50);
 /// Time between two looks at the port while frames come and go, in milliseconds.
 const BUSY: i32 = 1;
-/// The same where nothing happens. A frame that the host sends is noticed at once.
+/// The same when nothing happens. A frame that the host sends is noticed at once.
 const IDLE: i32 = 10;
-/// Time between two tries where the port's transmit ring is full.
+/// Time between two tries while the port's transmit ring is full.
 const FULL: Duration = Duration::from_micros(100);
 
-/// What has passed, and what has not.
+/// Counters of frames that passed and that were dropped.
 #[derive(Debug, Default)]
 pub(super) struct ForwardingCounts {
     to_tap: AtomicU64,
@@ -37,7 +37,7 @@ pub(super) struct ForwardingCounts {
     refused: AtomicU64,
 }
 
-/// Frames through a TAP interface.
+/// Numbers of frames through a TAP interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct TapCounts {
     /// Received by the port and taken by the host's stack.
@@ -52,7 +52,8 @@ pub struct TapCounts {
     pub interface_down: u64,
     /// Received, and refused by the stack for another cause: dropped.
     pub refused: u64,
-    /// Received, and damaged, without their tag or otherwise of no use: dropped; known at the end.
+    /// Received, and damaged, without their tag or otherwise unusable: dropped; known only at the
+    /// end.
     pub unusable: u64,
 }
 
@@ -71,12 +72,12 @@ impl ForwardingCounts {
     }
 }
 
-/// Counts one, and says whether it is the first.
+/// Counts one frame; returns whether it is the first.
 fn count(counter: &AtomicU64) -> bool {
     counter.fetch_add(1, Ordering::Relaxed) == 0
 }
 
-/// What the thread has.
+/// The thread's state.
 pub(super) struct Forwarder<P: Platform, T> {
     port: LanPort<P>,
     tap: T,
@@ -92,7 +93,7 @@ pub(super) struct Forwarder<P: Platform, T> {
 
 impl<P: Platform, T: TapFrames> Forwarder<P, T> {
     /// # Errors
-    /// The port with the system's error.
+    /// The port, with the system's error.
     pub(super) fn new(
         port: LanPort<P>,
         tap: T,
@@ -122,8 +123,8 @@ impl<P: Platform, T: TapFrames> Forwarder<P, T> {
         })
     }
 
-    /// Works until it is stopped, and gives the port back. A frame that waits for room in the port
-    /// is lost then.
+    /// Works until it is stopped, and returns the port. A frame that waits for room in the port is
+    /// lost then.
     pub(super) fn run(mut self) -> LanPort<P> {
         let mut last = Instant::now();
         while !self.stop.load(Ordering::Relaxed) {
@@ -140,7 +141,7 @@ impl<P: Platform, T: TapFrames> Forwarder<P, T> {
         self.port
     }
 
-    /// The port, where it does not work.
+    /// Returns the port, if the thread does not work.
     pub(super) fn into_port(self) -> LanPort<P> {
         self.port
     }
@@ -157,7 +158,7 @@ impl<P: Platform, T: TapFrames> Forwarder<P, T> {
         let _ = self.wait.wait(limit, &mut [EpollEvent::default()]);
     }
 
-    /// Gives the stack what the port has received; how many frames that were.
+    /// Passes received frames from the port to the stack; returns how many.
     fn give(&mut self) -> usize {
         for done in 0..BATCH {
             let Some(length) = self.port.receive(&mut self.frame) else {
@@ -166,7 +167,7 @@ impl<P: Platform, T: TapFrames> Forwarder<P, T> {
             let frame = self.frame.get(..length).unwrap_or_default();
             let counter = match self.tap.write(frame) {
                 Ok(_) => &self.counts.to_tap,
-                // What the kernel says of an interface that is down, and of one that was deleted.
+                // The kernel's errors for an interface that is down, and for one that was deleted.
                 Err(error) if is_down(&error) => &self.counts.interface_down,
                 Err(error) => {
                     if count(&self.counts.refused) {
@@ -180,8 +181,8 @@ impl<P: Platform, T: TapFrames> Forwarder<P, T> {
         BATCH
     }
 
-    /// Gives the port what the stack sends; how many frames that were. What finds no room waits,
-    /// here one frame, in the kernel's queue of the interface the others.
+    /// Passes frames from the stack to the port; returns how many. If there is no room, one frame
+    /// waits here, and the others in the kernel's queue of the interface.
     fn take(&mut self) -> usize {
         for done in 0..BATCH {
             if self.pending.is_empty() && !self.read() {

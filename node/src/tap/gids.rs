@@ -9,7 +9,7 @@ use serde::Serialize;
 /// An address, and its VLAN.
 pub(super) type Own = (IpAddr, Option<u16>);
 
-/// An entry of the GID table that has come or gone.
+/// An entry of the GID table that was added or removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct GidChange {
     /// Its index.
@@ -19,7 +19,7 @@ pub struct GidChange {
     /// Its VLAN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
-    /// It has come.
+    /// It was added.
     pub is_there: bool,
 }
 
@@ -27,13 +27,14 @@ pub struct GidChange {
 #[derive(Debug, Default)]
 pub(super) struct FollowedGids {
     ours: BTreeMap<Own, u8>,
-    /// Addresses that found no room, or that no GID can be; said once.
+    /// Addresses that found no room, or that cannot be a GID; each is reported once.
     refused: BTreeSet<Own>,
 }
 
 impl FollowedGids {
-    /// Adds and removes entries, so that the table has what is `wanted`. An entry that queue pairs
-    /// or address handles use stays until none does: `true` while there is one that has to go.
+    /// Adds and removes entries until the table has what is `wanted`. An entry that queue pairs or
+    /// address handles use stays until none uses it: returns `true` while one has yet to be
+    /// removed.
     pub(super) fn follow<P: Platform>(
         &mut self,
         control: &mut Control<P>,
@@ -73,8 +74,8 @@ impl FollowedGids {
         is_left
     }
 
-    /// The entry of the first address without a VLAN, or on it: of IPv4, if there is one, and not
-    /// link-local.
+    /// The entry of the first address on this VLAN, or without one: an IPv4 address if there is
+    /// one, and never a link-local one.
     pub(super) fn usual(&self, vlan: Option<u16>) -> Option<u8> {
         let is_local = |ip: &IpAddr| match ip {
             IpAddr::V4(v4) => v4.is_link_local(),
@@ -96,7 +97,7 @@ fn change((address, vlan): Own, index: u8, is_there: bool) -> GidChange {
     }
 }
 
-/// Entries that are to go, and addresses that are to come.
+/// The entries to remove, and the addresses to add.
 fn difference(ours: &BTreeMap<Own, u8>, wanted: &BTreeSet<Own>) -> (Vec<(Own, u8)>, Vec<Own>) {
     let gone = ours.iter().filter(|(own, _)| !wanted.contains(own));
     let new = wanted.iter().filter(|own| !ours.contains_key(own));

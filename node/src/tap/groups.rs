@@ -1,8 +1,8 @@
-//! The multicast groups that the host's stack wants of the interface.
+//! The multicast groups that the host's stack has joined on the interface.
 //!
-//! The kernel tells nobody of them: rtnetlink has messages of groups since Linux 6.13 only. They
-//! are in `/proc/net/dev_mcast`, a line for each interface and group, VLANs' groups with those of
-//! the interface below.
+//! The kernel does not report them: rtnetlink has messages of groups only since Linux 6.13. They
+//! are in `/proc/net/dev_mcast`, a line for each interface and group; groups of VLANs are listed
+//! with the interface below.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ pub(super) fn of_interface(index: u32) -> io::Result<BTreeSet<[u8; 6]>> {
     Ok(parse(&fs::read_to_string(FILE)?, index))
 }
 
-/// `INDEX NAME USERS GLOBAL ADDRESS` a line.
+/// Each line is `INDEX NAME USERS GLOBAL ADDRESS`.
 fn parse(text: &str, index: u32) -> BTreeSet<[u8; 6]> {
     let of_line = |line: &str| {
         let mut words = line.split_whitespace();

@@ -1,4 +1,4 @@
-//! What is asked of the kernel's network stack, and what its messages say.
+//! Questions to the kernel's network stack, and the contents of its messages.
 
 use std::net::IpAddr;
 
@@ -26,19 +26,19 @@ pub(super) struct Interface {
     pub(super) index: u32,
     pub(super) name: String,
     pub(super) mac: Option<MacAddr>,
-    /// The interface below, of a VLAN's.
+    /// For a VLAN's interface, the interface below.
     pub(super) below: Option<u32>,
-    /// Its VLAN, of one whose tag has the TPID 0x8100.
+    /// Its VLAN, if the tag has the TPID 0x8100.
     pub(super) vlan: Option<u16>,
-    /// The priority in the tag of a VLAN's packets, by that which they have without it.
+    /// The priority in the tag of a VLAN's packets, by their priority without a tag.
     pub(super) egress: [u8; 8],
     /// Bytes of the longest IP packet.
     pub(super) mtu: u32,
-    /// Hop limit of IPv6 packets, of an interface that has IPv6.
+    /// Hop limit of IPv6 packets, if the interface has IPv6.
     pub(super) hop_limit: Option<u8>,
 }
 
-/// An interface's address that can be used.
+/// A usable address of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Address {
     pub(super) index: u32,
@@ -50,11 +50,11 @@ pub(super) struct Address {
 pub(super) struct Known {
     pub(super) index: u32,
     pub(super) ip: IpAddr,
-    /// Where it is, as far as that is known.
+    /// Its Ethernet address, as far as that is known.
     pub(super) mac: Option<MacAddr>,
     /// It has not answered.
     pub(super) has_failed: bool,
-    /// Somebody has set it, and the kernel asks nobody.
+    /// It was set explicitly, and the kernel asks nobody.
     pub(super) is_set: bool,
 }
 
@@ -86,12 +86,12 @@ pub(super) fn set_port(index: u32, mac: MacAddr, mtu: u16) -> RouteNetlinkMessag
     set_link(index, attributes.to_vec(), LinkFlags::empty())
 }
 
-/// Has an interface up.
+/// Switches an interface on.
 pub(super) fn set_up(index: u32) -> RouteNetlinkMessage {
     set_link(index, Vec::new(), LinkFlags::Up)
 }
 
-/// Says whether an interface has a carrier.
+/// Sets whether an interface has a carrier.
 pub(super) fn set_carrier(index: u32, is_on: bool) -> RouteNetlinkMessage {
     let carrier = LinkAttribute::Carrier(is_on.into());
     set_link(index, vec![carrier], LinkFlags::empty())
@@ -111,12 +111,13 @@ pub(super) fn get_addresses() -> RouteNetlinkMessage {
     RouteNetlinkMessage::GetAddress(AddressMessage::default())
 }
 
-/// Gives an interface an address; without a network its own alone, as `ip address add` does.
+/// Gives an interface an address; without a network, only the address itself, as `ip address add`
+/// does.
 pub(super) fn add_address(index: u32, own: &OwnAddress) -> RouteNetlinkMessage {
     RouteNetlinkMessage::NewAddress(address_message(index, own))
 }
 
-/// Takes it away.
+/// Removes the address.
 pub(super) fn delete_address(index: u32, own: &OwnAddress) -> RouteNetlinkMessage {
     RouteNetlinkMessage::DelAddress(address_message(index, own))
 }
@@ -139,7 +140,7 @@ pub(super) fn get_neighbours() -> RouteNetlinkMessage {
     RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default())
 }
 
-/// Has the kernel find a neighbour, or confirm one, as a packet to it would.
+/// Makes the kernel find a neighbour, or confirm one, as a packet to it would.
 pub(super) fn use_neighbour(index: u32, ip: IpAddr) -> RouteNetlinkMessage {
     let mut message = NeighbourMessage::default();
     message.header.family = family(ip);
@@ -154,9 +155,9 @@ pub(super) fn use_neighbour(index: u32, ip: IpAddr) -> RouteNetlinkMessage {
     RouteNetlinkMessage::NewNeighbour(message)
 }
 
-/// Asks for the route to a destination through an interface; with `matching` for the entry of the
-/// table, where otherwise Linux takes every IPv4 address to be on the link of an interface that
-/// has no route to it.
+/// Asks for the route to a destination through an interface. `matching` asks for the entry of the
+/// table; otherwise Linux takes every IPv4 address to be on the link of an interface that has no
+/// route to it.
 pub(super) fn get_route(index: u32, ip: IpAddr, matching: bool) -> RouteNetlinkMessage {
     let mut message = RouteMessage::default();
     message.header.address_family = family(ip);
@@ -188,7 +189,7 @@ pub(super) fn gateway(message: &RouteNetlinkMessage) -> Option<IpAddr> {
         })
 }
 
-/// The hop limit that a route has of its own, if it has one.
+/// The route's own hop limit, if it has one.
 pub(super) fn hop_limit(message: &RouteNetlinkMessage) -> Option<u8> {
     let RouteNetlinkMessage::NewRoute(route) = message else {
         return None;
@@ -204,11 +205,11 @@ pub(super) fn hop_limit(message: &RouteNetlinkMessage) -> Option<u8> {
         RouteMetric::Hoplimit(limit) => Some(*limit),
         _ => None,
     })?;
-    // 0 is none; the kernel takes 255 at most.
+    // 0 means none; the kernel accepts 255 at most.
     u8::try_from(limit).ok().filter(|limit| *limit != 0)
 }
 
-/// An interface of an answer.
+/// The interface in an answer.
 pub(super) fn interface(message: &RouteNetlinkMessage) -> Option<Interface> {
     let RouteNetlinkMessage::NewLink(link) = message else {
         return None;
@@ -284,14 +285,14 @@ fn mac_of(bytes: &[u8]) -> Option<MacAddr> {
     bytes.try_into().ok().map(MacAddr)
 }
 
-/// An address of an answer, if it can be used: an IPv6 address that may have a duplicate, or has
-/// one, cannot.
+/// The address in an answer, if it is usable: an IPv6 address that may have a duplicate, or has
+/// one, is not.
 pub(super) fn address(message: &RouteNetlinkMessage) -> Option<Address> {
     let RouteNetlinkMessage::NewAddress(message) = message else {
         return None;
     };
     let early = AddressHeaderFlags::Tentative | AddressHeaderFlags::Dadfailed;
-    // An optimistic one is in use while it is tentative (RFC 4429).
+    // An optimistic address is in use while it is tentative (RFC 4429).
     let in_header = message.header.flags & early;
     let (mut local, mut any) = (None, None);
     let mut is_unusable = !in_header.is_empty();
@@ -313,7 +314,7 @@ pub(super) fn address(message: &RouteNetlinkMessage) -> Option<Address> {
     (!is_unusable).then_some(Address { index, ip })
 }
 
-/// A neighbour of an answer.
+/// The neighbour in an answer.
 pub(super) fn neighbour(message: &RouteNetlinkMessage) -> Option<Known> {
     let RouteNetlinkMessage::NewNeighbour(message) = message else {
         return None;

@@ -2,14 +2,13 @@
 //! resolves there.
 //!
 //! * `device`, the interface's file;
-//! * `forwarder`, the thread that has the LAN port and the file: frames both ways;
-//! * `netlink`, `messages` and `groups`, what the kernel is asked and says; `stack`, that for one
-//!   interface;
+//! * `forwarder`, the thread that has the LAN port and the file: it passes frames both ways;
+//! * `netlink`, `messages` and `groups`, questions to the kernel and its answers; `stack`, the same
+//!   for one interface;
 //! * `netlink_monitor`, the thread that follows the stack;
 //! * `gids`, the GID table, which follows the addresses.
 //!
-//! What these threads find out is carried out by the one that has [`Control`], in
-//! `Tap::progress`.
+//! The thread that has [`Control`] carries out what these threads find out, in `Tap::progress`.
 
 mod device;
 mod forwarder;
@@ -50,23 +49,23 @@ use stack::Stack;
 
 /// Commands that may wait for the monitor.
 const COMMANDS: usize = 32;
-/// Time between two looks at the link, and at what is left to be done.
+/// Time between two looks at the link, and at remaining work.
 const REFRESH: Ns = Ns::from_ms(10);
 
-/// What a TAP interface is to be.
+/// The settings of a TAP interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TapPlan {
     /// Its name.
     pub name: String,
-    /// Addresses that it gets.
+    /// Addresses to add to it.
     pub addresses: Vec<OwnAddress>,
-    /// The VLAN of paths where no other is named.
+    /// The VLAN of paths that name none.
     pub vlan: Option<u16>,
     /// How long an address may take to be resolved.
     pub resolve_limit: Ns,
 }
 
-/// What has changed, for the command that shows it.
+/// A change, for the command that shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TapChange {
     /// The port's link, and so the interface's carrier.
@@ -81,7 +80,7 @@ pub enum TapChange {
 }
 
 impl TapChange {
-    /// For the log of what changes while messages go on.
+    /// Logs it, for what changes while messages go on.
     pub fn log(self) {
         log::info!("{self:?}");
     }
@@ -93,7 +92,7 @@ pub struct Tap<P: HostPlatform> {
     platform: P,
     name: String,
     vlan: Option<u16>,
-    /// Away before the monitor is waited for: that is what ends it.
+    /// Dropped before the monitor is joined: that ends the monitor.
     commands: Option<SyncSender<Command>>,
     shared: Arc<Shared>,
     monitor: Option<JoinHandle<Stack>>,
@@ -104,24 +103,24 @@ pub struct Tap<P: HostPlatform> {
     resolve_limit: Ns,
     added: Vec<OwnAddress>,
     view: View,
-    /// The interface's MTU that was taken last.
+    /// The last MTU taken from the interface.
     mtu: u16,
     gids: FollowedGids,
-    /// Groups that the port is in, and those that it cannot be in.
+    /// Groups that the port is in, and groups that it cannot join.
     groups: BTreeSet<[u8; 6]>,
     refused_groups: BTreeSet<[u8; 6]>,
     has_link: Option<bool>,
     refresh_at: Ns,
-    /// A GID has to go, and is in use.
+    /// A GID has to be removed, and is in use.
     is_left: bool,
 }
 
 impl<P: HostPlatform> Tap<P> {
-    /// Opens the function's LAN queues, and makes or attaches the interface. What has changed with
-    /// that is added to `changes`.
+    /// Opens the function's LAN queues, and creates or attaches the interface. The changes that
+    /// this causes are added to `changes`.
     ///
     /// # Errors
-    /// No such interface can be had, with what to do; LAN queues that cannot be opened. Nothing is
+    /// The interface cannot be had, with what to do; the LAN queues cannot be opened. Nothing is
     /// left behind.
     pub fn start(
         platform: P,
@@ -176,14 +175,14 @@ impl<P: HostPlatform> Tap<P> {
         };
         let begun = begun.and_then(|()| tap.progress(control, &mut |change| changes.push(change)));
         if let Err(error) = begun {
-            // The first error says more than one that undoing may add.
+            // The first error says more than one that the cleanup may add.
             let _ = tap.close(control);
             return Err(error);
         }
         Ok(tap)
     }
 
-    /// The same, with paths that follow its neighbours. What changes is logged.
+    /// The same, with paths that follow its neighbours. Changes are logged.
     ///
     /// # Errors
     /// As [`Tap::start`].
@@ -198,19 +197,20 @@ impl<P: HostPlatform> Tap<P> {
         Ok(NeighbourTracker::new(tap))
     }
 
-    /// Has both threads work.
+    /// Starts both threads.
     ///
     /// # Errors
-    /// The port where no thread has it. The second error leaves it to be closed with the rest.
+    /// The port comes back if no thread has it. After the second error, the inner one, it is closed
+    /// with the rest.
     fn run<T: device::TapFrames>(
         &mut self,
         forwarder: Forwarder<P, T>,
         mut monitor: NetlinkMonitor,
     ) -> Result<Result<()>, (LanPort<P>, anyhow::Error)> {
-        // Before anything is decided by it.
+        // Before any decision depends on it.
         monitor.refresh(Instant::now());
         let thread = |name: &str| thread::Builder::new().name(name.to_owned());
-        // Through a channel, so that the port is there to be closed if there is no thread.
+        // Through a channel, so that the port can be closed if there is no thread.
         let (give, take) = sync_channel::<Forwarder<P, T>>(1);
         let worker = thread("tap").spawn(move || take.recv().ok().map(Forwarder::run));
         match worker.context("a thread for the LAN queues") {
@@ -238,12 +238,12 @@ impl<P: HostPlatform> Tap<P> {
         self.counts.read()
     }
 
-    /// Does what the other threads have found out: GIDs, groups, the carrier. Whether paths may
-    /// have other neighbours than before ([`Tap::mac_of`]). Where nothing has changed that is a
-    /// look at the clock and a load.
+    /// Carries out what the other threads have found out: GIDs, groups, the carrier. Returns
+    /// whether the neighbours of paths may have changed ([`Tap::mac_of`]). If nothing has changed,
+    /// this costs a look at the clock and a load.
     ///
     /// # Errors
-    /// A device that only a reset helps; the interface was deleted.
+    /// A device that needs a reset; the interface was deleted.
     pub fn progress(
         &mut self,
         control: &mut Control<P>,
@@ -292,7 +292,7 @@ impl<P: HostPlatform> Tap<P> {
         Ok(())
     }
 
-    /// Has paths fit the interface's MTU, from now on.
+    /// Applies the interface's MTU to paths, from now on.
     fn follow_mtu(&mut self, control: &mut Control<P>) {
         let mtu = u16::try_from(self.view.mtu).unwrap_or(u16::MAX);
         if mtu == self.mtu {
@@ -331,15 +331,15 @@ impl<P: HostPlatform> Tap<P> {
         Ok(())
     }
 
-    /// A thread that has ended is noticed where its answer is missing.
+    /// If the thread has ended, the missing answer shows it.
     fn command(&self, command: Command) {
         if let Some(commands) = &self.commands {
             let _ = commands.send(command);
         }
     }
 
-    /// Ends the threads and closes the port. An interface that was made goes, one that was there
-    /// stays without carrier.
+    /// Ends the threads and closes the port. An interface that was created is deleted; one that
+    /// existed before stays without carrier.
     ///
     /// # Errors
     /// The device's refusal.

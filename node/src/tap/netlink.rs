@@ -1,6 +1,6 @@
 //! Questions to the kernel's network stack, over a netlink socket (rtnetlink(7)).
 //!
-//! The kernel has answered when a question is sent: no call waits for anything but its locks.
+//! When a send returns, the kernel has answered: no call waits for anything but the kernel's locks.
 
 use std::io;
 
@@ -10,12 +10,12 @@ use netlink_packet_core::{
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
-/// Datagrams of one answer, at most: a host's neighbours take 32 KiB for about 300.
+/// The most datagrams of one answer: a host's neighbours take 32 KiB for about 300.
 const DATAGRAMS: usize = 4096;
-/// Multicast groups that tell of changes: links, neighbours, addresses of both families
+/// Multicast groups that report changes: links, neighbours, addresses of both families
 /// (`enum rtnetlink_groups`).
 const CHANGES: [u32; 4] = [1, 3, 5, 9];
-/// Datagrams of changes that are thrown away in a row: more come later.
+/// The most datagrams of changes that are discarded in a row: more come later.
 const AT_ONCE: usize = 256;
 
 /// A socket for questions.
@@ -26,7 +26,7 @@ pub(super) struct Netlink {
 
 impl Netlink {
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(super) fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
@@ -37,7 +37,7 @@ impl Netlink {
         })
     }
 
-    /// Asks for one thing, or has one changed.
+    /// Asks for one object, or makes a change.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -49,7 +49,7 @@ impl Netlink {
         self.ask(message, NLM_F_ACK | flags)
     }
 
-    /// Asks for all of a kind.
+    /// Asks for all objects of a kind.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -85,7 +85,8 @@ impl Netlink {
     }
 }
 
-/// Takes the messages of a datagram that answer question `sequence`; whether that was all.
+/// Takes the messages of a datagram that answer question `sequence`; returns whether the answer is
+/// complete.
 fn take(
     mut datagram: &[u8],
     sequence: u32,
@@ -93,7 +94,7 @@ fn take(
 ) -> io::Result<bool> {
     while let Some((length, message)) = first(datagram) {
         match NetlinkMessage::<RouteNetlinkMessage>::deserialize(message) {
-            // What is left of a question that was given up.
+            // The rest of the answer to a question that was given up.
             Ok(message) if message.header.sequence_number != sequence => {}
             Ok(message) => match message.payload {
                 NetlinkPayload::InnerMessage(inner) => answer.push(inner),
@@ -104,7 +105,7 @@ fn take(
                 NetlinkPayload::Done(_) => return Ok(true),
                 _ => {}
             },
-            // An interface of another kind, newer than this program; ours are of old kinds.
+            // An interface of a kind newer than this program; ours are of old kinds.
             Err(error) => log::debug!("a message of the kernel is passed over: {error}"),
         }
         datagram = datagram.get(length..).unwrap_or_default();
@@ -112,20 +113,20 @@ fn take(
     Ok(false)
 }
 
-/// The first message of a datagram, and bytes to the next one (`NLMSG_ALIGN`).
+/// The first message of a datagram, and the bytes up to the next one (`NLMSG_ALIGN`).
 fn first(datagram: &[u8]) -> Option<(usize, &[u8])> {
     let length = u32::from_ne_bytes(*datagram.first_chunk()?) as usize;
     let message = datagram.get(..length).filter(|_| length >= 16)?;
     Some((length.next_multiple_of(4), message))
 }
 
-/// A socket that says when something has changed. What, is asked for anew: nothing is missed when
-/// messages are lost.
+/// A socket that reports that something has changed. What has changed is then asked for anew, so
+/// lost messages do no harm.
 pub(super) struct Changes(Socket);
 
 impl Changes {
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(super) fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
@@ -136,7 +137,7 @@ impl Changes {
         Ok(Self(socket))
     }
 
-    /// Whether something has changed since this was asked last.
+    /// Whether something has changed since the last call.
     pub(super) fn take(&self) -> bool {
         let mut has_changed = false;
         for _ in 0..AT_ONCE {
@@ -144,7 +145,7 @@ impl Changes {
             match self.0.recv(&mut &mut datagram[..], 0) {
                 Ok(_) => has_changed = true,
                 Err(error) => {
-                    // ENOBUFS: so much has changed that messages were lost.
+                    // ENOBUFS: there were so many changes that messages were lost.
                     return has_changed || error.kind() != io::ErrorKind::WouldBlock;
                 }
             }
@@ -194,7 +195,7 @@ mod tests {
         };
         assert_eq!(answer.iter().map(index).collect::<Vec<_>>(), [2, 4]);
         assert!(take(&ended(7, 0), 7, &mut answer).unwrap());
-        // The end of another question is none.
+        // The end of another question's answer does not end this one.
         assert!(!take(&ended(6, 0), 7, &mut answer).unwrap());
         let refused = take(&ended(7, -libc::EPERM), 7, &mut answer).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::EPERM));

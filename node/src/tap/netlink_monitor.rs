@@ -21,44 +21,46 @@ use crate::station::Unresolved;
 
 /// Time between two looks for changes.
 const IDLE: Duration = Duration::from_millis(100);
-/// The same while a neighbour is asked for.
+/// The same while a neighbour is being resolved.
 const ASKING: Duration = Duration::from_millis(20);
-/// Time between two looks at what the kernel tells nobody of (groups), or may have forgotten to.
+/// Time between two looks at what the kernel does not report (groups), or may have failed to
+/// report.
 const REFRESH: Duration = Duration::from_secs(1);
-/// How long a destination that was found stays without a path.
+/// How long a destination that was found is kept without a path.
 const UNUSED: Duration = Duration::from_secs(5);
 /// Time between two confirmations of a neighbour that paths go to.
 const CONFIRM: Duration = Duration::from_secs(5);
 
 type Answer = SyncSender<Result<Neighbour, Unresolved>>;
 
-/// What the thread is asked to do.
+/// A command to the thread.
 pub(super) enum Command {
     /// Find the next hop of a destination.
     Resolve { question: Question, answer: Answer },
-    /// Stay with those of destinations that paths go to now, and no longer with others'.
+    /// Keep watching the next hops of destinations that paths go to now, and stop watching the
+    /// others.
     Follow {
         added: Vec<IpAddr>,
         gone: Vec<IpAddr>,
     },
-    /// Say that the port has a link, or none.
+    /// Tell the interface whether the port has a link.
     Carrier(bool),
 }
 
-/// What the stack has now.
+/// The current state of the stack.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct View {
     /// Addresses of the interface and of VLANs on it; `None`: the interface is gone.
     pub(super) addresses: Option<BTreeSet<Own>>,
     /// Bytes of its longest IP packet.
     pub(super) mtu: u32,
-    /// Multicast MAC addresses that it wants frames of.
+    /// Multicast MAC addresses whose frames it wants.
     pub(super) groups: BTreeSet<[u8; 6]>,
     /// Next hops of the destinations that are watched.
     pub(super) paths: BTreeMap<IpAddr, MacAddr>,
 }
 
-/// The newest view, where the program's thread finds it.
+/// The newest view, stored where the program's thread finds it.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     has_changed: AtomicBool,
@@ -66,7 +68,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The view, if there may be a newer one than was taken last: one load.
+    /// The view, if it may be newer than the one taken last: one load.
     pub(super) fn take(&self) -> Option<View> {
         let is_new = self.has_changed.load(Ordering::Relaxed)
             && self.has_changed.swap(false, Ordering::Acquire);
@@ -85,21 +87,21 @@ impl Shared {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, View> {
-        // It is whole after a panic: only whole ones are put there.
+        // It is complete after a panic: only complete views are stored.
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A destination that paths go to, or that is asked for.
+/// A destination that paths go to, or that is being asked for.
 struct Watched {
     via: Option<IpAddr>,
-    /// The Ethernet address that was known last.
+    /// The last known Ethernet address.
     mac: Option<MacAddr>,
-    /// What the kernel has said of it otherwise.
+    /// The kernel's refusal, if there was one.
     refused: Option<Refused>,
     confirm_at: Instant,
     is_used: bool,
-    /// Until when it stays without paths.
+    /// Without paths it is kept until then.
     until: Instant,
 }
 
@@ -116,22 +118,22 @@ struct Waiting {
     answer: Answer,
 }
 
-/// What the thread has.
+/// The thread's state.
 pub(super) struct NetlinkMonitor {
     pub(super) name: String,
     pub(super) stack: Stack,
     pub(super) changes: Changes,
-    /// VLAN of paths that nobody has asked for.
+    /// The VLAN of paths that were not resolved here.
     pub(super) vlan: Option<u16>,
     pub(super) mac: MacAddr,
     pub(super) shared: Arc<Shared>,
     /// How long an address may take to be resolved.
     limit: Ns,
     view: View,
-    /// By destination, and the VLAN of the own address.
+    /// By destination, and the VLAN of our address.
     watched: BTreeMap<Own, Watched>,
     waiting: Vec<Waiting>,
-    /// It was said that the interface has another MAC address than the port.
+    /// It was reported that the interface's MAC address differs from the port's.
     has_warned: bool,
 }
 
@@ -158,7 +160,7 @@ impl NetlinkMonitor {
         }
     }
 
-    /// Works until nobody can ask for anything any more, and gives the stack back.
+    /// Works until no commands can come any more, and returns the stack.
     pub(super) fn run(mut self, commands: &Receiver<Command>) -> Stack {
         let mut refresh_at = Instant::now();
         loop {
@@ -198,7 +200,7 @@ impl NetlinkMonitor {
                         self.watch((destination, self.vlan), now).is_used = true;
                     }
                 }
-                // Where the new ones go is shown.
+                // To show where the new ones go.
                 self.follow_neighbours(now);
                 self.shared.put(&self.view);
             }
@@ -213,7 +215,7 @@ impl NetlinkMonitor {
                 // A path that is made now is on this VLAN.
                 self.watch(what, now).until = now + UNUSED;
             }
-            // Who asked may have gone.
+            // The caller may be gone.
             let _ = answer.try_send(Ok(Neighbour {
                 via: question.destination,
                 mac,
@@ -224,7 +226,7 @@ impl NetlinkMonitor {
         let until = now + Duration::from_nanos(self.limit.0);
         let watched = self.watch(what, now);
         watched.until = watched.until.max(until + UNUSED);
-        // The route as it is now.
+        // With the current route.
         watched.confirm_at = now;
         self.waiting.push(Waiting {
             what,
@@ -241,13 +243,13 @@ impl NetlinkMonitor {
             mac: None,
             refused: None,
             confirm_at: now,
-            // Which of a destination's VLANs its paths are on the program does not say.
+            // The program does not say on which of a destination's VLANs its paths are.
             is_used,
             until: now,
         })
     }
 
-    /// Whether paths go to a destination, on any VLAN; `false` if none was asked for.
+    /// Records whether paths go to a destination, on any VLAN; `false` if it was never asked for.
     fn set_used(&mut self, destination: IpAddr, is_used: bool) -> bool {
         let mut is_there = false;
         for (_, watched) in self.watched.range_mut(all_of(destination)) {
@@ -257,7 +259,7 @@ impl NetlinkMonitor {
         is_there
     }
 
-    /// Looks at everything, and shows what there is.
+    /// Looks at everything, and publishes the current state.
     pub(super) fn refresh(&mut self, now: Instant) {
         let addresses = self.stack.addresses();
         match addresses {
@@ -282,7 +284,7 @@ impl NetlinkMonitor {
             Err(error) => log::debug!("{}: groups: {error}", self.name),
         }
         self.follow_neighbours(now);
-        // Before a path is made of an answer, which is compared with it.
+        // Before a path is made from an answer: the path is compared with this view.
         self.shared.put(&self.view);
         self.answer(now);
     }
@@ -314,13 +316,13 @@ impl NetlinkMonitor {
             }
             let Some((interface, via)) = interface.zip(watched.via) else {
                 watched.refused = Some(Refused::NoRoute);
-                // An address or a route may come.
+                // An address or a route may still come.
                 watched.confirm_at = now;
                 continue;
             };
             let known = self.stack.neighbour(interface, via);
             let has_failed = known.is_none_or(|known| known.has_failed);
-            // NTF_USE would make one that was set one that is asked for.
+            // NTF_USE would turn a neighbour that was set explicitly into one that is resolved.
             let is_set = known.is_some_and(|known| known.is_set);
             if !is_set
                 && (is_due || has_failed)
@@ -335,7 +337,7 @@ impl NetlinkMonitor {
         self.view.paths = paths(&self.watched);
     }
 
-    /// Answers those whose next hop is known, or will not be.
+    /// Answers questions whose next hop is known, or will not become known.
     fn answer(&mut self, now: Instant) {
         let (name, limit) = (&self.name, self.limit);
         let (stack, all) = (&mut self.stack, &mut self.watched);
@@ -376,20 +378,20 @@ impl NetlinkMonitor {
                     }),
                 },
             };
-            // Who asked may have gone.
+            // The caller may be gone.
             let _ = waiting.answer.try_send(answer);
             false
         });
     }
 }
 
-/// All VLANs of a destination.
+/// A destination on all VLANs.
 fn all_of(destination: IpAddr) -> RangeInclusive<Own> {
     (destination, None)..=(destination, Some(u16::MAX))
 }
 
-/// Where packets go to destinations that paths go to. Of a destination that has two neighbours, on
-/// two VLANs, nothing is said: a path does not say which is its own.
+/// Where packets to the destinations of paths go. If a destination has two neighbours, on two
+/// VLANs, it is left out: a path does not say which one is its own.
 fn paths(watched: &BTreeMap<Own, Watched>) -> BTreeMap<IpAddr, MacAddr> {
     let known = |watched: &Watched| watched.mac.filter(|_| watched.is_used);
     let all = watched

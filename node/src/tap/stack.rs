@@ -54,7 +54,7 @@ impl Stack {
     }
 
     /// Gives the interface the port's MAC address and MTU, switches it on without a carrier, and
-    /// adds addresses. Those that were not there before are returned.
+    /// adds addresses. Returns those that were not there before.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -82,7 +82,7 @@ impl Stack {
         Ok(added)
     }
 
-    /// Takes addresses away; of an interface that stays.
+    /// Removes addresses from an interface that stays.
     pub(super) fn remove_addresses(&mut self, addresses: &[OwnAddress]) {
         for own in addresses {
             let message = messages::delete_address(self.index, own);
@@ -92,7 +92,7 @@ impl Stack {
         }
     }
 
-    /// Says whether the interface has a carrier.
+    /// Sets whether the interface has a carrier.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -103,8 +103,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Looks at interfaces anew, and gives the addresses that can be used; `None`: the interface
-    /// is gone.
+    /// Queries the interfaces again, and returns the usable addresses; `None`: the interface is
+    /// gone.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -121,19 +121,20 @@ impl Stack {
         let own = addresses.filter_map(|address| {
             let mut of = self.interfaces.iter();
             let of = of.find(|link| link.index == address.index)?;
-            // Another kind of interface on this one, such as a macvlan, has other MAC addresses.
+            // An interface of another kind on top of this one, such as a macvlan, has other MAC
+            // addresses.
             (of.index == index || of.vlan.is_some()).then_some((address.ip, of.vlan))
         });
         Ok(Some(own.collect()))
     }
 
-    /// The interface, as last addresses at.
+    /// The interface, as of the last call of `addresses`.
     pub(super) fn interface(&self) -> Option<&Interface> {
         let mut interfaces = self.interfaces.iter();
         interfaces.find(|link| link.index == self.index)
     }
 
-    /// The interface of a VLAN, or of none.
+    /// The interface of a VLAN, or the one without VLAN.
     pub(super) fn interface_of(&self, vlan: Option<u16>) -> Option<u32> {
         let Some(vlan) = vlan else {
             return Some(self.index);
@@ -153,7 +154,7 @@ impl Stack {
         destination: IpAddr,
     ) -> io::Result<Option<IpAddr>> {
         let mut gateway = None;
-        // IPv6 always means the table's entry.
+        // For IPv6 it always means the table's entry.
         let first = usize::from(destination.is_ipv6());
         for matching in [true, false].into_iter().skip(first) {
             let message = messages::get_route(interface, destination, matching);
@@ -166,14 +167,14 @@ impl Stack {
         Ok(Some(gateway.unwrap_or(destination)))
     }
 
-    /// What packets to a destination have that come from an address on a VLAN, or on none, as the
-    /// kernel's own would (`ip4_dst_hoplimit`, `ip6_dst_hoplimit`, `vlan_dev_get_egress_qos_mask`).
-    /// What cannot be found out is as if nobody had set it.
+    /// The values of packets to a destination that come from an address on a VLAN, or on none, as
+    /// the kernel's own packets would have them (`ip4_dst_hoplimit`, `ip6_dst_hoplimit`,
+    /// `vlan_dev_get_egress_qos_mask`). A value that cannot be found out counts as not set.
     pub(super) fn route(&mut self, vlan: Option<u16>, destination: IpAddr) -> Route {
         let Some(index) = self.interface_of(vlan) else {
             return Route::PLAIN;
         };
-        // The kernel tells nobody that a hop limit has changed.
+        // The kernel does not report a changed hop limit.
         let asked = self.netlink.request(messages::get_link(index), 0);
         let interface = asked
             .ok()
@@ -197,7 +198,7 @@ impl Stack {
         }
     }
 
-    /// Looks at neighbours anew.
+    /// Queries the neighbours again.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -210,12 +211,13 @@ impl Stack {
         Ok(())
     }
 
-    /// What was known of a neighbour then.
+    /// A neighbour, as of that query.
     pub(super) fn neighbour(&self, interface: u32, ip: IpAddr) -> Option<Known> {
         self.neighbours.get(&(interface, ip)).copied()
     }
 
-    /// Has the kernel ask for a neighbour, or confirm it. RDMA packets tell it nothing.
+    /// Makes the kernel ask for a neighbour, or confirm it. The kernel learns nothing from RDMA
+    /// packets.
     ///
     /// # Errors
     /// The kernel's refusal.

@@ -17,7 +17,7 @@ use crate::simulated;
 use crate::station::Unresolved;
 use crate::station::worker::Frames;
 
-/// A socket in place of the interface's file: a datagram is a frame.
+/// A socket in place of the interface's file: each datagram is a frame.
 struct Socket(UnixDatagram);
 
 impl TapFrames for Socket {
@@ -27,7 +27,7 @@ impl TapFrames for Socket {
 
     fn write(&self, frame: &[u8]) -> io::Result<usize> {
         match frame.get(12..14) {
-            // As an interface that is down.
+            // Like an interface that is down.
             Some([0x88, 0xB6]) => Err(io::Error::from_raw_os_error(libc::EIO)),
             Some([0x88, 0xB7]) => Err(io::Error::from_raw_os_error(libc::EINVAL)),
             _ => self.0.send(frame),
@@ -49,7 +49,7 @@ fn up(sim: &Sim, function: u8) -> Up {
     device.unwrap().split()
 }
 
-/// A frame between two stations, whose last bytes say which it is.
+/// A frame between two stations, whose last bytes identify it.
 fn frame(to: MacAddr, from: MacAddr, kind: u16, bytes: usize, number: u32) -> Vec<u8> {
     let mut frame = [&to.0[..], &from.0, &kind.to_be_bytes()].concat();
     frame.resize(bytes - 4, 0x5A);
@@ -65,8 +65,8 @@ fn within(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Frames pass both ways, in order and none is lost; a VLAN's keep their tag; what does not pass is
-/// counted by its cause.
+/// Frames pass both ways, in order and without loss; those of a VLAN keep their tag; those that do
+/// not pass are counted by cause.
 #[test]
 fn frames_pass_between_port_and_interface() {
     let sim = Sim::builder().functions(2).mode(Mode::Real);
@@ -93,7 +93,7 @@ fn frames_pass_between_port_and_interface() {
 
     let mut into = vec![0; far.max_frame()];
     let frames = 3000u32;
-    // A wire holds nothing back: no more are on the way than the far port has room for.
+    // A wire buffers nothing: no more are under way than the far port has room for.
     let taken = AtomicU32::new(0);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -150,7 +150,7 @@ fn frames_pass_between_port_and_interface() {
     assert_eq!(sim.findings(), []);
 }
 
-/// The table follows addresses; an entry that is in use goes when it is not any more.
+/// The table follows addresses; an entry in use goes once it is no longer used.
 #[test]
 fn gids_follow_addresses() {
     let sim = Sim::builder().functions(1).mode(Mode::Real);
@@ -179,7 +179,7 @@ fn gids_follow_addresses() {
     control.destroy_ah(ah).map_err(|(_, error)| error).unwrap();
     assert_eq!(follow(&mut control, &[b]), (false, vec![(1, false)]));
     assert_eq!(control.find_gid(a.0, None), None);
-    // One that no interface's path can have is refused and the others are not.
+    // An address that no interface's path can have is refused; the others are not.
     let group = (ip("224.0.0.1"), None);
     assert_eq!(
         follow(&mut control, &[b, group, a]),
@@ -193,8 +193,8 @@ fn gids_follow_addresses() {
 const IN_NAMESPACE: &str = "E810_TAP_NAMESPACE";
 
 /// A real interface: its carrier is the link, its stack resolves, and a neighbour that moves is
-/// followed. In a network namespace of its own, where namespaces can be made; else
-/// `tests/guest/run tap` has it.
+/// followed. The test makes its own network namespace, where that is possible; else
+/// `tests/guest/run tap` tests it.
 #[test]
 fn an_interface_follows_link_and_neighbours() {
     if std::env::var_os(IN_NAMESPACE).is_none() {
@@ -300,7 +300,7 @@ fn follows(
     assert_eq!((found.via, found.mac), (there, first));
     assert_eq!(tap.mac_of(there), None, "no path goes there yet");
     tap.follow(vec![there], Vec::new());
-    // The stack believes no other announcement in the first second.
+    // In the first second the stack believes no other announcement.
     thread::sleep(Duration::from_millis(1200));
     interface.replace(claim(second));
     within("the neighbour's move", || {

@@ -1,16 +1,14 @@
-//! Files that become shorter while the device has them.
+//! Files that become shorter while the device uses them.
 //!
-//! A user gives memory as files. One that it cuts, or that the kernel has no page
-//! for, raises SIGBUS in the thread that touches it, which would end the server and all its
-//! functions. Asking for seals does not help: a virtual machine's memory is not
-//! sealed, and a file on a disk cannot be. So the signal is handled: the mapping is
-//! replaced by pages of zeros as a whole (part of one cannot be where its pages are
-//! huge), the access is done again, and the user's connection is shut down, which
-//! ends its use of the function.
+//! A user gives memory as files. A file that the user cuts, or for which the kernel has no page,
+//! raises SIGBUS in the thread that accesses it; this would end the server and all its functions.
+//! Asking for seals does not help: a virtual machine's memory is not sealed, and a file on a disk
+//! cannot be. So the signal is handled: the whole mapping is replaced by pages of zeros (where its
+//! pages are huge, part of it cannot be replaced), the access is repeated, and the user's
+//! connection is shut down, which ends its use of the function.
 //!
-//! The handler does what a signal handler may: it loads words, and makes the system
-//! calls `mmap` and `shutdown`. A SIGBUS anywhere else has the effect that it had
-//! before.
+//! The handler does only what a signal handler may do: it loads words, and makes the system calls
+//! `mmap` and `shutdown`. A SIGBUS anywhere else has its former effect.
 
 use std::os::fd::RawFd;
 use std::ptr;
@@ -20,7 +18,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// Slots in a block.
 const SLOTS: usize = 256;
 
-/// A mapping that is watched. `turn` is odd while the rest changes.
+/// A watched mapping. `turn` is odd while the rest changes.
 #[derive(Debug)]
 struct Slot {
     turn: AtomicUsize,
@@ -41,7 +39,7 @@ impl Slot {
         }
     }
 
-    /// Enters what is watched: nothing where `bytes` is 0. The caller has the lock.
+    /// Sets the watched mapping: nothing if `bytes` is 0. The caller has the lock.
     fn set(&self, start: usize, bytes: usize, user: RawFd) {
         self.turn.fetch_add(1, Ordering::SeqCst);
         self.start.store(start, Ordering::SeqCst);
@@ -51,7 +49,7 @@ impl Slot {
         self.turn.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// What is watched, if `address` is in it.
+    /// The watched mapping, if it contains `address`.
     fn holds(&self, address: usize) -> Option<(usize, usize, RawFd)> {
         let turn = self.turn.load(Ordering::SeqCst);
         let (start, bytes, user) = (
@@ -90,7 +88,7 @@ impl Block {
 static FIRST: Block = Block::new();
 /// Held while slots change; the handler does not take it.
 static CHANGES: Mutex<()> = Mutex::new(());
-/// What SIGBUS did before.
+/// The former action of SIGBUS.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 fn slots() -> impl Iterator<Item = &'static Slot> {
@@ -103,14 +101,13 @@ fn slots() -> impl Iterator<Item = &'static Slot> {
 pub(crate) struct Watch(&'static Slot);
 
 impl Watch {
-    /// Watches the mapping of `bytes` bytes from `start` on, a multiple of the page
-    /// size, for the user whose socket is `user`.
+    /// Watches the mapping of `bytes` bytes at `start`, a multiple of the page size, for the user
+    /// whose socket is `user`.
     ///
     /// # Safety
-    /// Until the watch is dropped, the pages are a mapping that only this process
-    /// relies on as plain memory, which may be replaced by pages of zeros at any
-    /// time, and `user` is open. Nobody accesses the mapping while, or after, it is
-    /// dropped.
+    /// Until the watch is dropped, the pages are a mapping that may be replaced by pages of zeros
+    /// at any time and that only this process relies on as plain memory; and `user` is open. Nobody
+    /// accesses the mapping during or after the drop.
     pub(crate) unsafe fn new(start: *mut u8, bytes: usize, user: RawFd) -> Self {
         install();
         let _changes = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,7 +139,7 @@ impl Drop for Watch {
     }
 }
 
-/// Has the signal handled, from the first watch of the process on.
+/// Installs the signal handler, at the first watch of the process.
 fn install() {
     BEFORE.get_or_init(|| {
         // SAFETY: all zeros are a `sigaction`: the default action, nothing blocked.
@@ -162,30 +159,30 @@ fn install() {
 extern "C" fn on_bus_error(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel gives a handler of this form its information.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
-    // Positive when the kernel tells of a page, not when a process sent the signal.
+    // Positive if the kernel reports a page; not if a process sent the signal.
     if code > 0
         && let Some(slot) = slots().find(|slot| slot.holds(address).is_some())
         && let Some((start, bytes, user)) = slot.holds(address)
         && replace(start, bytes)
     {
         slot.cut.store(true, Ordering::SeqCst);
-        // SAFETY: no memory is touched, and the descriptor is open while it is watched.
-        // An error is a connection that ended already; `errno` is kept.
+        // SAFETY: no memory is touched, and the descriptor is open while it is watched. An error
+        // means that the connection has already ended; `errno` is kept.
         keeping_errno(|| unsafe { libc::shutdown(user, libc::SHUT_RDWR) });
         return;
     }
-    // As it was before: the access that comes again, or the signal, has that effect.
+    // Restores the former action: the repeated access, or the signal, then has that effect.
     if let Some(before) = BEFORE.get() {
-        // SAFETY: what the kernel gave when the handler was installed.
+        // SAFETY: the action that the kernel returned when the handler was installed.
         unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
     }
     if code <= 0 {
-        // SAFETY: sends a signal to this thread, which comes when the handler is done.
+        // SAFETY: sends a signal to this thread, which is delivered when the handler returns.
         unsafe { libc::raise(signal) };
     }
 }
 
-/// Puts pages of zeros where a mapping was.
+/// Replaces a mapping by pages of zeros.
 fn replace(start: usize, bytes: usize) -> bool {
     let both = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
@@ -196,7 +193,7 @@ fn replace(start: usize, bytes: usize) -> bool {
     done != libc::MAP_FAILED
 }
 
-/// A handler leaves `errno` as it was.
+/// Keeps `errno`, which a handler must not change.
 fn keeping_errno<R>(call: impl FnOnce() -> R) -> R {
     // SAFETY: the place of this thread's `errno`.
     let place = unsafe { libc::__errno_location() };

@@ -1,15 +1,15 @@
-//! The cables of simulated ports, for a test of what a program does when its link goes.
+//! The cables of simulated ports, to test what a program does when its link goes down.
 
 use e810_sim::{PortLink, Sim};
 
 /// Whether the ports of a simulator have link partners.
 ///
-/// A port without a module stays without one. Functions that were made warm have no firmware to
-/// tell of a link, and keep theirs.
+/// A port without a module stays without a partner. Functions that were made warm have no firmware
+/// to report a link, and keep theirs.
 #[derive(Debug)]
 pub struct Cables {
     sim: Sim,
-    /// Of each function, what it has when the cable is in; none while it is.
+    /// For each function, its link when the cable is in; none while the cables are in.
     out: Option<Vec<PortLink>>,
 }
 
@@ -19,7 +19,7 @@ impl Cables {
         Self { sim, out: None }
     }
 
-    /// Takes the cables of all ports out, or puts them back. Answers whether they are in.
+    /// Takes out the cables of all ports, or puts them back. Returns whether they are in.
     pub fn switch(&mut self) -> bool {
         let functions = 0..self.sim.functions();
         if let Some(links) = self.out.take() {

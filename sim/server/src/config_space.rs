@@ -1,9 +1,9 @@
-//! Configuration space of a served function: 4 KiB of bytes, what of them can
-//! be written, and what a write does.
+//! Configuration space of a served function: 4 KiB of bytes, which of them can be written, and the
+//! effects of writes.
 //!
-//! The capabilities and their places are those of the published dumps of cards
-//! (field-evidence 1); see `capabilities`. SR-IOV is left out: there are no
-//! virtual functions here, and a capability without any would offer them.
+//! The capabilities and their offsets are those of the published dumps of cards (field-evidence 1);
+//! see `capabilities`. SR-IOV is left out: there are no virtual functions here, and the capability
+//! would offer them.
 
 mod capabilities;
 mod recorded;
@@ -14,7 +14,7 @@ use e810_hal::pci_ids::VENDOR;
 pub const LEN: usize = 4096;
 /// Bytes of BAR0: registers, doorbells and push pages.
 pub const BAR0_LEN: u64 = 32 << 20;
-/// Bytes of BAR3: the MSI-X table, and the pending bits behind it.
+/// Bytes of BAR3: the MSI-X table, followed by the pending bits.
 pub const BAR3_LEN: u64 = 64 << 10;
 /// Where the pending bits begin in BAR3.
 pub const PBA: u32 = 0x8000;
@@ -41,7 +41,7 @@ const DEVICE: u16 = 0x1592;
 /// Ethernet controller.
 const CLASS: [u8; 3] = [0, 0, 2];
 
-/// What a write asked for, besides changing bytes.
+/// The effect of a write, besides changing bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Nothing.
@@ -50,11 +50,11 @@ pub enum Effect {
     Reset,
 }
 
-/// What tells a function from the others.
+/// What distinguishes a function from the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The Ethernet address that the card's serial number is made of: one a card,
-    /// whatever function is asked (PCI Express).
+    /// The Ethernet address from which the card's serial number is made: one for each card, for all
+    /// functions (PCI Express).
     pub card: [u8; 6],
     pub function: u8,
     /// Functions of the card.
@@ -67,14 +67,14 @@ pub struct Place {
 #[derive(Clone, Debug)]
 pub struct ConfigSpace {
     bytes: Vec<u8>,
-    /// Bits that a write changes.
+    /// Bits that a write can change.
     writable: Vec<u8>,
-    /// Bits that a function-level reset leaves.
+    /// Bits that a function-level reset keeps.
     sticky: Vec<u8>,
-    /// As after power-up.
+    /// The bytes after power-up.
     initial: Vec<u8>,
     vpd: Vec<u8>,
-    /// Where the VPD capability is, and the register that resets the function.
+    /// The offsets of the VPD capability, and of the register that resets the function.
     vpd_at: Option<usize>,
     device_control: Option<usize>,
 }
@@ -98,7 +98,7 @@ impl ConfigSpace {
         this
     }
 
-    /// The space of the card whose report has these bytes.
+    /// The space of a card, from the bytes in its report.
     #[must_use]
     pub fn recorded(place: &Place, bytes: &[u8]) -> Self {
         let mut this = Self::new(place);
@@ -110,14 +110,14 @@ impl ConfigSpace {
     fn header(&mut self, place: &Place) {
         self.set(0, &VENDOR.to_le_bytes());
         self.set(2, &DEVICE.to_le_bytes());
-        // Memory, master, parity, SERR#, INTx disable: no I/O BAR is there.
+        // Memory, master, parity, SERR#, INTx disable: there is no I/O BAR.
         self.allow(COMMAND, &0x0546_u16.to_le_bytes());
         // Capabilities List.
         self.set(0x06, &0x10_u16.to_le_bytes());
         // Revision 2.
         self.set(0x08, &[2]);
         self.set(0x09, &CLASS);
-        // Cache line size and latency timer are for software to play with.
+        // Cache line size and latency timer can be written and have no effect.
         self.allow(0x0c, &[0xff]);
         // One of several functions.
         self.set(HEADER_TYPE, &[u8::from(place.functions > 1) << 7]);
@@ -132,7 +132,7 @@ impl ConfigSpace {
         self.allow(ROM, &(!(ROM_LEN - 1) | 1).to_le_bytes());
         self.set(0x34, &[capabilities::PM as u8]);
         self.allow(0x3c, &[0xff]);
-        // INTA, which nothing here ever asserts.
+        // INTA, which is never asserted here.
         self.set(INTERRUPT_PIN, &[1]);
     }
 
@@ -144,13 +144,13 @@ impl ConfigSpace {
         copy(&mut self.writable, at, mask);
     }
 
-    /// As [`Self::allow`], of bits that a function-level reset leaves.
+    /// As [`Self::allow`], for bits that a function-level reset keeps.
     fn allow_sticky(&mut self, at: usize, mask: &[u8]) {
         self.allow(at, mask);
         copy(&mut self.sticky, at, mask);
     }
 
-    /// Reads bytes; past the end there is nothing, which reads as all-ones.
+    /// Reads bytes; past the end they read as all-ones.
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         let from = usize::try_from(offset)
             .ok()
@@ -162,7 +162,7 @@ impl ConfigSpace {
         }
     }
 
-    /// Writes bytes, as far as they can be written.
+    /// Writes bytes, as far as they are writable.
     pub fn write(&mut self, offset: u64, from: &[u8]) -> Effect {
         let Ok(at) = usize::try_from(offset) else {
             return Effect::None;
@@ -172,7 +172,7 @@ impl ConfigSpace {
             *byte = *byte & !mask | value & mask;
         }
         self.follow_vpd(at, from.len());
-        // The high byte of device control has the bit; it reads as 0.
+        // The high byte of device control has the reset bit, which reads as 0.
         let control = self.device_control;
         let high = control.and_then(|control| (control + 1).checked_sub(at));
         match high.and_then(|index| from.get(index)) {
@@ -191,14 +191,14 @@ impl ConfigSpace {
         self.command(MEMORY)
     }
 
-    /// Bus Master Enable: the function may make requests.
+    /// Bus Master Enable: the function may issue requests.
     #[must_use]
     pub fn bus_master(&self) -> bool {
         self.command(MASTER)
     }
 
-    /// A function-level reset: what software wrote is gone, but for what belongs
-    /// to the link and what is sticky (PCI Express 6.6.2).
+    /// A function-level reset: what software wrote is lost, except for what belongs to the link and
+    /// what is sticky (PCI Express 6.6.2).
     pub fn reset(&mut self) {
         let values = self.initial.iter().zip(&self.sticky);
         for (byte, (initial, sticky)) in self.bytes.iter_mut().zip(values) {
@@ -206,13 +206,13 @@ impl ConfigSpace {
         }
     }
 
-    /// As after power-up.
+    /// Sets the state after power-up.
     pub fn power_up(&mut self) {
         self.bytes.clone_from(&self.initial);
     }
 
-    /// A reset that software asked for by other means than this space, and
-    /// after which it finds the space as it left it, but for the master bit.
+    /// For a reset that software requested by other means than this space: the space stays as
+    /// software left it, except for the master bit.
     pub fn stop_master(&mut self) {
         if let Some(byte) = self.bytes.get_mut(COMMAND) {
             *byte &= !MASTER;

@@ -17,15 +17,15 @@ use crate::wire::{HEADER, Header, MOST_FDS};
 /// Why a connection ended before its user closed it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Lost {
-    /// The user sent what cannot be followed by anything.
+    /// The user sent something after which the stream cannot continue.
     #[error("it sent {0}")]
     BadHeader(#[from] BadHeader),
-    /// The socket, or more descriptors than a message may have.
+    /// The socket failed, or there were more descriptors than a message may have.
     #[error(transparent)]
     Socket(#[from] io::Error),
 }
 
-/// Answers a user's messages until it goes.
+/// Answers a user's messages until it leaves.
 pub(crate) fn serve_connection(
     user: &UnixStream,
     function: &mut impl Function,
@@ -45,14 +45,14 @@ pub(crate) fn serve_connection(
         let bytes = match protocol::body_len(&header) {
             Ok(bytes) => bytes,
             Err(bad) => {
-                // Said as far as the user takes it; what follows is not read.
+                // Sent as far as the user accepts it; what follows is not read.
                 let refusal = protocol::refusal(&header, Refused(libc::EINVAL));
                 user.set_nonblocking(true)?;
                 let _ = stream.write_all(refusal.as_bytes());
                 return Err(bad.into());
             }
         };
-        // At most `LONGEST`, and the memory is there for the next message too.
+        // At most `LONGEST`, and the memory is reused for the next message.
         body.resize(bytes, 0);
         stream.read_exact(&mut body)?;
         protocol::answer(function, &header, &body, fds, &mut reply);
@@ -60,9 +60,8 @@ pub(crate) fn serve_connection(
     }
 }
 
-/// Receives at least one byte of a header, unless the user went, and the descriptors
-/// that came with it. Descriptors anywhere else in a message are closed by the
-/// kernel, because nobody asks for them.
+/// Receives at least one byte of a header, unless the user left, and the descriptors that came with
+/// it. The kernel closes descriptors anywhere else in a message, because nobody asks for them.
 fn receive(user: &UnixStream, into: &mut [u8]) -> io::Result<(usize, Vec<File>)> {
     const _: () = assert!(HEADER > 0);
     let mut raw: [RawFd; MOST_FDS] = [-1; MOST_FDS];
@@ -71,8 +70,8 @@ fn receive(user: &UnixStream, into: &mut [u8]) -> io::Result<(usize, Vec<File>)>
         iov_len: into.len(),
     }];
     let (bytes, count) = loop {
-        // SAFETY: the one place is `into`, which any bytes may be written to and
-        // which nobody else uses meanwhile.
+        // SAFETY: the only place is `into`, to which any bytes may be written and which nobody else
+        // uses meanwhile.
         match unsafe { user.recv_with_fds(&mut places, &mut raw) } {
             Ok(received) => break received,
             Err(error) if error.errno() == libc::EINTR => {}
@@ -87,7 +86,7 @@ fn receive(user: &UnixStream, into: &mut [u8]) -> io::Result<(usize, Vec<File>)>
     };
     let fds = raw.iter().take(count);
     for fd in fds.clone() {
-        // Programs that this process starts have no use for them.
+        // Programs that this process starts must not inherit them.
         // SAFETY: the kernel made it for this process just now; no memory is passed.
         unsafe { libc::fcntl(*fd, libc::F_SETFD, libc::FD_CLOEXEC) };
     }

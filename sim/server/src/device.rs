@@ -1,8 +1,7 @@
 //! The effect of vfio-user messages on a served function.
 //!
-//! Nothing here is answered with an error: there are clients that wait for
-//! ever on one. What cannot be done is counted, and what the device then
-//! cannot reach is a finding of its own.
+//! No message here is answered with an error, because some clients would then wait for ever. A
+//! failure is counted; what the device then cannot access is a finding of its own.
 
 use std::fs::File;
 use std::os::unix::net::UnixStream;
@@ -23,7 +22,7 @@ use crate::protocol::Function;
 use crate::quota::Quota;
 use crate::wire::{DmaMap, MAP_WRITE, SetIrqs};
 
-/// What passed between the users of a function and its server.
+/// Counters of what passed between the users of a function and its server.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) users: AtomicU64,
@@ -31,7 +30,7 @@ pub(crate) struct Counts {
     pub(crate) refused_maps: AtomicU64,
     pub(crate) refused_irqs: AtomicU64,
     pub(crate) cut_files: AtomicU64,
-    /// Lines of the log about the users.
+    /// Limits the log lines about the users.
     pub(crate) quota: Quota,
 }
 
@@ -52,7 +51,7 @@ impl Device {
         interrupts: Arc<Interrupts>,
         counts: Arc<Counts>,
     ) -> Self {
-        // As after power-up.
+        // The state after power-up.
         nic.set_bus_master(false);
         nic.power_up_msix();
         Self {
@@ -68,13 +67,13 @@ impl Device {
         Arc::clone(&self.counts)
     }
 
-    /// A user came, which is sent away when it cuts a file that it gave.
+    /// A user came. It is disconnected if it cuts a file that it gave.
     pub(crate) fn user_came(&mut self, user: Arc<UnixStream>) {
         self.mappings = Mappings::of(user);
     }
 
-    /// The user left, in order or not: the function is reset, then everything
-    /// the user gave goes.
+    /// The user left, in order or not: the function is reset, then everything that the user gave is
+    /// released.
     pub(crate) fn user_left(&mut self) {
         self.nic.abandon();
         self.interrupts.clear();
@@ -91,7 +90,7 @@ impl Device {
         self.counts.users.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// FLR through configuration space, which it clears as far as it has to; what the user gave to
+    /// FLR through configuration space, which it clears as far as required; what the user gave to
     /// the server stays.
     fn function_level_reset(&mut self) {
         self.nic.function_level_reset();
@@ -100,10 +99,9 @@ impl Device {
         self.unmask_connected();
     }
 
-    /// The MSI-X table as the user's connections say: on and off, masked and
-    /// unmasked. The kernel does the same for a user of VFIO when it connects
-    /// vectors, and restores it after a reset; the bits of the MSI-X capability
-    /// in configuration space are only kept.
+    /// Sets the MSI-X table according to the user's connections: on and off, masked and unmasked.
+    /// The kernel does the same for a user of VFIO when it connects vectors, and restores it after
+    /// a reset. The bits of the MSI-X capability in configuration space are only stored.
     fn unmask_connected(&self) {
         let vectors = e810_hal::InterruptVectors::vector_count(&self.nic);
         for vector in (0..vectors).filter_map(Vector::new) {
@@ -113,8 +111,7 @@ impl Device {
         self.nic.set_msix(self.interrupts.is_enabled(), false);
     }
 
-    /// Does what the command register says now. What was written to the
-    /// registers before is done first.
+    /// Applies the current command register. Earlier register writes are carried out first.
     fn follow_command(&self) {
         self.nic.set_bus_master(self.config.bus_master());
     }
@@ -126,10 +123,9 @@ impl Device {
     }
 
     fn show(&mut self, iova: u64, file: &File, offset: u64, bytes: u64, write: bool) -> bool {
-        // SAFETY: the window is given to the function alone. It loses what
-        // `release` is passed before that (in `dma_unmap`), and all of it before
-        // the end of the mappings (in `user_left`); where it did not take the
-        // window nobody has it, and `forget` ends this piece and no other.
+        // SAFETY: only the function gets the window. It loses what `release` is passed before that
+        // call (in `dma_unmap`), and all of it before the end of the mappings (in `user_left`). If
+        // it did not accept the window, nobody has it, and `forget` ends this piece and no other.
         let window = unsafe { self.mappings.window(iova, file, offset, bytes, write) };
         let window = match window {
             Ok(window) => window,
@@ -185,8 +181,7 @@ impl Function for Device {
     }
 
     fn map(&mut self, map: &DmaMap, file: Option<File>) {
-        // Memory without a file (a ROM, another device's BAR) is nothing that
-        // this device is given.
+        // The device gets no memory without a file (a ROM, another device's BAR).
         let Some(file) = file else {
             let (size, address) = (map.size, map.address);
             log::debug!("{size:#x} bytes at IOVA {address:#x} have no file");
@@ -215,7 +210,7 @@ impl Function for Device {
     }
 
     fn set_irqs(&mut self, set: &SetIrqs, fds: Vec<File>) {
-        // The other kinds of interrupt are not there: nothing to connect.
+        // Other kinds of interrupt do not exist here: there is nothing to connect.
         if set.index != VFIO_PCI_MSIX_IRQ_INDEX {
             return;
         }
@@ -233,6 +228,5 @@ impl Function for Device {
     }
 }
 
-/// BAR3 holds the table and, behind it, the pending bits, where the capability
-/// says.
+/// BAR3 holds the table, followed by the pending bits, where the capability says.
 const _: () = assert!(PBA as u64 == e810_sim::msix::PBA && (PBA as u64) < BAR3_LEN);

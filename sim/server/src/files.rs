@@ -1,8 +1,8 @@
-//! Files that the server writes at paths its user names: reports and packages.
+//! Files that the server writes at paths that its user names: reports and packages.
 //!
-//! A name may be in a folder that others can write to, or be a mistake. So nothing is
-//! followed (O_NOFOLLOW) or opened that is there (O_EXCL), a file that is not this
-//! program's is left as it is, and one that is gets replaced as a whole.
+//! A name may be in a folder that others can write to, or be a mistake. So no link is followed
+//! (O_NOFOLLOW), and no existing file is opened for writing (O_EXCL). A file that is not this
+//! program's is left as it is; one that is gets replaced as a whole.
 
 use std::collections::hash_map::RandomState;
 use std::fs::{self, File, OpenOptions};
@@ -15,25 +15,23 @@ use anyhow::{Context, Result, bail};
 
 use crate::report::ServerReport;
 
-/// Bytes of an earlier report that are read, at most.
+/// The most bytes of an earlier report that are read.
 const LONGEST_REPORT: u64 = 64 << 20;
 
-/// A report that is written again and again.
+/// A report that is written repeatedly.
 #[derive(Debug)]
 pub struct ReportFile {
     path: PathBuf,
-    /// What was put there last. Open, because the number of an inode that nobody has open is
-    /// given to the next file that is made, which would then pass for this.
+    /// The file that was put there last. It is kept open, because the inode number of a file that
+    /// nobody has open is reused for the next file, which would then pass for this one.
     ours: File,
 }
 
 impl ReportFile {
-    /// Puts an empty file at `path`, where nothing is or the report of an earlier
-    /// server.
+    /// Creates an empty file at `path`, if nothing is there or the report of an earlier server.
     ///
     /// # Errors
-    /// Something else is there, which is left as it is, or the folder cannot be
-    /// written.
+    /// Something else is there, which is left as it is, or the folder cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
         let ours = match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => exclusive(path)?,
@@ -56,12 +54,10 @@ impl ReportFile {
         Ok(this)
     }
 
-    /// Writes a report in place of the last one. A reader of the file meanwhile sees
-    /// the old one or the new.
+    /// Replaces the report. A reader of the file meanwhile sees the old one or the new one.
     ///
     /// # Errors
-    /// Another file was put there, which is left as it is, or it cannot be
-    /// written.
+    /// Another file was put there, which is left as it is, or the report cannot be written.
     pub fn write(&mut self, report: &ServerReport) -> Result<()> {
         self.replace(|file| {
             serde_json::to_writer_pretty(&mut *file, report)?;
@@ -78,7 +74,7 @@ impl ReportFile {
             .map_err(anyhow::Error::from)
             .and_then(|()| self.put(&part));
         if done.is_err() {
-            // It has a name that nobody else made.
+            // Nobody else made a file with this name.
             let _ = fs::remove_file(&part);
         } else {
             self.ours = new;
@@ -104,13 +100,13 @@ impl ReportFile {
     }
 }
 
-/// What tells a file from all others that are there: its device and the number of its inode.
+/// What distinguishes a file from all other existing ones: its device and its inode number.
 pub(crate) fn identity(about: &fs::Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }
 
-/// Whether a file is what [`ReportFile`] leaves: empty, or an object with the three
-/// parts that every report has.
+/// Whether [`ReportFile`] could have left this file: it is empty, or an object with the three parts
+/// that every report has.
 fn is_report(file: &File) -> bool {
     #[derive(serde::Deserialize)]
     struct Parts {
@@ -126,14 +122,14 @@ fn is_report(file: &File) -> bool {
     read.is_ok() && (text.is_empty() || serde_json::from_slice::<Parts>(&text).is_ok())
 }
 
-/// Writes `bytes` to a file at `path`, unless it has exactly these already.
+/// Writes `bytes` to a file at `path`, unless it has exactly this content already.
 ///
 /// # Errors
 /// Something else is there, which is left as it is, or the folder cannot be written.
 pub fn write_once(path: &Path, bytes: &[u8]) -> Result<()> {
     match exclusive(path) {
         Ok(mut file) => file.write_all(bytes).inspect_err(|_| {
-            // Half of it is of no use to anybody.
+            // A partial file is of no use to anybody.
             let _ = fs::remove_file(path);
         })?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -151,17 +147,17 @@ pub fn write_once(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Makes a file where nothing is.
+/// Creates a file where nothing exists.
 fn exclusive(path: &Path) -> io::Result<File> {
     let mut how = OpenOptions::new();
     how.write(true).create_new(true);
     how.custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
-/// Opens what is there for reading, if it is a file.
+/// Opens an existing file for reading, if it is a plain file.
 fn open_plain(path: &Path) -> Result<File> {
     let mut how = OpenOptions::new();
-    // Not to wait for the other end of a pipe.
+    // So that it does not wait for the other end of a pipe.
     how.read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let file = how.open(path).context(
@@ -173,12 +169,13 @@ fn open_plain(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// A new file in the folder of `path`, with its name and more that nobody can guess.
+/// Creates a file in the folder of `path`, whose name is that of `path` with an unpredictable
+/// ending.
 ///
 /// # Errors
 /// The folder cannot be written.
 pub fn part_beside(path: &Path) -> Result<(PathBuf, File)> {
-    /// A name that is taken was made by chance; a few times in a row it was not.
+    /// A name may be taken by chance; a few times in a row it is not chance.
     const TRIES: usize = 8;
     let mut last = None;
     for _ in 0..TRIES {
@@ -219,7 +216,7 @@ mod tests {
     fn a_report_replaces_reports_and_nothing_else() {
         let folder = folder();
         let path = folder.as_path().join("r.json");
-        // What the names of parts once were.
+        // The former names of parts.
         let bystander = folder.as_path().join("r.new");
         fs::write(&bystander, "precious").unwrap();
         let mut report = ReportFile::create(&path).unwrap();
@@ -236,7 +233,7 @@ mod tests {
                 "{text}"
             );
         }
-        // The next server's, and after a clean-up.
+        // For the next server, and after a clean-up.
         let mut report = ReportFile::create(&path).unwrap();
         fs::remove_file(&path).unwrap();
         report.write(&ServerReport::default()).unwrap();
@@ -256,7 +253,7 @@ mod tests {
     fn a_file_made_in_place_of_a_removed_report_is_not_replaced() {
         let folder = folder();
         let path = folder.as_path().join("r.json");
-        // Often, because file systems give the number of an inode again at once, or do not.
+        // Many times, because file systems may reuse an inode number at once, or not.
         for _ in 0..100 {
             let mut report = ReportFile::create(&path).unwrap();
             report.write(&ServerReport::default()).unwrap();
@@ -282,7 +279,7 @@ mod tests {
         assert!(ReportFile::create(&dangling).is_err());
         assert!(write_once(&dangling, b"package").is_err());
         assert!(ReportFile::create(folder.as_path()).is_err());
-        // One that takes a report's place.
+        // A file that takes a report's place.
         let path = folder.as_path().join("r.json");
         let mut report = ReportFile::create(&path).unwrap();
         fs::remove_file(&path).unwrap();

@@ -11,22 +11,21 @@ use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_SET_DATA_NONE,
 };
 
-/// The vectors of one function. Locked for moments only: the engine's thread
-/// comes here too.
+/// The vectors of one function. Locked only briefly, because the engine's thread takes the lock
+/// too.
 #[derive(Debug)]
 pub struct Interrupts(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     lines: Vec<Option<File>>,
-    /// MSI-X is on: from the first connected vector until all are taken down.
+    /// MSI-X is on: from the first connected vector until all are disconnected.
     enabled: bool,
     sent: u64,
 }
 
 impl State {
-    /// A message arrives; one for a vector that was just disconnected is lost,
-    /// as on a host.
+    /// Delivers a message; one for a vector that was just disconnected is lost, as on a host.
     fn deliver(&mut self, index: usize) {
         if let Some(Some(event)) = self.lines.get_mut(index) {
             let sent = takes(event) && event.write_all(&1u64.to_ne_bytes()).is_ok();
@@ -35,7 +34,7 @@ impl State {
     }
 }
 
-/// Whether a write will not block: what the user gave may be no event, and the
+/// Whether a write would not block: the descriptor that the user gave may be no event, and the
 /// engine waits for nobody.
 fn takes(event: &File) -> bool {
     let mut poll = libc::pollfd {
@@ -49,7 +48,7 @@ fn takes(event: &File) -> bool {
 }
 
 impl Interrupts {
-    /// `vectors` vectors, none of them connected.
+    /// Creates `vectors` vectors, none of them connected.
     #[must_use]
     pub fn new(vectors: u16) -> Self {
         Self(Mutex::new(State {
@@ -80,7 +79,7 @@ impl Interrupts {
         self.lock().enabled
     }
 
-    /// Whether `vector` has an event: its entry of the table is unmasked.
+    /// Whether `vector` has an event, that is, its entry of the table is unmasked.
     #[must_use]
     pub fn is_connected(&self, vector: Vector) -> bool {
         let state = self.lock();
@@ -88,7 +87,7 @@ impl Interrupts {
         line.is_some_and(Option::is_some)
     }
 
-    /// SET_IRQS for MSI-X; false for a form that means nothing.
+    /// SET_IRQS for MSI-X; false for a meaningless form.
     pub fn set(&self, flags: u32, start: u32, count: u32, fds: Vec<File>) -> bool {
         const EVENTS: u32 = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER;
         const NONE: u32 = VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_TRIGGER;

@@ -1,22 +1,21 @@
-//! Simulated functions served to other processes and to virtual machines, over
-//! vfio-user (specification 0.9.2).
+//! Serves simulated functions to other processes and to virtual machines, over vfio-user
+//! (specification 0.9.2).
 //!
-//! [`Server`] is the whole of it; `e810 sim` is a command line in front. From the
-//! outside in:
+//! [`Server`] is the whole server; `e810 sim` is a command line for it. From the outside in:
 //!
-//! * [`socket`] and [`files`]: what the server makes in the file system, and what it
-//!   leaves alone there.
-//! * [`wire`] and [`protocol`]: messages, and what each is answered with. A size is
-//!   checked before anything is allocated or read for it.
+//! * [`socket`] and [`files`]: what the server creates in the file system, and what it leaves alone
+//!   there.
+//! * [`wire`] and [`protocol`]: messages and their answers. A size is checked before anything is
+//!   allocated or read for it.
 //! * `connection`: one user of a function on a socket.
-//! * `device`, [`mappings`], [`interrupts`], [`config_space`]: what messages do to the
+//! * `device`, [`mappings`], [`interrupts`], [`config_space`]: the effects of messages on the
 //!   simulated function.
-//! * `bus_error`: what happens when a file that a user gave becomes shorter.
-//! * [`cables`]: the link of the ports, down and up again.
+//! * `bus_error`: handles a file of a user that becomes shorter.
+//! * [`cables`]: takes the link of the ports down and up again.
 //! * [`e810_sim_wire`]: wires to other processes, which a server can join.
-//! * [`quota`]: how much of all that may be logged.
+//! * [`quota`]: limits the number of lines that are logged about all this.
 //!
-//! What a user can still do to the server is in [`USERS`].
+//! [`USERS`] lists what a user can still do to the server.
 
 mod bus_error;
 pub mod cables;

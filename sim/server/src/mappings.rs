@@ -1,9 +1,9 @@
-//! Memory that a user gave by file: each file is mapped once, however many
-//! pieces of it the device is shown.
+//! Memory that a user gave by file. Each file is mapped once, however many pieces of it the device
+//! sees.
 //!
-//! A virtual machine's memory is one file, and each page that its kernel maps
-//! for the device is a message of its own: thousands of mappings of one file
-//! are offsets into one mapping of ours, not thousands of ours.
+//! A virtual machine's memory is one file, and its kernel sends a message for each page that it
+//! maps for the device: thousands of mappings of one file are offsets into one mapping of ours, not
+//! thousands of ours.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -19,14 +19,14 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use crate::bus_error::Watch;
 
-/// Pieces that are shown at once, at most: as many as the kernel's VFIO allows.
+/// The most pieces that the device sees at once: as many as the kernel's VFIO allows.
 pub const MOST_PIECES: usize = 65_535;
-/// Files that are mapped at once, at most. The kernel allows a process some 65,000
-/// mappings, which eight functions share with everything else.
+/// The most files that are mapped at once. The kernel allows a process some 65,000 mappings, which
+/// eight functions share with everything else.
 pub const MOST_FILES: usize = 4096;
 
-/// What the kernel knows a file by, and how much of it was mapped in which
-/// way: a file that has grown since is mapped anew, the old mapping is in use.
+/// The kernel's identity of a file, how much of it was mapped, and in which way: a file that has
+/// grown since is mapped again, while the old mapping stays in use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Key {
     device: u64,
@@ -38,30 +38,30 @@ struct Key {
 /// A file in this process.
 #[derive(Debug)]
 struct Mapped {
-    /// Before the mapping, which it watches.
+    /// Dropped before the mapping, which it watches.
     watch: Watch,
     map: MmapRaw,
     start: NonNull<u8>,
-    /// Pieces of it that are shown to the device.
+    /// Pieces of it that the device sees.
     uses: usize,
 }
 
-// SAFETY: the mapping is plain shared memory; it is only accessed through
-// `SharedBytes`, and may be removed by any thread.
+// SAFETY: the mapping is plain shared memory; it is accessed only through `SharedBytes`, and any
+// thread may remove it.
 unsafe impl Send for Mapped {}
 
-/// The files behind the pieces that a device is shown.
+/// The files behind the pieces that a device sees.
 #[derive(Debug, Default)]
 pub struct Mappings {
     files: HashMap<Key, Mapped>,
     /// By IOVA: length of the piece, and its file.
     pieces: BTreeMap<u64, (u64, Key)>,
-    /// Who gave them; after the files, whose watches have its descriptor.
+    /// The user who gave them. Dropped after the files, whose watches have its descriptor.
     user: Option<Arc<UnixStream>>,
 }
 
 impl Mappings {
-    /// Nothing yet, of a user whose connection is shut down when it cuts a file.
+    /// Empty, for a user whose connection is shut down if it cuts a file.
     #[must_use]
     pub fn of(user: Arc<UnixStream>) -> Self {
         Self {
@@ -70,20 +70,18 @@ impl Mappings {
         }
     }
 
-    /// The `bytes` bytes of `file` from `offset` on, to be shown at `iova`:
-    /// readable, and writable when `write`.
+    /// The `bytes` bytes of `file` from `offset` on, for the device to see at `iova`: readable, and
+    /// writable if `write`.
     ///
     /// # Errors
-    /// The file is shorter, or cannot be mapped that way; the piece wraps around the
-    /// end of the address space, or lies otherwise in its page of 4 KiB than in the
-    /// file; there are [`MOST_PIECES`] or [`MOST_FILES`]; or something else is entered
-    /// at that address. Whether the piece meets another one is for the device to say:
-    /// see [`Mappings::forget`].
+    /// The file is shorter, or cannot be mapped that way; the piece wraps around the end of the
+    /// address space, or its offset in its page of 4 KiB differs from that in the file; there are
+    /// [`MOST_PIECES`] or [`MOST_FILES`]; or something else is entered at that address. The device
+    /// decides whether the piece overlaps another one: see [`Mappings::forget`].
     ///
     /// # Safety
-    /// Of the window no byte is used after a [`Mappings::release`] that holds
-    /// it, none after [`Mappings::forget`] of `iova`, and none after the end of
-    /// `self`.
+    /// No byte of the window is used after a [`Mappings::release`] that covers it, after
+    /// [`Mappings::forget`] of `iova`, or after the end of `self`.
     pub unsafe fn window(
         &mut self,
         iova: u64,
@@ -131,10 +129,10 @@ impl Mappings {
                     options.map_raw_read_only(file)?
                 };
                 let start = NonNull::new(map.as_mut_ptr()).ok_or_else(short)?;
-                // SAFETY: the mapping and the watch go together, the watch first, and
-                // the user's socket after both; pages of zeros are as good as what a
-                // user may write there. Nobody uses windows after the last `release`,
-                // which is the caller's promise.
+                // SAFETY: the mapping and the watch are dropped together, the watch first, and the
+                // user's socket after both. Pages of zeros are as valid as anything that a user may
+                // write there. The caller promises that nobody uses windows after the last
+                // `release`.
                 let watch = unsafe { Watch::new(start.as_ptr(), map.len(), user) };
                 new.insert(Mapped {
                     watch,
@@ -144,8 +142,8 @@ impl Mappings {
                 })
             }
         };
-        // SAFETY: no reference is made to the mapping; how long it is used is
-        // the caller's promise. A file that is cut meanwhile reads as zeros (`watch`).
+        // SAFETY: no reference to the mapping is made; the caller promises how long it is used. A
+        // file that is cut meanwhile reads as zeros (`watch`).
         let all = unsafe { SharedBytes::new(mapped.start, mapped.map.len()) };
         let window = all.window(offset as usize, bytes as usize);
         let window = window.map_err(|_| short())?;
@@ -154,20 +152,19 @@ impl Mappings {
         Ok(window)
     }
 
-    /// Undoes the [`Mappings::window`] that was entered at `iova`, which the
-    /// device did not take. Every other piece stays, also one that it met.
+    /// Undoes the [`Mappings::window`] at `iova`, which the device did not accept. Every other
+    /// piece stays, also one that overlaps it.
     pub fn forget(&mut self, iova: u64) {
         if let Some((_, key)) = self.pieces.remove(&iova) {
             self.forget_qp(key);
         }
     }
 
-    /// The device sees nothing of `bytes` bytes from `iova` on any more: a piece
-    /// that reaches out of the range is cut, and files of which nothing is left
-    /// are unmapped.
+    /// Hides `bytes` bytes from `iova` on from the device. A piece that reaches out of the range is
+    /// cut, and files of which nothing is left are unmapped.
     pub fn release(&mut self, iova: u64, bytes: u64) {
         let end = iova.saturating_add(bytes);
-        // Pieces that the device took do not meet.
+        // Pieces that the device accepted do not overlap.
         let concerned: Vec<(u64, u64, Key)> = self
             .pieces
             .range(..end)
@@ -187,7 +184,7 @@ impl Mappings {
         }
     }
 
-    /// A piece of the file is gone.
+    /// A piece of the file was removed.
     fn forget_qp(&mut self, key: Key) {
         if let Some(mapped) = self.files.get_mut(&key) {
             mapped.uses -= 1;
@@ -197,8 +194,8 @@ impl Mappings {
         }
     }
 
-    /// The range, or, where there are so many pieces that cutting one would be too
-    /// much, the range with all of the pieces that it meets.
+    /// The range; or, if there are too many pieces to cut one, the range extended to all of the
+    /// pieces that it overlaps.
     #[must_use]
     pub fn range(&self, iova: u64, bytes: u64) -> (u64, u64) {
         if self.pieces.len() < MOST_PIECES {
@@ -215,13 +212,13 @@ impl Mappings {
         (first, last - first)
     }
 
-    /// Whether a file that is shown was cut: it has zeros now.
+    /// Whether a mapped file was cut: it has zeros now.
     #[must_use]
     pub fn has_cut_file(&self) -> bool {
         self.files.values().any(|file| file.watch.is_cut())
     }
 
-    /// Pieces that are shown; what a cut leaves on its two sides counts twice.
+    /// Pieces that the device sees; the two remains of a cut piece count twice.
     #[must_use]
     pub fn pieces(&self) -> usize {
         self.pieces.len()
@@ -291,7 +288,7 @@ mod tests {
             mappings.window(iova, &file, 0, 4 * 4096, true).is_ok()
         };
         assert!(enter(&mut mappings, 0x10_0000));
-        // Out of the middle: two pieces, neither of which is the old one.
+        // From the middle: this leaves two pieces, neither of which is the old one.
         mappings.release(0x10_1000, 4096);
         assert_eq!((mappings.pieces(), mappings.files()), (2, 1));
         mappings.release(0x10_1000, 0);
@@ -306,7 +303,7 @@ mod tests {
         assert_eq!((mappings.pieces(), mappings.files()), (0, 0));
     }
 
-    /// A file that its owner cuts reads as zeros, and its owner is sent away.
+    /// A file that its owner cuts reads as zeros, and its owner is disconnected.
     #[test]
     fn a_file_that_is_cut_ends_its_user_and_nothing_else() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
@@ -338,7 +335,7 @@ mod tests {
         assert_eq!((mappings.files(), mappings.has_cut_file()), (0, false));
     }
 
-    /// More mappings than the first block of watches has places for.
+    /// More mappings than the first block of watches has slots.
     #[test]
     fn a_file_among_hundreds_is_cut() {
         let mut mappings = Mappings::default();
@@ -365,7 +362,7 @@ mod tests {
             unsafe { mappings.window(iova, file, offset, bytes, true).is_ok() }
         };
         let all = MOST_PIECES as u64;
-        // Holes in one piece make many; the last hole takes all of what it meets.
+        // Holes in one piece make many pieces; the last hole takes all pieces that it overlaps.
         assert!(enter(&mut mappings, &file, 0, 0, all * 4096));
         for hole in 0.. {
             let (iova, bytes) = mappings.range(hole * 16, 8);

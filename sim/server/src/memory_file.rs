@@ -1,4 +1,4 @@
-//! Memory with a file behind it that is not sealed, for tests.
+//! Memory in a file that is not sealed, for tests.
 
 use std::fs::File;
 use std::os::fd::FromRawFd;

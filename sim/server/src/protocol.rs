@@ -1,8 +1,8 @@
-//! What each message is answered with.
+//! The answers to messages.
 //!
-//! There are two steps, so that nothing is read or allocated on a user's word:
-//! [`body_len`] judges a header, and gives the bytes that follow it, at most
-//! [`LONGEST`]; [`answer`] judges the whole message and has the function do it.
+//! There are two steps, so that nothing is read or allocated on a user's word: [`body_len`] checks
+//! a header and returns the number of bytes that follow it, at most [`LONGEST`]; [`answer`] checks
+//! the whole message and has the function carry it out.
 
 use std::fs::File;
 
@@ -22,27 +22,27 @@ use crate::wire::{
     RegionInfo, SetIrqs, UNMAP_ALL, VERSION, Version,
 };
 
-/// Descriptors with one message that users are offered. More are taken
+/// Descriptors that users are offered to send with one message. More are accepted
 /// ([`crate::wire::MOST_FDS`]); virtual machines were only tried with one.
 const ANNOUNCED_FDS: u32 = 1;
-/// Bytes of the text of VERSION at most.
+/// The most bytes of the text of VERSION.
 const TEXT: usize = 4096;
-/// Bytes of any other body at most. What a structure does not need is skipped:
-/// a user of a later version may have more to say.
+/// The most bytes of any other body. Bytes after a structure are skipped, because a user of a later
+/// version may send more.
 const SHORT: usize = 4096;
-/// Bytes behind a header at most: data, and the structure in front of it.
+/// The most bytes after a header: data, and the structure before it.
 pub const LONGEST: usize = size_of::<RegionAccess>() + MOST_DATA as usize;
 
-/// What a message is done to.
+/// The target of messages.
 pub trait Function {
-    /// MSI-X vectors.
+    /// The number of MSI-X vectors.
     fn vectors(&self) -> u32;
     /// Reads from a region, within its [`region_len`].
     fn read(&mut self, region: u32, offset: u64, into: &mut [u8]);
     /// Writes to a region, within its [`region_len`].
     fn write(&mut self, region: u32, offset: u64, from: &[u8]);
-    /// Shows memory to the function. What it cannot take it counts: there are users
-    /// that wait for ever when this is refused.
+    /// Shows memory to the function. What it cannot accept it counts: some users wait for ever if
+    /// this is refused.
     fn map(&mut self, map: &DmaMap, file: Option<File>);
     /// Takes `size` bytes of memory away, from `address` on.
     fn unmap(&mut self, address: u64, size: u64);
@@ -54,14 +54,14 @@ pub trait Function {
 /// A header after which the stream of messages makes no sense any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadHeader {
-    /// Less than a header, or more than this command may have.
+    /// The size is less than a header, or more than this command may have.
     #[error("a message of command {command} with {size} bytes")]
     Size {
         command: u16,
-        /// What the header says, in bytes.
+        /// The size in the header, in bytes.
         size: u32,
     },
-    /// A reply, where nothing was asked.
+    /// A reply, although nothing was asked.
     #[error("a reply to nothing, flags {0:#x}")]
     Kind(u32),
 }
@@ -73,7 +73,7 @@ pub struct Refused(pub i32);
 const INVALID: Refused = Refused(libc::EINVAL);
 const UNSUPPORTED: Refused = Refused(libc::EOPNOTSUPP);
 
-/// Bytes of a region; 0 for one that is not there.
+/// Bytes of a region; 0 if it does not exist.
 #[must_use]
 pub const fn region_len(region: u32) -> u64 {
     match region {
@@ -84,10 +84,10 @@ pub const fn region_len(region: u32) -> u64 {
     }
 }
 
-/// Bytes that follow a header, at most [`LONGEST`].
+/// Returns the number of bytes that follow a header, at most [`LONGEST`].
 ///
 /// # Errors
-/// [`BadHeader`]: where the next message begins is not known, or is too far away.
+/// [`BadHeader`]: it is unknown where the next message begins, or it is too far away.
 pub fn body_len(header: &Header) -> Result<usize, BadHeader> {
     if header.flags & KIND != 0 {
         return Err(BadHeader::Kind(header.flags));
@@ -104,7 +104,7 @@ pub fn body_len(header: &Header) -> Result<usize, BadHeader> {
     })
 }
 
-/// The error reply to a message, whose command may not have been known.
+/// The error reply to a message, whose command may be unknown.
 #[must_use]
 pub fn refusal(header: &Header, refused: Refused) -> Header {
     Header {
@@ -115,8 +115,7 @@ pub fn refusal(header: &Header, refused: Refused) -> Header {
     }
 }
 
-/// Does what a message says. The reply is left in `reply`, which is empty where none
-/// is wanted.
+/// Carries out a message. The reply is left in `reply`, which is empty if none is wanted.
 pub fn answer(
     function: &mut impl Function,
     header: &Header,
@@ -125,11 +124,11 @@ pub fn answer(
     reply: &mut Vec<u8>,
 ) {
     reply.clear();
-    // The header goes in front when the length is known.
+    // The header is filled in when the length is known.
     reply.extend([0; HEADER]);
     let done = obey(function, header, body, fds, reply);
-    // A user that waits for no reply has no place for one, nor for an error; a request
-    // that needs a reply without one is a mistake of the user, which waits.
+    // A user that wants no reply cannot receive one, not even an error. A question that wants no
+    // reply is the user's mistake; it gets an error reply, because the user waits.
     if header.flags & NO_REPLY != 0 && !asks(header.command) {
         reply.clear();
         return;
@@ -174,7 +173,7 @@ fn obey(
         }
         DMA_UNMAP => {
             let (unmap, _) = parse::<DmaUnmap>(body)?;
-            // Success would mean to the user that the device has let the memory go.
+            // Success would tell the user that the device no longer uses the memory.
             if unmap.flags & !UNMAP_ALL != 0 {
                 return Err(INVALID);
             }
@@ -244,7 +243,7 @@ fn obey(
     }
 }
 
-/// Whether a command is a question.
+/// Whether a command needs a reply.
 const fn asks(command: u16) -> bool {
     matches!(
         command,
@@ -257,8 +256,8 @@ fn parse<M: FromBytes>(body: &[u8]) -> Result<(M, &[u8]), Refused> {
     M::read_from_prefix(body).map_err(|_| INVALID)
 }
 
-/// Agrees on a version: the text is only checked, for nothing in it changes what
-/// this side does.
+/// Agrees on a version. The text is only checked, because nothing in it changes what this side
+/// does.
 fn version(body: &[u8], reply: &mut Vec<u8>) -> Result<(), Refused> {
     let (theirs, text) = parse::<Version>(body)?;
     if theirs.major != 0 {
@@ -272,7 +271,7 @@ fn version(body: &[u8], reply: &mut Vec<u8>) -> Result<(), Refused> {
     }
     let ours = Version {
         major: 0,
-        // What is spoken here, or the user's if that is older.
+        // The version of this server, or the user's if that is older.
         minor: theirs.minor.min(1),
     };
     let text = serde_json::json!({
@@ -304,7 +303,7 @@ fn region(index: u32) -> Result<RegionInfo, Refused> {
     })
 }
 
-/// The kinds of interrupt of a PCI function: only MSI-X is there.
+/// The kinds of interrupt of a PCI function, of which only MSI-X exists here.
 fn irqs(index: u32, vectors: u32) -> Result<IrqInfo, Refused> {
     if index >= VFIO_PCI_NUM_IRQS {
         return Err(INVALID);
@@ -318,8 +317,8 @@ fn irqs(index: u32, vectors: u32) -> Result<IrqInfo, Refused> {
     })
 }
 
-/// The bytes of an access, if all of them are in the region and one message may
-/// have that many.
+/// The size of an access in bytes, if all of it is in the region and one message may have that
+/// many.
 fn within_region(access: &RegionAccess) -> Result<usize, Refused> {
     let end = access.offset.checked_add(access.count.into());
     let within = end.is_some_and(|end| end <= region_len(access.region));

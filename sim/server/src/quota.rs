@@ -1,13 +1,13 @@
-//! A bounded number of lines in the log, whatever users do.
+//! Limits the number of lines in the log, whatever users do.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines in a [`SPAN`].
+/// The most lines in a [`SPAN`].
 const LINES: u32 = 8;
 const SPAN: Duration = Duration::from_secs(10);
 
-/// How many more lines there may be: 8 in 10 s.
+/// How many more lines may be logged: 8 in 10 s.
 #[derive(Debug)]
 pub struct Quota(Mutex<State>);
 
@@ -29,8 +29,8 @@ impl Default for Quota {
 }
 
 impl Quota {
-    /// Has `write` write a line, unless there were too many. The first one after a
-    /// pause also gets the number of those that were left out.
+    /// Calls `write` for a line, unless there were too many. The first line after a pause also gets
+    /// the number of those that were left out.
     pub fn line(&self, write: impl FnOnce(&str)) {
         self.line_at(Instant::now(), write);
     }

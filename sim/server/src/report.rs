@@ -1,4 +1,4 @@
-//! What a server saw: for people as text, for scripts as JSON.
+//! A server's observations: as text for people, as JSON for scripts.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,17 +14,17 @@ pub struct ServerReport {
     pub functions: Vec<FunctionReport>,
     /// The wire to other processes, if there is one.
     pub link: Option<LinkReport>,
-    /// What the drivers did that a card would not have stood, or that is not
-    /// theirs to do; the first ones.
+    /// The first findings: what the drivers did that a card would not have tolerated, or that they
+    /// must not do.
     pub findings: Vec<FindingReport>,
-    /// How many there were in all.
+    /// The number of all findings.
     pub findings_in_all: u64,
 }
 
 /// Counts of one function.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct FunctionReport {
-    /// Where it was served.
+    /// The socket on which it was served.
     pub socket: String,
     /// Users that came and left.
     pub users: u64,
@@ -39,47 +39,47 @@ pub struct FunctionReport {
     pub frames_received: u64,
     /// Interrupt messages that the device sent.
     pub interrupts: u64,
-    /// Of those, the ones that reached a user.
+    /// Those that reached a user.
     pub interrupts_delivered: u64,
-    /// DMA mappings that were there at once, at most.
+    /// The most DMA mappings that existed at once.
     pub most_dma_maps: u64,
     /// DMA mappings that could not be made.
     pub refused_dma_maps: u64,
-    /// Interrupt settings that meant nothing.
+    /// Interrupt settings without a meaning.
     pub refused_irqs: u64,
-    /// Users that were sent away because a file that they had given became shorter.
+    /// Users that were disconnected because a file that they had given became shorter.
     pub cut_files: u64,
     /// DMA accesses that were refused; each is a finding too.
     pub dma_faults: u64,
-    /// Requests that ended because the function was stopped in mid-work.
+    /// Requests that ended because the function was stopped while they ran.
     pub stopped: u64,
-    /// Function-level resets, those between two users included.
+    /// Function-level resets, including those between two users.
     pub function_resets: u64,
     /// Resets of the PF through its registers.
     pub pf_resets: u64,
-    /// Requests for an event of a completion queue, those that were ignored not included.
+    /// Requests for an event of a completion queue, without those that were ignored.
     pub arms: u64,
     /// Requests that were ignored: their ARM_SEQ_NUM was not new.
     pub arms_repeated: u64,
     /// Entries written to completion event queues.
     pub ceqes: u64,
-    /// Bytes of memory that the user shows the device now.
+    /// Bytes of memory that the user shares with the device now.
     pub dma_bytes: u64,
-    /// Register accesses and commands since the start, also through resets.
+    /// Register accesses and commands since the start, across resets.
     #[serde(flatten)]
     pub accesses: AccessReport,
-    /// What each bring-up cost, from a reset to the engine's being ready.
+    /// The cost of each bring-up, from a reset until the engine is ready.
     pub bring_ups: Vec<BringUpReport>,
     /// AdminQ commands that were refused: opcode and code as text, how often.
     pub refused_commands: BTreeMap<String, u64>,
 }
 
-/// Register accesses and commands by what they are.
+/// Register accesses and commands by kind.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct AccessReport {
     /// Reads by register.
     pub reads_of: BTreeMap<String, u64>,
-    /// Writes by register; the doorbell page's are DB_WQE_ALLOC and DB_CQ_ARM.
+    /// Writes by register; those of the doorbell page are DB_WQE_ALLOC and DB_CQ_ARM.
     pub writes_of: BTreeMap<String, u64>,
     /// AdminQ commands by opcode.
     pub adminq_of: BTreeMap<String, u64>,
@@ -108,7 +108,7 @@ impl From<&Accesses> for AccessReport {
     }
 }
 
-/// What one bring-up cost.
+/// The cost of one bring-up.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct BringUpReport {
     /// Register reads in all.
@@ -145,7 +145,7 @@ pub struct FindingReport {
     pub function: u8,
     /// A stable short name.
     pub kind: String,
-    /// All of it, for a person.
+    /// The whole finding, for a person.
     pub text: String,
 }
 
@@ -153,7 +153,7 @@ impl ServerReport {
     /// Writes the text for people.
     ///
     /// # Errors
-    /// What writing says.
+    /// The error of writing.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         for (index, function) in self.functions.iter().enumerate() {
             writeln!(out, "function {index} on {}", function.socket)?;

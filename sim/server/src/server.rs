@@ -1,13 +1,12 @@
-//! Simulated functions served to other processes and to virtual machines.
+//! Serves simulated functions to other processes and to virtual machines.
 //!
-//! One socket is one function of one simulator, so functions on the sockets of
-//! a server share a wire. A socket serves its users in turn; one that leaves,
-//! in order or not, leaves a function that is reset and has no memory. The
-//! engine runs on a thread of its own; a socket's thread only hands messages
-//! to it.
+//! Each socket is one function of one simulator, so functions on the sockets of a server share a
+//! wire. A socket serves its users in turn. When a user leaves, in order or not, the function is
+//! reset and has no memory. The engine runs on a thread of its own; a socket's thread only passes
+//! messages to it.
 //!
-//! What arrives in messages is checked, sizes before anything else: see
-//! [`crate::protocol`]. What is left for a user to do is [`crate::USERS`].
+//! The contents of messages are checked, sizes before anything else: see [`crate::protocol`].
+//! [`crate::USERS`] lists what a user can still do.
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
@@ -30,12 +29,12 @@ use crate::interrupts::Interrupts;
 use crate::report::{AccessReport, BringUpReport, FindingReport, FunctionReport, ServerReport};
 use crate::socket::{self, SocketFile};
 
-/// MSI-X vectors of a served function when nothing is said. Functions of cards
-/// with four ports were seen with 512, with two ports with 1024.
+/// MSI-X vectors of a served function unless a number is given. Functions of cards with four ports
+/// were seen with 512, with two ports with 1024.
 pub const VECTORS: u16 = 64;
 
-/// Functions being served. Dropping it removes the sockets, but not what others have put in their
-/// place; their threads end with the process.
+/// Functions that are being served. Dropping it removes the sockets, but not files that others have
+/// put in their place; the threads end with the process.
 #[derive(Debug)]
 pub struct Server {
     sim: Sim,
@@ -55,7 +54,7 @@ impl Server {
     /// second, and so on.
     ///
     /// # Errors
-    /// More paths than functions, a path that is in use, or no thread.
+    /// More paths than functions, a path that is in use, or a thread that cannot be started.
     pub fn start(sim: Sim, paths: &[PathBuf]) -> Result<Self> {
         ensure!(
             paths.len() <= usize::from(sim.functions()),
@@ -75,8 +74,8 @@ impl Server {
         Ok(this)
     }
 
-    /// Joins the link of the functions to a wire: frames that are for none of them go there. A
-    /// wire that was there before is cut. Answers where this end sends from.
+    /// Joins the link of the functions to a wire: frames that are for none of them go there. An
+    /// earlier wire is cut. Returns the address from which this end sends.
     ///
     /// # Errors
     /// As [`Wire::join`].
@@ -91,7 +90,7 @@ impl Server {
         let nic = self.sim.function(function);
         let interrupts = Arc::new(Interrupts::new(nic.vector_count()));
         let counts = Arc::<Counts>::default();
-        // From here on the path is ours to remove.
+        // From here on we have to remove the path.
         self.sockets.push(Socket {
             file,
             counts: Arc::clone(&counts),
@@ -101,7 +100,7 @@ impl Server {
         self.sim
             .set_interrupt_hook(function, Some(Box::new(move |vector| hook.fire(vector))));
         let place = Place {
-            // One serial number a card, made of its first address.
+            // One serial number for each card, made from its first address.
             card: self.sim.function(0).mac(),
             function,
             functions: self.sim.functions(),
@@ -119,7 +118,7 @@ impl Server {
         Ok(())
     }
 
-    /// What was seen so far.
+    /// Everything seen so far.
     #[must_use]
     pub fn report(&self) -> ServerReport {
         let finding_counts = self.sim.finding_counts();
@@ -185,7 +184,7 @@ impl Server {
 
 /// Serves one user after the other.
 fn serve_in_turn(listener: &UnixListener, mut device: Device) {
-    /// How long to wait for what accepting needs (descriptors, memory).
+    /// How long to wait for the resources that accepting needs (descriptors, memory).
     const PAUSE: Duration = Duration::from_millis(100);
     let counts = device.counts();
     loop {
@@ -199,8 +198,8 @@ fn serve_in_turn(listener: &UnixListener, mut device: Device) {
             }
         };
         device.user_came(Arc::clone(&user));
-        // No known message makes this panic. A mistake that does
-        // costs a connection, not the other functions.
+        // No known message makes this panic. A bug that does costs a connection, not the other
+        // functions.
         match catch_unwind(AssertUnwindSafe(|| serve_connection(&user, &mut device))) {
             Ok(Ok(())) => log::debug!("a user left"),
             Ok(Err(lost)) => log::info!("a user was sent away: {lost}"),

@@ -11,10 +11,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::files::identity;
 
-/// The file of a socket that this process listens on. It is removed when this is dropped, unless
-/// another file has its name by then.
+/// The file of a socket on which this process listens. A drop removes it, unless another file has
+/// its name by then.
 ///
-/// The listener has to live as long: it keeps the number of the inode, which another file gets
+/// The listener has to live as long: it keeps the inode number, which another file might get
 /// otherwise.
 #[derive(Debug)]
 pub struct SocketFile {
@@ -23,13 +23,13 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
-    /// Where it was made.
+    /// The path where it was created.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is there still. Another process may have removed it, and put its own there.
+    /// Whether it still exists. Another process may have removed it, and put its own there.
     fn is_there(&self) -> bool {
         is_at(&self.path, self.identity)
     }
@@ -38,23 +38,22 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.is_there() {
-            // It may be removed in this moment.
+            // It may be removed at this moment.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Whether the file at `path` itself is that one.
+/// Whether the file at `path` itself is that file.
 fn is_at(path: &Path, file: (u64, u64)) -> bool {
     fs::symlink_metadata(path).is_ok_and(|there| identity(&there) == file)
 }
 
-/// Listens at `path`, for this user only (mode 0600); a socket that a process left
-/// behind is replaced.
+/// Listens at `path`, only for this user (mode 0600); a socket that a process left behind is
+/// replaced.
 ///
-/// The process's umask is another one while the socket is made, so that there is no
-/// moment at which others could connect. A file that another thread makes in that
-/// moment is for this user only, too.
+/// The process's umask is changed while the socket is created, so that others cannot connect at any
+/// moment. A file that another thread creates at that moment is only for this user, too.
 ///
 /// # Errors
 /// Something else is there, a process listens, or the folder cannot be written.
@@ -67,7 +66,7 @@ pub fn listen(path: &Path) -> Result<(UnixListener, SocketFile)> {
         }
         Ok(left) => match UnixStream::connect(path) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                // Another process that found it, too, may listen there by now.
+                // Another process that also found it may listen there by now.
                 if is_at(path, identity(&left)) {
                     fs::remove_file(path)
                         .context("removing the socket of a process that is gone")?;
@@ -84,7 +83,7 @@ pub fn listen(path: &Path) -> Result<(UnixListener, SocketFile)> {
     Ok((listener, file))
 }
 
-/// Held while the process's umask is another one: two at once would leave the other's behind.
+/// Held while the process's umask is changed: two changes at once would leave one of them behind.
 static MASK: Mutex<()> = Mutex::new(());
 
 fn bind_private(path: &Path, _mask: &MutexGuard<'_, ()>) -> io::Result<UnixListener> {
@@ -109,7 +108,7 @@ mod tests {
     #[test]
     fn sockets_are_for_this_user_whatever_the_mask() {
         let folder = TempDir::new_with_prefix(std::env::temp_dir().join("e810-socket-")).unwrap();
-        // Other tests of this process listen, too: their sockets wait until this mask is gone.
+        // Other tests of this process listen, too: their sockets wait until the mask is restored.
         let held = mask();
         // SAFETY: no memory is touched.
         let before = unsafe { libc::umask(0) };

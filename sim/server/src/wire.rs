@@ -1,8 +1,8 @@
 //! The messages of vfio-user (specification 0.9.2) as a server sees them.
 //!
-//! The client of `e810-backends` has its own description of them, written separately, so
-//! that a mistake in one is not mirrored in the other. Numbers are in the CPU's order:
-//! both ends are on one machine.
+//! The client of `e810-backends` has its own description of them, written separately, so that a
+//! mistake in one is not mirrored in the other. Numbers are in the CPU's byte order: both ends are
+//! on one machine.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -18,19 +18,18 @@ pub const REGION_READ: u16 = 9;
 pub const REGION_WRITE: u16 = 10;
 pub const DEVICE_RESET: u16 = 13;
 
-/// Header flags: bits that say what a message is; 0 is a command.
+/// Header flags: bits that give the kind of message; 0 is a command.
 pub const KIND: u32 = 0xf;
 /// The message is a reply.
 pub const REPLY: u32 = 1;
 /// The sender of a command wants no reply.
 pub const NO_REPLY: u32 = 1 << 4;
-/// A reply is an error, and [`Header::error`] an errno.
+/// The reply is an error, and [`Header::error`] an errno.
 pub const ERROR: u32 = 1 << 5;
 
-/// Bytes of data in one REGION_READ or REGION_WRITE at most, which the answer to
-/// VERSION announces.
+/// The most bytes of data in one REGION_READ or REGION_WRITE; the answer to VERSION announces it.
 pub const MOST_DATA: u32 = 1 << 20;
-/// File descriptors with one message at most.
+/// The most file descriptors with one message.
 pub const MOST_FDS: usize = 16;
 
 /// The start of every message.
@@ -39,9 +38,9 @@ pub const MOST_FDS: usize = 16;
 )]
 #[repr(C)]
 pub struct Header {
-    /// What a reply is recognised by.
+    /// Identifies the reply.
     pub id: u16,
-    /// What is asked for.
+    /// The command.
     pub command: u16,
     /// Bytes of the message, this header included.
     pub size: u32,
@@ -97,8 +96,8 @@ pub struct DmaUnmap {
     pub size: u64,
 }
 
-/// DMA_UNMAP: everything, whatever address and size say. Either bit says so: the first is that of
-/// the kernel's header, which QEMU sends, the second that of rust-vmm's client.
+/// DMA_UNMAP: everything, whatever address and size are. Either bit means this: the first is that
+/// of the kernel's header, which QEMU sends, the second that of rust-vmm's client.
 pub const UNMAP_ALL: u32 = 1 << 1 | 1 << 2;
 
 /// DEVICE_GET_INFO, and the reply to it.
@@ -107,7 +106,7 @@ pub const UNMAP_ALL: u32 = 1 << 1 | 1 << 2;
 pub struct DeviceInfo {
     /// Bytes of this structure.
     pub argsz: u32,
-    /// As of VFIO.
+    /// As in VFIO.
     pub flags: u32,
     pub regions: u32,
     /// Kinds of interrupts.
@@ -120,14 +119,14 @@ pub struct DeviceInfo {
 pub struct RegionInfo {
     /// Bytes of this structure.
     pub argsz: u32,
-    /// As of VFIO.
+    /// As in VFIO.
     pub flags: u32,
     pub index: u32,
     /// Where capabilities begin; 0 for none.
     pub cap_offset: u32,
     /// Bytes of the region.
     pub size: u64,
-    /// Where it is in a file that could be mapped.
+    /// Its offset in a file that could be mapped.
     pub offset: u64,
 }
 
@@ -137,9 +136,9 @@ pub struct RegionInfo {
 pub struct IrqInfo {
     /// Bytes of this structure.
     pub argsz: u32,
-    /// As of VFIO.
+    /// As in VFIO.
     pub flags: u32,
-    /// Which kind of interrupt.
+    /// The kind of interrupt.
     pub index: u32,
     /// Interrupts of the kind.
     pub count: u32,
@@ -151,9 +150,9 @@ pub struct IrqInfo {
 pub struct SetIrqs {
     /// Bytes of this structure.
     pub argsz: u32,
-    /// Data and action, as of VFIO.
+    /// Data and action, as in VFIO.
     pub flags: u32,
-    /// Which kind of interrupt.
+    /// The kind of interrupt.
     pub index: u32,
     /// The first one.
     pub start: u32,

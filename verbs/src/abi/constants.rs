@@ -1,6 +1,6 @@
-//! Numbers of `verbs.h`, as far as this device has a use for them.
+//! Constants of `verbs.h`, as far as this device uses them.
 
-/// `enum ibv_qp_type`: the kinds of service that the device has.
+/// `enum ibv_qp_type`: the kinds of service that the device supports.
 pub mod qp_type {
     use core::ffi::c_int;
 
@@ -46,7 +46,7 @@ pub mod access {
     pub const HUGETLB: c_uint = 1 << 7;
     pub const FLUSH_GLOBAL: c_uint = 1 << 8;
     pub const FLUSH_PERSISTENT: c_uint = 1 << 9;
-    /// `IBV_ACCESS_OPTIONAL_RANGE`: what a device may ignore.
+    /// `IBV_ACCESS_OPTIONAL_RANGE`: flags that a device may ignore.
     pub const OPTIONAL: c_uint = 0x3FF0_0000;
 }
 

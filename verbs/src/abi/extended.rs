@@ -1,4 +1,4 @@
-//! Objects of the extended interface, with the functions of each.
+//! Objects of the extended interface, each with its functions.
 
 use core::ffi::{c_int, c_uint, c_void};
 

@@ -1,4 +1,4 @@
-//! What objects are made with.
+//! Attributes that objects are created with.
 
 use core::ffi::{c_int, c_uint, c_void};
 

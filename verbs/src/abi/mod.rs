@@ -1,5 +1,5 @@
-//! The structures of libibverbs' application interface, as `verbs.h` of rdma-core 44 has them on
-//! x86-64 (verbs-abi 2). Later versions grow them only where the size is told beside them.
+//! The structures of libibverbs' application interface, as `verbs.h` of rdma-core 44 defines them
+//! on x86-64 (verbs-abi 2). Later versions grow only those whose size is passed beside them.
 
 #![expect(
     missing_docs,
@@ -15,7 +15,7 @@ pub mod query;
 pub mod state;
 pub mod work;
 
-/// Holds a structure to its size and its fields to their offsets.
+/// Asserts the size of a structure and the offsets of its fields.
 macro_rules! layout {
     ($name:ident, $size:literal, $($field:ident @ $offset:literal),+ $(,)?) => {
         const _: () = {

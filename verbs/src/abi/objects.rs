@@ -1,4 +1,4 @@
-//! Objects, whose pointers programs hold.
+//! Objects to which programs hold pointers.
 
 use core::ffi::{c_int, c_void};
 

@@ -1,4 +1,4 @@
-//! What queries answer.
+//! The answers of queries.
 
 use core::ffi::{c_char, c_int, c_uint};
 

@@ -6,7 +6,7 @@ use super::layout;
 use super::make::MwBindInfo;
 use super::objects::{Ah, Cq, Mw, Qp, Srq};
 
-/// `ibv_send_wr.wr`: who a request is for.
+/// `ibv_send_wr.wr`: the target of a request.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub union SendTarget {
@@ -23,7 +23,7 @@ impl Default for SendTarget {
 
 impl core::fmt::Debug for SendTarget {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        // Which it is, the opcode says.
+        // The opcode says which field is valid.
         f.write_str("SendTarget")
     }
 }
@@ -69,7 +69,7 @@ pub union AsyncElement {
 
 impl core::fmt::Debug for AsyncElement {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        // Which it is, the kind of event says.
+        // The kind of event says which field is valid.
         f.write_str("AsyncElement")
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses of who has sent a datagram: from its completion and the first 40 bytes of the
+//! The address of the sender of a datagram, from the completion and the first 40 bytes of the
 //! receive.
 
 use core::ffi::c_int;
@@ -33,8 +33,8 @@ struct Header {
     flow_label: u32,
 }
 
-/// The IP header in the area: the last 20 bytes if they are an IPv4 header, the first ones of which
-/// are undefined; else all 40, an IPv6 header or what InfiniBand has in its place.
+/// The IP header in the area: the last 20 bytes if they are an IPv4 header, and the bytes before
+/// them are undefined then; else all 40, an IPv6 header or what InfiniBand has in its place.
 fn header(area: &[u8; AREA]) -> Option<Header> {
     let (_, v4) = area.split_last_chunk::<20>()?;
     let word = |at: usize| Some(u32::from_be_bytes(*area.get(at..)?.first_chunk()?));
@@ -58,7 +58,7 @@ fn header(area: &[u8; AREA]) -> Option<Header> {
     })
 }
 
-/// The Internet checksum of a header with its own in it: 0 if that is right.
+/// The Internet checksum of a header that includes its own checksum: 0 if that is right.
 fn checksum(header: &[u8]) -> u16 {
     let (words, _) = header.as_chunks::<2>();
     let sum: u32 = words
@@ -69,8 +69,8 @@ fn checksum(header: &[u8]) -> u16 {
     !((folded & 0xFFFF) + (folded >> 16)) as u16
 }
 
-/// The address of who has sent a datagram. EINVAL for a completion without the area, an area with
-/// no header, and a destination that is no own address.
+/// The address of the sender of a datagram. EINVAL for a completion without the area, an area
+/// without a header, and a destination that is none of our addresses.
 fn answer(open: &OpenContext, port: u8, wc: &Wc, area: &[u8; AREA]) -> Result<AhAttr, c_int> {
     let control = open.control();
     let wrong = |refused: Refused| refused.errno;
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn init_ah_from_wc(
 /// `ibv_create_ah_from_wc`.
 ///
 /// # Safety
-/// `pd` is one; `wc` and the 40 bytes of `grh` can be read.
+/// `pd` is a protection domain; `wc` and the 40 bytes of `grh` can be read.
 pub unsafe extern "C" fn create_ah_from_wc(
     pd: *mut Pd,
     wc: *mut Wc,

@@ -1,4 +1,5 @@
-//! Address handles, and addresses as verbs has them; `answer`, those of who has sent a datagram.
+//! Address handles, and addresses as verbs has them; `answer` finds the address of a datagram's
+//! sender.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -17,12 +18,12 @@ use crate::pd::PdObject;
 
 pub mod answer;
 
-/// What an address handle has behind what libibverbs shows of it; its number is the `handle`.
+/// The object behind the `ibv_ah` that a program sees; its number is the `handle`.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct AhObject {
     abi: UnsafeCell<Ah>,
-    /// The device has it no more.
+    /// The device no longer has it.
     is_retired: AtomicBool,
 }
 
@@ -36,10 +37,10 @@ impl AhObject {
         unsafe { &*ah.cast::<Self>() }
     }
 
-    /// Takes it away from the device, unless it is already: 0, or the error.
+    /// Destroys it in the device, unless that is done already: 0, or the error.
     ///
     /// # Safety
-    /// Its context is there.
+    /// Its context exists.
     pub(crate) unsafe fn retire(&self) -> c_int {
         if self.is_retired.load(Ordering::Acquire) {
             return 0;
@@ -57,8 +58,8 @@ impl AhObject {
     }
 }
 
-/// The path of an address: EINVAL without a GID, which RoCE has no other name than; errors of who
-/// finds out where its packets go.
+/// The path to an address: EINVAL without a GID, because RoCE has no other name for it; else the
+/// errors of the resolver.
 pub(crate) fn path(open: &OpenContext, attr: &AhAttr) -> Result<Path, c_int> {
     if attr.is_global == 0 || attr.port_num != 1 {
         return Err(libc::EINVAL);
@@ -87,21 +88,21 @@ pub(crate) fn path(open: &OpenContext, attr: &AhAttr) -> Result<Path, c_int> {
     } else {
         Path::new(route.sgid_index, destination, found.mac)
     };
-    // As Linux' verbs layer has it for RoCE (`ib_resolve_unicast_gid_dmac`): whatever the program
-    // gave, the route to a station says how far packets go. Many programs leave 0 or 1 there.
+    // As Linux' verbs layer does for RoCE (`ib_resolve_unicast_gid_dmac`): whatever the program
+    // gave, the route to a station decides how far packets go. Many programs leave 0 or 1 there.
     path.hop_limit = match destination.is_multicast() {
         true => route.hop_limit,
         false => found.route.hop_limit,
     };
     path.traffic_class = route.traffic_class;
     path.flow_label = route.flow_label & 0xF_FFFF;
-    // As irdma has it (`irdma_roce_get_vlan_prio`).
+    // As irdma does (`irdma_roce_get_vlan_prio`).
     let priority = Path::priority_of(route.traffic_class);
     path.priority = found.route.priority(priority);
     Ok(path)
 }
 
-/// An address as queries give it back: without what RoCE has not.
+/// An address as queries return it: without the fields that RoCE does not have.
 pub(crate) fn queried(given: &AhAttr) -> AhAttr {
     AhAttr {
         grh: given.grh,
@@ -115,7 +116,7 @@ pub(crate) fn queried(given: &AhAttr) -> AhAttr {
 /// `ibv_create_ah`.
 ///
 /// # Safety
-/// `pd` is one, and `attr` can be read.
+/// `pd` is a protection domain, and `attr` can be read.
 pub unsafe extern "C" fn create_ah(pd: *mut Pd, attr: *mut AhAttr) -> *mut Ah {
     catch_panics(ptr::null_mut(), || {
         // SAFETY: the caller's.

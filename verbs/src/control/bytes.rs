@@ -1,8 +1,8 @@
 //! Commands, answers and events as bytes, as they would pass between two processes.
 //!
-//! A message is its [`VERSION`] and the fields of its type in their order, in the format of
-//! [`postcard`](https://postcard.jamesmunns.com/wire-format). Each message has one form: a decoder
-//! refuses all other bytes.
+//! A message is its [`VERSION`], then the fields of its type in their order, in the format of
+//! [`postcard`](https://postcard.jamesmunns.com/wire-format). Each message has exactly one
+//! encoding: a decoder refuses all other bytes.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 /// Changes with each change of a message.
 const VERSION: u8 = 1;
 
-/// Bytes of the longest message; a text of an error is cut before it is sent.
+/// Bytes of the longest message; an error's text is cut to fit.
 const MOST: usize = 4096;
 
 /// Bytes that are no message.
@@ -25,15 +25,15 @@ pub(crate) enum Malformed {
 /// The bytes of a message.
 pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
     let mut bytes = vec![VERSION];
-    // No type of a message has something that the format has not.
+    // No type of a message has anything that the format cannot express.
     bytes.extend(postcard::to_allocvec(message).unwrap_or_default());
     bytes
 }
 
-/// The message that `bytes` are.
+/// Decodes the message in `bytes`.
 ///
 /// # Errors
-/// They are none.
+/// The bytes are not a message.
 pub(crate) fn decode<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Result<T, Malformed> {
     let other = Malformed::Other(bytes.len());
     let (version, fields) = bytes.split_first().ok_or(other)?;
@@ -44,7 +44,7 @@ pub(crate) fn decode<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Result<T,
         return Err(other);
     }
     let message: T = postcard::from_bytes(fields).map_err(|_| other)?;
-    // The format has longer forms of numbers, and what follows a message is not looked at.
+    // The format also has longer forms of numbers, and ignores bytes after a message.
     if encode(&message) != bytes {
         return Err(other);
     }
@@ -107,7 +107,7 @@ mod tests {
         ]
     }
 
-    /// Whatever is decoded has these bytes and no others.
+    /// Checks that whatever is decoded encodes to exactly these bytes.
     fn has_one_form<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
         if let Ok(message) = decode::<T>(bytes) {
             assert_eq!(encode(&message), bytes);

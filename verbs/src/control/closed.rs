@@ -1,5 +1,5 @@
-//! The control path of what is closed: a context, or a function that is gone and that no context is
-//! left of. It lets the function's own go.
+//! The control path of a closed context, or of a function that is gone and has no context left. It
+//! replaces the function's own control path, which is dropped.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::{Answer, Command, ControlPlane, Refused};
 use crate::events::EventSink;
 use crate::rings::{DataPathOps, RingMaker};
 
-/// Nothing can be asked, and what is to be destroyed is gone already.
+/// Refuses every question; what is to be destroyed is gone already.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Closed(pub(crate) &'static DataPathOps);
 

@@ -1,4 +1,4 @@
-//! What can be asked of the control path, and what it answers: plain data, one table.
+//! The commands of the control path and their answers: plain data, in one table.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,13 +11,13 @@ use e810::{
 use e810_node::route::Neighbour;
 use serde::{Deserialize, Serialize};
 
-/// A name that the library gives a queue pair or a completion queue, for events: never given
+/// A name that the library gives a queue pair or a completion queue, for events. No name is given
 /// twice in a process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Token(pub u64);
 
 impl Token {
-    /// One that was not given before.
+    /// A new one.
     pub(crate) fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -32,13 +32,13 @@ pub struct Memory {
     pub length: usize,
 }
 
-/// One kind of command, with what it is answered.
+/// One kind of command, with the type of its answer.
 pub trait Operation {
     type Answer;
 
     fn command(self) -> Command;
 
-    /// The answer, if it is to this kind.
+    /// The answer, if it belongs to this kind of command.
     fn answer(answer: Answer) -> Result<Self::Answer, Answer>;
 }
 
@@ -70,13 +70,13 @@ macro_rules! operations {
             }
         )+
 
-        /// What is asked of the control path. Objects are named by their numbers.
+        /// A command to the control path. Objects are named by their numbers.
         #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
         pub enum Command {
             $($name($name)),+
         }
 
-        /// What it answers to the command of the same name.
+        /// The answer to the command of the same name.
         #[derive(Debug, Serialize, Deserialize)]
         pub enum Answer {
             $($name($answer)),+
@@ -87,7 +87,7 @@ macro_rules! operations {
 operations! {
     /// What the device offers.
     QueryDevice {} -> DeviceAttr;
-    /// What a port says of itself.
+    /// The attributes of a port.
     QueryPort {
         /// From 1.
         port: u8
@@ -96,21 +96,21 @@ operations! {
     QueryGid { index: u8 } -> Option<GidEntry>;
     /// An entry of a port's P_Key table.
     QueryPkey { port: u8, index: u16 } -> u16;
-    /// Where packets to an address go that come from one on a VLAN, or on none. May take as long as
+    /// Where packets to an address go that are sent from a VLAN, or from none. May take as long as
     /// a neighbour may take to answer.
     Resolve { destination: IpAddr, vlan: Option<u16> } -> Neighbour;
-    /// Answers its number.
+    /// Answers the number of the protection domain.
     AllocPd {} -> u32;
     DeallocPd { number: u32 } -> ();
     /// Registers memory; answers its key, for local use and for peers.
     RegMr {
         pd: u32,
         memory: Memory,
-        /// What its first byte is called.
+        /// The address of its first byte for peers and requests.
         iova: u64,
         access: AccessFlags
     } -> u32;
-    /// Changes a region; answers its key from then on.
+    /// Changes a region; answers its new key.
     ReregMr {
         key: u32,
         pd: Option<u32>,
@@ -118,18 +118,19 @@ operations! {
         memory: Option<Memory>
     } -> u32;
     DeregMr { key: u32 } -> ();
-    /// Makes a completion queue on the program's memory.
+    /// Creates a completion queue on the program's memory.
     CreateCq {
         place: CqPlace,
         /// The completion vector of its events.
         vector: u16,
-        /// What events call it.
+        /// Its name in events.
         token: Token
     } -> CqGrant;
-    /// Has one go on in another ring; nobody polls it meanwhile. `None` where it has that size.
+    /// Moves a completion queue to another ring; nobody polls it meanwhile. `None` if it already
+    /// has that size.
     ResizeCq { number: u32, place: CqRingPlace } -> Option<CqResized>;
     DestroyCq { number: u32 } -> CqDestroyed;
-    /// Makes a queue pair on the program's memory; answers the sizes granted, too.
+    /// Creates a queue pair on the program's memory; also answers the sizes granted.
     CreateQp {
         pd: u32,
         qp_type: QpType,
@@ -139,35 +140,35 @@ operations! {
         caps: QpCaps,
         /// Every send request is signaled.
         signal_all: bool,
-        /// What events call it.
+        /// Its name in events.
         token: Token,
         place: QpPlace
     } -> (QpGrant, QpCaps);
-    /// Whether the device may use the rings of a queue pair about which it did not answer.
+    /// Whether the device may still use the rings of a queue pair whose creation it did not answer.
     MayUse { place: QpPlace } -> bool;
-    /// Changes one, but not to RESET.
+    /// Changes a queue pair, but not to RESET.
     ModifyQp { number: u32, attr: Box<QpAttr> } -> ();
-    /// What one says of itself.
+    /// The attributes of a queue pair.
     QueryQp { number: u32, mask: AttrMask } -> Box<QueriedQp>;
-    /// To RESET with these attributes, first: the device has it no more. Its completion queues
-    /// forget it then.
+    /// First step to RESET, with these attributes: the device no longer has the queue pair. Then
+    /// its completion queues forget it.
     BeginReset { number: u32, attr: Box<QpAttr> } -> ();
-    /// Second: it is opened again. Its queues restart then.
+    /// Second step: the queue pair is opened again. Then its queues restart.
     Reopen { number: u32 } -> QpReopened;
-    /// Third: the device has it again.
+    /// Third step: the device has the queue pair again.
     FinishReset { number: u32 } -> ();
     DestroyQp { number: u32 } -> QpDestroyed;
-    /// Makes an address handle; answers its number.
+    /// Creates an address handle; answers its number.
     CreateAh { pd: u32, path: Path } -> u32;
     DestroyAh { number: u32 } -> ();
-    /// Takes a queue pair into a multicast group.
+    /// Adds a queue pair to a multicast group.
     AttachMcast { qp: u32, group: IpAddr } -> ();
-    /// Takes it out.
+    /// Removes it from the group.
     DetachMcast { qp: u32, group: IpAddr } -> ();
 }
 
 impl Command {
-    /// Whether it takes memory.
+    /// Whether the command takes memory.
     pub(crate) const fn makes_something(&self) -> bool {
         matches!(
             self,

@@ -1,9 +1,9 @@
-//! Commands to the control path of a device, and where they go.
+//! Commands to the control path of a device, and the interface that carries them out.
 //!
-//! Verbs know nothing of the driver's `Control`: they send a [`Command`] and get an [`Answer`].
-//! Today's [`ControlPlane`] is in the same process ([`in_process`]); one that asks another
-//! process is another implementation of the trait. [`over_channel`] is one that passes everything
-//! through a channel, for tests.
+//! Verbs do not use the driver's `Control`: they send a [`Command`] and get an [`Answer`]. Today's
+//! [`ControlPlane`] is in the same process ([`in_process`]); one that asks another process would be
+//! another implementation of the trait. [`over_channel`] is an implementation for tests that passes
+//! everything through a channel.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ mod refused;
 pub use command::*;
 pub use refused::{Kind, Limit, Refused};
 
-/// Where commands go.
+/// Carries out commands.
 pub trait ControlPlane: Send + Sync + Debug {
     /// Carries a command out; it may take as long as the device does (bounded by the driver).
     fn call(&self, command: Command) -> Result<Answer, Refused>;
 
-    /// Has events told to `sink`, too, until that is dropped.
+    /// Reports events to `sink`, too, until that is dropped.
     fn listen(&self, sink: &Arc<dyn EventSink>);
 
-    /// What makes rings for its objects. It is asked before each: a child of `fork` must not begin
-    /// to make one.
+    /// What makes rings for its objects. It is asked before each object: a child of `fork` must not
+    /// begin to make one.
     ///
     /// # Errors
-    /// The device is gone, or another process's; there is no memory.
+    /// The device is gone, or belongs to another process; there is no memory.
     fn rings(&self) -> Result<Arc<dyn RingMaker>, Refused>;
 
     /// The functions that post to those rings, and poll them.
@@ -41,7 +41,7 @@ pub trait ControlPlane: Send + Sync + Debug {
 }
 
 impl dyn ControlPlane + '_ {
-    /// Gives a command, and takes the one kind of answer that it has.
+    /// Gives a command, and returns the one kind of answer that it has.
     pub(crate) fn ask<O: Operation>(&self, operation: O) -> Result<O::Answer, Refused> {
         O::answer(self.call(operation.command())?).map_err(Refused::unexpected)
     }

@@ -1,8 +1,8 @@
-//! A control path behind a channel: commands go to another thread, and events come back from one.
+//! A control path behind a channel: commands go to another thread, and events come back from it.
 //!
-//! Nothing but the bytes of commands, answers and events (`bytes.rs`) passes between the two
-//! sides, as it would between two processes. The environment variable [`CONTROL`] chooses it, for tests: all that programs do
-//! works over it as well.
+//! Only the bytes of commands, answers and events (`bytes.rs`) pass between the two sides, as they
+//! would between two processes. The environment variable [`CONTROL`] selects it, for tests:
+//! everything that programs do works over it as well.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -30,13 +30,13 @@ struct OverChannel {
     listeners: Listeners,
     rings: Arc<dyn RingMaker>,
     data_path: &'static DataPathOps,
-    /// Whose threads the other side's are.
+    /// The process whose threads serve the other side.
     process: Process,
-    /// Held so that the other side goes on telling.
+    /// Held so that the other side goes on reporting.
     _events: Arc<dyn EventSink>,
 }
 
-/// Who hears of events on this side.
+/// The listeners on this side.
 #[derive(Debug, Default)]
 struct Listeners(Mutex<Vec<Weak<dyn EventSink>>>);
 
@@ -68,7 +68,7 @@ pub(crate) fn over_channel(inner: Arc<dyn ControlPlane>) -> anyhow::Result<Arc<d
         process: Process::this(),
         _events: events,
     });
-    // As the function's own thread, it holds the control path until the function is gone.
+    // Like the function's own thread, it holds the control path until the function is gone.
     let tells = control.clone();
     spawn("e810-events", move || tells.listeners.forward(&take_event))?;
     Ok(control)
@@ -86,7 +86,7 @@ fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> anyhow::Re
 fn carry_out(inner: &Arc<dyn ControlPlane>, commands: &Receiver<Asked>) {
     for (command, answer) in commands {
         let reply = |answered: Result<Answer, Refused>| {
-            // Who has asked may be gone.
+            // The caller may be gone.
             let _ = answer.send(bytes::encode(&answered));
         };
         let command = match bytes::decode(&command) {
@@ -96,7 +96,7 @@ fn carry_out(inner: &Arc<dyn ControlPlane>, commands: &Receiver<Asked>) {
                 continue;
             }
         };
-        // The one that waits for others.
+        // The command that waits for others.
         if matches!(command, Command::Resolve(_)) {
             let inner = inner.clone();
             let asked = spawn("e810-resolve", move || {
@@ -140,7 +140,7 @@ impl ControlPlane for OverChannel {
     fn call(&self, command: Command) -> Result<Answer, Refused> {
         self.process.check()?;
         if command.makes_something() {
-            // For the message itself, beside the rings that were made before.
+            // For the message itself; the rings were made before.
             memory::check()?;
         }
         let gone = || Refused::gone("the control path's thread has ended");

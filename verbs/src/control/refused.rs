@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::in_process::QUEUE_ENTRIES;
 
-/// Characters of the longest text; what comes behind is left out.
+/// Characters of the longest text; the rest is cut off.
 const LONGEST: usize = 800;
 
 /// Why a command was not carried out.
@@ -20,31 +20,31 @@ pub struct Refused {
     /// For `errno` (`docs/verbs-map.md`).
     pub errno: c_int,
     pub why: String,
-    /// What an error number does not say.
+    /// Details that the error number does not convey.
     pub limit: Option<Limit>,
 }
 
-/// What a refusal means for the object.
+/// What the refusal means for the object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Kind {
-    /// It is as it was.
+    /// The object is unchanged.
     Unchanged,
     /// The same; the device has refused the command.
     ByDevice,
     /// A region could not be changed, and is gone.
     MrLost,
-    /// The device was not answered, and may use the memory that the object was to be made on.
+    /// The device did not answer, and may use the memory of the new object.
     MayUseMemory,
-    /// The device is gone, or was never there.
+    /// The device is gone, or never existed.
     Gone,
 }
 
-/// A limit that programs run into, in a line with what to do.
+/// A limit that programs run into, as one line that says what to do.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Limit {
-    /// Of the system, or of how a function was brought up.
+    /// A limit of the system, or of how the function was brought up.
     OfSystem(String),
-    /// A table of peers is full, each of which has a bit.
+    /// A table of peers is full; each of these tables has a bit.
     Table(u8, String),
 }
 
@@ -62,18 +62,18 @@ impl Refused {
         Self::new(Kind::Gone, libc::EIO, why)
     }
 
-    /// There is no object of this number (any more).
+    /// No object has this number (any more).
     pub(crate) fn no_such(object: &str, number: u32) -> Self {
         let why = format!("there is no {object} {number}");
         Self::new(Kind::Unchanged, libc::EINVAL, why)
     }
 
-    /// There is no memory for the library's own part of an object.
+    /// No memory for the library's own part of an object.
     pub(crate) fn no_memory() -> Self {
         Self::new(Kind::Unchanged, libc::ENOMEM, "out of memory")
     }
 
-    /// The control path gave what is no answer to the command.
+    /// The control path returned something that is no answer to the command.
     pub(crate) fn unexpected(answer: impl std::fmt::Debug) -> Self {
         let why = format!("the control path answered {answer:?}; please report it");
         Self::new(Kind::Unchanged, libc::EIO, why)
@@ -131,8 +131,8 @@ impl From<Unresolved> for Refused {
     }
 }
 
-/// As the kernel's resolver, but for a full table: that leaves programs to find out why a peer that
-/// is there does not answer.
+/// As the kernel's resolver, except for a full table: the kernel's number would leave programs to
+/// find out why a peer that is there does not answer.
 const fn of_unresolved(unresolved: &Unresolved) -> c_int {
     match unresolved {
         Unresolved::NoAnswer { .. } | Unresolved::NoSource { .. } => libc::ETIMEDOUT,
@@ -144,7 +144,7 @@ const fn of_unresolved(unresolved: &Unresolved) -> c_int {
     }
 }
 
-/// The limit that an error of the driver is about.
+/// The limit that an error of the driver names.
 fn limit_in(error: &Error) -> Option<Limit> {
     Some(match error {
         Error::Dma(error @ (DmaError::LockLimit { .. } | DmaError::TooManyMappings { .. })) => {

@@ -1,4 +1,4 @@
-//! Completion queues of the extended interface: `ibv_create_cq_ex`, and what is read of the
+//! Completion queues of the extended interface: `ibv_create_cq_ex`, and reading the fields of the
 //! completion that a poll has found.
 
 use core::ffi::{c_int, c_uint};
@@ -15,13 +15,13 @@ use crate::device::context::OpenContext;
 use crate::errno::no_object;
 use crate::panics::catch_panics;
 
-/// `enum ibv_create_cq_wc_flags`: length, immediate data, both queue pairs, and what RoCE has not,
-/// which reads as 0 (IBV_WC_STANDARD_FLAGS).
+/// `enum ibv_create_cq_wc_flags`: length, immediate data, both queue pairs, and fields that RoCE
+/// does not have, which read as 0 (IBV_WC_STANDARD_FLAGS).
 const FIELDS: u64 = 0x7F;
 /// `IBV_CQ_INIT_ATTR_MASK_FLAGS`, `IBV_CQ_INIT_ATTR_MASK_PD`.
 const FLAGS_GIVEN: u32 = 1;
 const PD_GIVEN: u32 = 1 << 1;
-/// `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`: the lock costs little without others.
+/// `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`: ignored, as an uncontended lock costs little.
 const SINGLE_THREADED: u32 = 1;
 
 /// `ibv_create_cq_ex`, through the context.
@@ -136,7 +136,7 @@ unsafe extern "C" fn read_byte_len(cq: *mut CqEx) -> u32 {
     unsafe { current(cq) }.byte_len
 }
 
-/// `ibv_wc_read_imm_data`, and of an invalidated key.
+/// `ibv_wc_read_imm_data`; also reads an invalidated key.
 ///
 /// # Safety
 /// As [`current`].

@@ -1,4 +1,4 @@
-//! Completion queues; `extended`, those of the extended interface.
+//! Completion queues; `extended` has those of the extended interface.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -22,20 +22,20 @@ use crate::rings::CqRings;
 
 pub mod extended;
 
-/// What a completion queue has behind what libibverbs shows of it.
+/// The object behind the `ibv_cq` that a program sees.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct CqObject {
-    /// Also of one that the extended interface did not make: it begins as any.
+    /// The same layout for a queue that the extended interface did not make: it begins as any.
     abi: UnsafeCell<CqEx>,
-    /// Of `rings`: what the data path follows.
+    /// The data of `rings`, which the data path uses.
     data: *const (),
-    /// Taken out when the device has the queue no more.
+    /// Taken out when the device no longer has the queue.
     rings: UnsafeCell<Option<Box<dyn CqRings>>>,
     number: u32,
     token: Token,
     target: Arc<CqTarget>,
-    /// What the extended interface has polled last.
+    /// The completion that the extended interface polled last.
     current: UnsafeCell<Wc>,
 }
 
@@ -49,7 +49,7 @@ impl CqObject {
         unsafe { &*cq.cast::<Self>() }
     }
 
-    /// Its rings, of the type that its context's functions know.
+    /// Its rings, of the type that the functions of its context know.
     ///
     /// # Safety
     /// As [`of`](Self::of).
@@ -59,7 +59,7 @@ impl CqObject {
         unsafe { (*cq.cast::<Self>()).data }
     }
 
-    /// Puts one together, with who hears of its events.
+    /// Assembles the object with the target of its events.
     fn assemble(
         shown: CqEx,
         rings: Box<dyn CqRings>,
@@ -89,7 +89,7 @@ impl CqObject {
         (cq, target)
     }
 
-    /// One without a context, on a ring that no control path has made.
+    /// A completion queue without a context, on a ring that no control path has made.
     #[cfg(feature = "testing")]
     pub(crate) fn on(rings: Box<dyn CqRings>) -> *mut Cq {
         // SAFETY: null pointers and numbers.
@@ -98,12 +98,13 @@ impl CqObject {
         cq
     }
 
-    /// What libibverbs shows of it.
+    /// The part that programs see.
     const fn shown(&self) -> *mut CqEx {
         self.abi.get()
     }
 
-    /// What the extended interface has polled last: of who has the ring.
+    /// The completion that the extended interface polled last; it belongs to whoever holds the
+    /// ring.
     const fn current(&self) -> *mut Wc {
         self.current.get()
     }
@@ -114,10 +115,10 @@ impl CqObject {
         unsafe { (*self.rings.get()).as_deref() }
     }
 
-    /// Takes it away from the device, unless it is already: 0, or the error.
+    /// Destroys it in the device, unless that is done already: 0, or the error.
     ///
     /// # Safety
-    /// Its context is there, and nobody else uses the queue.
+    /// Its context exists, and nobody else uses the queue.
     pub(crate) unsafe fn retire(&self) -> c_int {
         if self.rings().is_none() {
             return 0;
@@ -141,7 +142,7 @@ impl CqObject {
         0
     }
 
-    /// Lets its memory go with the function, which is gone: 0.
+    /// Frees its memory with the function, which is gone: 0.
     ///
     /// # Safety
     /// Nobody else uses the queue.
@@ -164,23 +165,23 @@ impl CqObject {
         unsafe { (*self.abi.get()).base.context }
     }
 
-    /// The word that the program has made it with.
+    /// The `cq_context` that the program gave at creation.
     pub(crate) fn program_context(&self) -> *mut c_void {
-        // SAFETY: it is never written after the creation, but by the program itself.
+        // SAFETY: after the creation only the program itself writes it.
         unsafe { (*self.abi.get()).base.cq_context }
     }
 
     /// Its context.
     ///
     /// # Safety
-    /// That is open.
+    /// The context is open.
     pub(crate) unsafe fn open<'a>(&self) -> &'a OpenContext {
         // SAFETY: the caller's.
         unsafe { OpenContext::of(self.context()) }
     }
 }
 
-/// `ibv_create_cq`: null and EINVAL for a size or a vector that there is not.
+/// `ibv_create_cq`: null and EINVAL for a size or a vector that does not exist.
 ///
 /// # Safety
 /// `context` is open, and `channel` is null or one of its channels.
@@ -241,7 +242,7 @@ unsafe fn make(
         .rings()
         .and_then(|maker| maker.cq(entries, &mut ask));
     let rings = rings.map_err(|refused| refused.errno)?;
-    // It was asked for.
+    // The control path was asked.
     let granted = granted.ok_or(libc::EIO)?;
     // SAFETY: null pointers and numbers.
     let mut shown: CqEx = unsafe { mem::zeroed() };
@@ -259,10 +260,10 @@ unsafe fn make(
     Ok(cq)
 }
 
-/// `ibv_resize_cq`: 0, or EINVAL for fewer places than completions that wait.
+/// `ibv_resize_cq`: 0, or EINVAL if the new size is less than the number of waiting completions.
 ///
 /// # Safety
-/// `cq` is one.
+/// `cq` is a completion queue.
 pub unsafe extern "C" fn resize_cq(cq: *mut Cq, entries: c_int) -> c_int {
     catch_panics(libc::EIO, || {
         // SAFETY: the caller's.
@@ -309,8 +310,8 @@ pub unsafe extern "C" fn resize_cq(cq: *mut Cq, entries: c_int) -> c_int {
     })
 }
 
-/// `ibv_destroy_cq`: 0, or EBUSY while queue pairs use it. Waits until its events that were taken
-/// are acknowledged.
+/// `ibv_destroy_cq`: 0, or EBUSY while queue pairs use it. Waits until all its events that were
+/// taken are acknowledged.
 ///
 /// # Safety
 /// `cq` came from [`create_cq`], and is not used after this has returned 0.

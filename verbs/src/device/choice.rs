@@ -1,9 +1,9 @@
-//! The devices of the process, which it chooses when it first lists them: of each word of the
-//! environment the first function that is free.
+//! The devices of the process, chosen when it first lists them: for each word of the environment,
+//! the first function that is free.
 //!
-//! A child of `fork` is another process: it chooses for itself, and devices that its parent listed
-//! are its own of the same number. Nothing here waits for a lock that a thread of the parent may
-//! have had at the fork.
+//! A child of `fork` is another process: it chooses for itself. A device that its parent listed
+//! stands for the child's own device of the same number. Nothing here waits for a lock that a
+//! thread of the parent may have held at the fork.
 
 use std::env;
 
@@ -21,7 +21,7 @@ use crate::panics;
 /// What a process has chosen.
 struct Made {
     devices: Vec<ListedDevice>,
-    /// Held as long as the process lives.
+    /// Held until the process ends.
     _locks: Locks,
 }
 
@@ -52,16 +52,16 @@ fn choose() -> Made {
     }
 }
 
-/// The first of the functions that nobody has.
+/// The first of the functions that no process has.
 ///
 /// # Errors
-/// One line that says who has them.
+/// One line that says which process has them.
 fn first_free(alternatives: Alternatives, locks: &mut Locks) -> Result<Opening, String> {
     let mut taken = Vec::new();
     for mut opening in alternatives {
         match locks.take(&opening.spec) {
             Ok(()) => {
-                // An address that is drawn is drawn now, so that it is known.
+                // An address that is to be drawn is drawn now, so that it is known.
                 if let DeviceSpec::Sim(sim) = &mut opening.spec {
                     sim.mac = Some(sim.first_mac());
                 }
@@ -97,7 +97,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A device of this process that is `text`.
+    /// A device of this process for `text`.
     pub(in crate::device) fn listed(text: &str) -> ListedDevice {
         let opening = first_free(alternatives(text), &mut Locks::default()).unwrap();
         ListedDevice::new(0, opening)
@@ -128,7 +128,7 @@ pub(super) mod tests {
             own.starts_with(&begin) && own.ends_with(") has it"),
             "{own}"
         );
-        // A process chooses its name.
+        // The process chooses its name.
         let mut named = Command::new("sh")
             .args([
                 "-c",

@@ -1,4 +1,4 @@
-//! Lines on standard error: verbs has no other way to say why there is no device.
+//! Lines on standard error: verbs has no other way to say why a device is missing.
 
 use std::mem;
 use std::ptr;
@@ -12,8 +12,8 @@ pub(crate) fn complain(line: &str) {
     });
 }
 
-/// Runs `write` without its SIGPIPE, of which the program knows nothing. One that was pending
-/// before stays so.
+/// Runs `write` without letting its SIGPIPE reach the program. One that was pending before stays
+/// pending.
 fn without_sigpipe(write: impl FnOnce()) {
     // SAFETY: sets of signals, which are filled before they are used; the mask is this thread's own
     // and is put back.

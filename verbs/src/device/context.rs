@@ -31,7 +31,7 @@ use crate::query::device::query_device_ex;
 use crate::query::port::query_port_sized;
 use crate::rings::DataPathOps;
 
-/// An object of a context: what others need is behind it in this order.
+/// An object of a context. The order is that of destruction: an object comes after its users.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Object {
     Qp(*mut Qp),
@@ -45,22 +45,21 @@ pub(crate) enum Object {
 // SAFETY: programs use objects in any thread; here they are numbers until the context is closed.
 unsafe impl Send for Object {}
 
-/// What a context has behind what libibverbs shows of it.
+/// The object behind the `ibv_context` that a program sees.
 #[repr(C)]
 #[derive(Debug)]
 pub struct OpenContext {
     verbs: VerbsContext,
-    /// Let go when the context of a function that is gone is closed.
+    /// Dropped when the context of a function that is gone is closed.
     control: RwLock<Arc<dyn ControlPlane>>,
     events: Arc<ContextEvents>,
-    /// What was made in it and the program has not destroyed, in the order in which a close
-    /// destroys it.
+    /// Objects that the program has not destroyed, in the order in which a close destroys them.
     live: Mutex<BTreeSet<Object>>,
-    /// The program has closed it; it is there as long as objects of it are.
+    /// The program has closed it; it exists as long as it has objects.
     is_closed: AtomicBool,
-    /// Whose it is: a child of `fork` has a copy.
+    /// The process that owns it: a child of `fork` has a copy.
     process: Process,
-    /// What `cmd_fd` is: another part of the process may open the device by it.
+    /// The descriptor `cmd_fd`: another part of the process may open the device with it.
     commands: CommandFd,
 }
 
@@ -75,7 +74,7 @@ impl OpenContext {
         unsafe { &*verbs.cast::<Self>() }
     }
 
-    /// Where its commands go.
+    /// The control path that takes its commands.
     pub(crate) fn control(&self) -> Arc<dyn ControlPlane> {
         let control = self.control.read();
         control.unwrap_or_else(PoisonError::into_inner).clone()
@@ -86,7 +85,7 @@ impl OpenContext {
         matches!(self.control().ask(QueryDevice {}), Err(refused) if refused.kind == Kind::Gone)
     }
 
-    /// Nothing of it takes a command any more.
+    /// Drops the control path: nothing in the context takes a command any more.
     fn let_go(&self) {
         let closed = Arc::new(Closed(self.control().data_path()));
         let control = self.control.write();
@@ -94,7 +93,7 @@ impl OpenContext {
             &mut *control.unwrap_or_else(PoisonError::into_inner),
             closed,
         );
-        // It may be the last of a function that is gone.
+        // It may be the last reference to a function that is gone.
         drop(before);
     }
 
@@ -103,14 +102,14 @@ impl OpenContext {
         &self.events
     }
 
-    /// Whether it is this process's.
+    /// Whether it belongs to this process.
     pub(crate) fn is_here(&self) -> bool {
         self.process.is_this()
     }
 
-    /// What its device is called.
+    /// The name of its device.
     pub(crate) fn device_name(&self) -> String {
-        // SAFETY: a context outlives no device.
+        // SAFETY: a device outlives its contexts.
         unsafe { ListedDevice::of(self.verbs.context.device) }.name()
     }
 
@@ -119,7 +118,7 @@ impl OpenContext {
         self.verbs.context.device == other.verbs.context.device
     }
 
-    /// Whether an object of it `is_it`.
+    /// Whether one of its objects satisfies `is_it`.
     pub(crate) fn has(&self, is_it: &dyn Fn(&Object) -> bool) -> bool {
         self.live().iter().any(is_it)
     }
@@ -133,9 +132,9 @@ impl OpenContext {
         self.live().insert(object);
     }
 
-    /// An object of a context is destroyed, and its memory given back after this: another thread's
-    /// object may have the same address then. The context is gone after this if the program has
-    /// closed it before: nothing of it is used any more.
+    /// Removes an object that is being destroyed. Its memory is freed after this, because then
+    /// another thread's object may get the same address. If the program has closed the context
+    /// before, this may free the context: nothing of it is used afterwards.
     ///
     /// # Safety
     /// The context is open, or was closed while it had this object.
@@ -163,19 +162,20 @@ impl OpenContext {
         drop(unsafe { Box::from_raw(verbs.cast::<Self>()) });
     }
 
-    /// Takes what the program has left away from the device, as the kernel does when its
-    /// descriptor is closed. Programs that destroy it later all the same find it.
+    /// Takes the remaining objects away from the device, as the kernel does when its descriptor is
+    /// closed. Programs that destroy them later still find them.
     ///
     /// # Safety
-    /// Nobody uses any of it any more, but to destroy it.
+    /// Nobody uses any of them any more, except to destroy them.
     unsafe fn retire_all(&self) {
-        // Who waits for events of it, and has left it to another thread to close it.
+        // Ends the waits of threads that wait for its events while another thread closes it.
         self.events.close();
         let is_gone = self.is_gone();
         for object in self.live().clone() {
             // SAFETY: the caller's. Events that were not acknowledged hold nothing any more.
             unsafe { give_up_events(&object) };
-            // SAFETY: the caller's. An object that is not destroyed stays: the device may use it.
+            // SAFETY: the caller's. An object that cannot be destroyed stays: the device may use
+            // it.
             let _ = unsafe {
                 match object {
                     Object::Qp(qp) if is_gone => QpObject::of(qp).abandon(),
@@ -192,10 +192,10 @@ impl OpenContext {
     }
 }
 
-/// Nobody acknowledges events of an object any more.
+/// Stops waiting for acknowledgements of an object's events.
 ///
 /// # Safety
-/// It is there.
+/// It exists.
 unsafe fn give_up_events(object: &Object) {
     // SAFETY: the caller's.
     unsafe {
@@ -211,15 +211,15 @@ unsafe fn give_up_events(object: &Object) {
     }
 }
 
-/// Descriptors of a context: `async_fd` and `cmd_fd`, the library's own of each, and the end of a
-/// pipe by which `async_fd` becomes readable.
+/// Descriptors of a context: `async_fd` and `cmd_fd`, the library's own descriptor of each, and the
+/// end of a pipe that makes `async_fd` readable.
 const DESCRIPTORS: u32 = 5;
 
 /// Marks contexts that have a `verbs_context` around them.
 const EXTENDED: usize = usize::MAX;
 
-/// `ibv_open_device`: null and errno if the function cannot be brought up, which one line on
-/// standard error says.
+/// `ibv_open_device`: null and errno if the function cannot be brought up; one line on standard
+/// error says why.
 ///
 /// # Safety
 /// `device` came from [`get_device_list`](super::get_device_list).
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
         let events = Arc::new(events);
         let sink: Arc<dyn EventSink> = events.clone();
         control.listen(&sink);
-        // After that: a device that goes from here on is an event.
+        // Only now: a device that goes from here on is reported as an event.
         let vectors = match control.ask(QueryDevice {}) {
             Ok(attr) => attr.completion_vectors,
             Err(refused) => return no_object(refused.errno),
@@ -284,7 +284,7 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
     })
 }
 
-/// `ibv_close_device`. A child of `fork` that closes what its parent has changes nothing.
+/// `ibv_close_device`. A child of `fork` that closes its parent's context changes nothing.
 ///
 /// # Safety
 /// `context` came from [`open_device`] and is not used after this.

@@ -1,4 +1,4 @@
-//! GUIDs, without a bring-up where that can be.
+//! GUIDs, without a bring-up where that is possible.
 
 use std::sync::TryLockError;
 
@@ -10,14 +10,14 @@ use crate::control::QueryDevice;
 use crate::errno::NotOpened;
 
 impl ListedDevice {
-    /// The GUID of the node, as [`query_device`](crate::query::device::query_device) has it.
+    /// The GUID of the node, as [`query_device`](crate::query::device::query_device) reports it.
     ///
-    /// It is made of the function's Ethernet address. A simulated function's is chosen when it is
-    /// listed. A card's is known before a bring-up where
-    /// [its configuration space tells](identity::mac); everything else is brought up.
+    /// It is made from the function's Ethernet address. A simulated function's address is chosen
+    /// when it is listed. A card's is known before a bring-up where [its configuration space has
+    /// it](identity::mac). Every other function is brought up.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// Why the bring-up failed.
     pub(super) fn guid(&self) -> Result<u64, NotOpened> {
         let up = match self.up.try_lock() {
             Ok(up) => up.as_ref().and_then(|up| up.control.upgrade()),

@@ -1,7 +1,7 @@
 //! The devices of the process: the functions that its environment names.
 //!
-//! A function belongs to one process, from when that lists its devices until it ends, and in it to
-//! all contexts together: it is brought up when it is first used, and stays so.
+//! A function belongs to one process, from the time when the process lists its devices until it
+//! ends. All contexts of the process share it: it is brought up at its first use, and stays up.
 
 use core::ffi::{c_char, c_int};
 use core::ptr;
@@ -30,10 +30,10 @@ mod words;
 
 pub use ownership::LOCKS;
 
-/// The environment variable with the devices of the process, separated by white space. Each is a
-/// function as `--device` of the command has it, and behind an `@` its IP addresses, separated by
-/// commas; or several of them, separated by `|`, of which the process takes the first that no other
-/// process has.
+/// The environment variable with the devices of the process, separated by white space. Each device
+/// is a function, written as for `--device` of the command, then an `@` and its IP addresses,
+/// separated by commas. Several functions separated by `|` are alternatives: the process takes the
+/// first one that no other process has.
 pub const DEVICES: &str = "E810_VERBS";
 
 /// `IBV_NODE_CA`, as RoCE devices are.
@@ -41,12 +41,12 @@ const CHANNEL_ADAPTER: c_int = 1;
 /// `IBV_TRANSPORT_IB`.
 const TRANSPORT_IB: c_int = 0;
 
-/// A device in the list. Programs keep pointers to it as long as they live.
+/// A device in the list. Programs may keep pointers to it until they end.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ListedDevice {
     listed: Device,
-    /// Other libraries look behind it for what their own devices have there: nothing.
+    /// Other libraries look here for data of their own devices: zeroes.
     zeroes: [u64; 16],
     number: usize,
     process: Process,
@@ -54,16 +54,16 @@ pub struct ListedDevice {
     up: Mutex<Option<Up>>,
 }
 
-/// A function that was brought up: its own thread holds its control path as long as it is there,
-/// and so do contexts. When it is gone, it is let go with the last of them: a kernel that wants it
-/// back waits for that.
+/// A function that was brought up. Its own thread holds its control path while the function is
+/// there, and so do contexts. When the function is gone, it is dropped with the last of these: a
+/// kernel that wants it back waits for that.
 #[derive(Debug)]
 struct Up {
     control: Weak<dyn ControlPlane>,
     data_path: &'static DataPathOps,
 }
 
-// SAFETY: the pointers in `listed` are none; the rest is behind a mutex or never changes.
+// SAFETY: the pointers in `listed` are null; the rest is behind a mutex or never changes.
 unsafe impl Sync for ListedDevice {}
 
 impl ListedDevice {
@@ -97,12 +97,12 @@ impl ListedDevice {
         unsafe { &*device.cast::<Self>() }
     }
 
-    /// What it is called.
+    /// Its name.
     fn name(&self) -> String {
         name_of(self.number)
     }
 
-    /// The device as this process has it: another function if its parent listed it and forked.
+    /// The device as this process has it: another function if the parent listed it and then forked.
     ///
     /// # Errors
     /// That no function is left for this process.
@@ -119,10 +119,10 @@ impl ListedDevice {
         })
     }
 
-    /// Its control path: the function is brought up if it is not.
+    /// Its control path; brings the function up if it is not up yet.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// Why it cannot be brought up.
     pub(crate) fn control(&self) -> Result<Arc<dyn ControlPlane>, NotOpened> {
         self.here()?.bring_up()
     }
@@ -151,7 +151,7 @@ fn name_of(number: usize) -> String {
     format!("e810_{number}")
 }
 
-/// As much of `text` as fits, and a zero.
+/// As much of `text` as fits, with a terminating zero.
 fn chars<const N: usize>(text: &str) -> [c_char; N] {
     let mut chars = [0; N];
     let room = N.saturating_sub(1);
@@ -161,7 +161,7 @@ fn chars<const N: usize>(text: &str) -> [c_char; N] {
     chars
 }
 
-/// `ibv_get_device_list`: an array that the caller frees, with a null pointer at its end.
+/// `ibv_get_device_list`: an array with a null pointer at its end, which the caller frees.
 ///
 /// # Safety
 /// `count` is null or can be written.
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn get_device_list(count: *mut c_int) -> *mut *mut Device 
     catch_panics(ptr::null_mut(), || {
         let devices = choice::devices();
         let bytes = (devices.len() + 1) * size_of::<*mut Device>();
-        // SAFETY: any size will do; what comes is checked.
+        // SAFETY: any size will do; the result is checked.
         let list = unsafe { libc::malloc(bytes) }.cast::<*mut Device>();
         if list.is_null() {
             return errno::no_object(libc::ENOMEM);
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn get_device_list(count: *mut c_int) -> *mut *mut Device 
     })
 }
 
-/// `ibv_free_device_list`: the array; devices stay.
+/// `ibv_free_device_list`: frees the array; the devices stay.
 ///
 /// # Safety
 /// `list` came from [`get_device_list`] and was not freed.
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn get_device_name(device: *mut Device) -> *const c_char {
     unsafe { &raw const (*device).name }.cast()
 }
 
-/// `ibv_get_device_guid`: in the order of the network; 0 if it takes a bring-up, which fails.
+/// `ibv_get_device_guid`: in network byte order; 0 if it needs a bring-up and that fails.
 ///
 /// # Safety
 /// `device` came from [`get_device_list`].
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn get_device_guid(device: *mut Device) -> u64 {
     })
 }
 
-/// `ibv_get_device_index`: the kernel's number of a device, of which there is none.
+/// `ibv_get_device_index`: the kernel's number of a device, which these devices do not have.
 pub extern "C" fn get_device_index(_: *mut Device) -> c_int {
     -1
 }

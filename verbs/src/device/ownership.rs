@@ -1,9 +1,9 @@
-//! Which process has a function: a lock a function, from when the process first lists its devices
-//! until it ends.
+//! Which process has a function: one lock for each function, from when the process first lists its
+//! devices until it ends.
 //!
-//! It is a record lock of POSIX, so it is the process's: a child of `fork` does not have it, and
-//! the end of the process, also by a signal, frees it. All functions have records of one file, so
-//! that functions which are made for one run leave no files behind.
+//! The lock is a POSIX record lock, so it belongs to the process: a child of `fork` does not have
+//! it, and the end of the process, also by a signal, frees it. The records of all functions are in
+//! one file, so that functions which are made for one run leave no files behind.
 
 use std::collections::HashSet;
 use std::env;
@@ -26,7 +26,7 @@ const FILE: &str = "functions.lock";
 /// Why the process cannot have a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Refusal {
-    /// A process has it, by its number if it can be seen from here.
+    /// Another process has it; its number, if it is visible from here.
     Of(Option<u32>),
     /// This process has it, as another of its devices.
     Here,
@@ -36,7 +36,7 @@ pub(super) enum Refusal {
 /// The functions that this process has locked.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    /// Opened once: all locks go when any descriptor of the file is closed.
+    /// Opened once: closing any descriptor of the file would free all locks.
     file: Option<File>,
     held: HashSet<String>,
 }
@@ -65,7 +65,7 @@ impl Locks {
                 Err(error) if is_held(&error) => {}
                 Err(error) => return Err(no_lock(error)),
             }
-            // Nobody: it was freed between the two.
+            // Nobody: the lock was freed between the two calls.
             if let Some(holder) = holder(file, record).map_err(no_lock)? {
                 let holder = u32::try_from(holder).ok();
                 return Err(Refusal::Of(holder.filter(|pid| *pid > 0)));
@@ -85,13 +85,13 @@ fn open(folder: &Path) -> Result<File, String> {
     file.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Where the locks are: made if it is not there.
+/// The folder of the locks, created if it does not exist.
 fn folder() -> Result<PathBuf, String> {
     let Some(folder) = env::var_os(LOCKS).filter(|folder| !folder.is_empty()) else {
         return user_folder().map_err(|error| format!("{error}, or name another one with {LOCKS}"));
     };
     let folder = PathBuf::from(folder);
-    // What the user names is the user's to judge: it may be shared by several.
+    // The user is responsible for a folder that they name: several users may share it.
     match DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -102,8 +102,8 @@ fn folder() -> Result<PathBuf, String> {
     }
 }
 
-/// What a function is called, however it is reached; `None` if only one process can name it: a
-/// simulated one without a wire, or with an address on it that is drawn.
+/// The name of a function, the same for every way to reach it. `None` if only one process can name
+/// it: a simulated function without a wire, or with a random address on it.
 fn name(spec: &DeviceSpec) -> Option<String> {
     match spec {
         DeviceSpec::Sim(sim) => {
@@ -120,8 +120,8 @@ fn name(spec: &DeviceSpec) -> Option<String> {
     }
 }
 
-/// The record of a function: the byte at the hash (FNV-1a) of its name, for writing. The file has
-/// no such byte, which locks do not need.
+/// The record of a function: a write lock of the byte at the hash (FNV-1a) of its name. The file is
+/// not that long, which does not matter to locks.
 fn record(name: &str) -> libc::flock {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -130,7 +130,7 @@ fn record(name: &str) -> libc::flock {
     let mut record: libc::flock = unsafe { std::mem::zeroed() };
     record.l_type = libc::F_WRLCK as libc::c_short;
     record.l_whence = libc::SEEK_SET as libc::c_short;
-    // Offsets have a sign.
+    // Offsets are signed.
     record.l_start = (hash >> 2) as libc::off_t;
     record.l_len = 1;
     record
@@ -148,7 +148,7 @@ fn is_held(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EACCES | libc::EAGAIN))
 }
 
-/// The process that has it locked; 0 where it is one that is not seen from here.
+/// The process that holds the lock; 0 for a process that is not visible from here.
 fn holder(file: &File, mut record: libc::flock) -> io::Result<Option<libc::pid_t>> {
     // SAFETY: an open file, and a record that is read and written.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut record) } {

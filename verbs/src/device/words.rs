@@ -1,5 +1,5 @@
-//! The functions that the environment names: which devices the process has, and which functions
-//! each of them may be.
+//! The functions that the environment names: the devices of the process, and the alternatives for
+//! each.
 
 use e810_backends::spec::{AddressedSpec, DeviceSpec};
 use e810_hal::Ns;
@@ -8,12 +8,11 @@ use e810_node::start::MTU;
 
 use crate::control::in_process::{Opening, SIMULATED_MTU, WAIT};
 
-/// A device of the process: the functions that it may be, the one that is wanted most first. Never
-/// empty.
+/// A device of the process: the functions that it may be, in order of preference. Never empty.
 pub(super) type Alternatives = Vec<Opening>;
 
-/// Reads `SPEC@IP,IP|SPEC@IP SPEC`: a word a device, its alternatives separated by `|`. What names
-/// no function is passed over, and is in the second list, a line each.
+/// Parses `SPEC@IP,IP|SPEC@IP SPEC`: each word is a device, its alternatives separated by `|`. A
+/// word that names no function is skipped, and the second list has a line about it.
 pub(super) fn parse(text: &str) -> (Vec<Alternatives>, Vec<String>) {
     let mut wrong = Vec::new();
     let mut words = Vec::new();
@@ -46,7 +45,7 @@ fn opening(name: &str) -> Result<Opening, String> {
         wait,
         mtu,
     } = said;
-    // A card is on a network of which nothing is known; what is simulated takes every path MTU.
+    // Nothing is known of a card's network; a simulated one takes every path MTU.
     let usual = match spec {
         DeviceSpec::Vfio(..) => MTU,
         _ => SIMULATED_MTU,
@@ -116,7 +115,7 @@ mod tests {
         }
     }
 
-    /// One that is never used, or that nothing can be sent to, is no gateway.
+    /// An address that is never used, or that nothing can be sent to, is no gateway.
     #[test]
     fn a_gateway_is_a_host_on_a_network_of_the_addresses() {
         for (word, is_one) in [

@@ -1,7 +1,7 @@
-//! Requests of the extended interface (`ibv_wr_*`), collected until they are posted together.
+//! Requests of the extended interface (`ibv_wr_*`), which are collected and then posted together.
 //!
-//! They are not written into the ring at once: the device goes on to any request that is valid
-//! there, and `ibv_wr_abort` takes all of them back.
+//! They are not written into the ring at once: the device would go on to any valid request there,
+//! and `ibv_wr_abort` withdraws all of them.
 
 use core::ffi::{c_int, c_uint};
 use core::slice;
@@ -12,10 +12,10 @@ use crate::abi::constants::send_flag;
 use crate::abi::work::{DataBuf, Sge as ProgramSge};
 use crate::rings::{MAX_SGES, send_flags};
 
-/// Inline bytes that any request has at most (data-path 1.8).
+/// The most inline bytes of any request (data-path 1.8).
 const MAX_INLINE: usize = 101;
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Verb {
     Send { imm: Option<u32> },
@@ -31,7 +31,7 @@ struct Request {
     wr_id: u64,
     flags: c_uint,
     verb: Verb,
-    /// Where its SGEs or its inline bytes begin, and how many there are.
+    /// Where its SGEs or its inline bytes begin, and how many they are.
     data: Extent,
     to: Option<UdTarget>,
 }
@@ -43,14 +43,14 @@ enum Extent {
     Inline(usize, usize),
 }
 
-/// The requests between `ibv_wr_start` and `ibv_wr_complete`. The memory is kept from list to
+/// The requests between `ibv_wr_start` and `ibv_wr_complete`. The memory is reused from list to
 /// list.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     requests: Vec<Request>,
     sges: Vec<Sge>,
     bytes: Vec<u8>,
-    /// The first thing that was wrong.
+    /// The first error.
     error: Option<c_int>,
 }
 
@@ -67,7 +67,7 @@ impl Collected {
         self.requests.is_empty()
     }
 
-    /// The first thing that was wrong.
+    /// The first error.
     pub(crate) const fn error(&self) -> Option<c_int> {
         self.error
     }
@@ -76,11 +76,11 @@ impl Collected {
         self.error = self.error.or(Some(number));
     }
 
-    /// A request, whose data and address are set next.
+    /// Begins a request; its data and address are set next.
     pub(super) fn begin(&mut self, wr_id: u64, flags: c_uint, verb: Verb) {
         self.requests.push(Request {
             wr_id,
-            // Here data is inline that was set so.
+            // In this interface, data is inline if it was set so.
             flags: flags & !send_flag::INLINE,
             verb,
             data: Extent::Sges(0, 0),
@@ -90,7 +90,7 @@ impl Collected {
 
     fn last(&mut self) -> Option<&mut Request> {
         if self.requests.is_empty() {
-            // Data of no request.
+            // The data belongs to no request.
             self.fail(libc::EINVAL);
         }
         self.requests.last_mut()
@@ -140,10 +140,10 @@ impl Collected {
         }
     }
 
-    /// Gives each request to `post`, up to the first that is refused.
+    /// Passes each request to `post`, until one is refused.
     ///
     /// # Errors
-    /// Its error.
+    /// The error of the refused request.
     pub(crate) fn each(
         &self,
         is_datagram: bool,

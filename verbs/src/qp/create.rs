@@ -1,4 +1,4 @@
-//! Making queue pairs, and destroying them.
+//! Creating and destroying queue pairs.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -23,10 +23,11 @@ use crate::panics::catch_panics;
 use crate::pd::PdObject;
 use crate::rings::QpRings;
 
-/// UC, RAW_PACKET, XRC_SEND, XRC_RECV and DRIVER, which the device has not.
+/// UC, RAW_PACKET, XRC_SEND, XRC_RECV and DRIVER, which the device does not support.
 const OTHERS: [c_int; 5] = [3, 8, 9, 10, 0xFF];
 
-/// Kind of service; EOPNOTSUPP for one that the device has not, EINVAL for none.
+/// The kind of service; EOPNOTSUPP for one that the device does not support, EINVAL for an unknown
+/// one.
 fn service(number: c_int) -> Result<QpType, c_int> {
     match number {
         qp_type::RC => Ok(QpType::Rc),
@@ -59,7 +60,7 @@ pub(super) const fn cap(caps: &QpCaps) -> QpCap {
 /// `ibv_create_qp`: the sizes granted are written back.
 ///
 /// # Safety
-/// `pd` is one, and `attr` names completion queues that there are.
+/// `pd` is a protection domain, and the completion queues in `attr` exist.
 pub unsafe extern "C" fn create_qp(pd: *mut Pd, attr: *mut QpInitAttr) -> *mut Qp {
     catch_panics(ptr::null_mut(), || {
         // SAFETY: the caller's.
@@ -125,7 +126,7 @@ pub(crate) unsafe fn make(pd: *mut Pd, attr: &QpInitAttr) -> Result<(*mut Qp, Qp
         complain_of("a queue pair is not made", &refused);
         refused.errno
     })?;
-    // It was asked for.
+    // The control path was asked.
     let (made, sizes) = granted.ok_or(libc::EIO)?;
     let number = made.number().get();
     // SAFETY: null pointers and numbers; the state is RESET.
@@ -145,7 +146,7 @@ pub(crate) unsafe fn make(pd: *mut Pd, attr: &QpInitAttr) -> Result<(*mut Qp, Qp
 }
 
 impl QpObject {
-    /// Puts one together, with who hears of its events.
+    /// Assembles the object with the target of its events.
     fn assemble(
         shown: QpEx,
         rings: Box<dyn QpRings>,
@@ -176,7 +177,7 @@ impl QpObject {
         (qp, target)
     }
 
-    /// One without a context, on rings that no control path has made.
+    /// A queue pair without a context, on rings that no control path has made.
     #[cfg(feature = "testing")]
     pub(crate) fn on(rings: Box<dyn QpRings>) -> *mut Qp {
         // SAFETY: null pointers and numbers.
@@ -186,7 +187,7 @@ impl QpObject {
     }
 }
 
-/// `ibv_destroy_qp`. Waits until its events that were taken are acknowledged.
+/// `ibv_destroy_qp`. Waits until all its events that were taken are acknowledged.
 ///
 /// # Safety
 /// `qp` came from [`create_qp`], and is not used after this has returned 0.
@@ -198,7 +199,7 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut Qp) -> c_int {
         if !unsafe { object.open() }.is_here() {
             return libc::EIO;
         }
-        // As the kernel: a member is taken out of its groups first.
+        // As in the kernel: a member is removed from its groups first.
         if object.rings().is_some() && !object.groups().is_empty() {
             return libc::EBUSY;
         }

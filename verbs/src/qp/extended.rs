@@ -27,16 +27,17 @@ mod given {
     pub(super) const SEND_OPS: u32 = 1 << 6;
 }
 
-/// `enum ibv_qp_create_send_ops_flags`, as far as the device has them. RDMA WRITE, with immediate
-/// data, SEND, with immediate data, RDMA READ, local invalidation, SEND with invalidation.
+/// `enum ibv_qp_create_send_ops_flags`, as far as the device supports them: RDMA WRITE, with
+/// immediate data, SEND, with immediate data, RDMA READ, local invalidation, SEND with
+/// invalidation.
 const SEND_OPS: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 7 | 1 << 9;
 const DATAGRAM_OPS: u64 = 1 << 2 | 1 << 3;
 
 /// `ibv_create_qp_ex`, through the context: as `ibv_create_qp`, and with functions for requests if
-/// the program asks for some.
+/// the program asks for them.
 ///
 /// # Safety
-/// `context` is open, and `attr` names objects that there are.
+/// `context` is open, and the objects in `attr` exist.
 pub unsafe extern "C" fn create_qp_ex(context: *mut Context, attr: *mut QpInitAttrEx) -> *mut Qp {
     catch_panics(ptr::null_mut(), || {
         // SAFETY: the caller's.
@@ -93,7 +94,7 @@ pub unsafe extern "C" fn create_qp_ex(context: *mut Context, attr: *mut QpInitAt
 /// # Safety
 /// `qp` is a queue pair.
 pub unsafe extern "C" fn qp_to_qp_ex(qp: *mut Qp) -> *mut QpEx {
-    // SAFETY: the caller's; written before the program has got it.
+    // SAFETY: the caller's; the field was written before the program got the queue pair.
     let has = unsafe { (*qp.cast::<QpEx>()).wr_start.is_some() };
     if has { qp.cast() } else { ptr::null_mut() }
 }
@@ -125,7 +126,7 @@ impl QpObject {
     }
 }
 
-/// The list of a queue pair.
+/// The requests that a queue pair is collecting.
 ///
 /// # Safety
 /// Between `ibv_wr_start` and its end.
@@ -134,7 +135,7 @@ unsafe fn list<'a>(qp: *mut QpEx) -> &'a mut Collected {
     unsafe { QpObject::of(qp.cast()).collected() }
 }
 
-/// Begins a request, under the id and the flags that the program has left.
+/// Begins a request, with the id and the flags that the program has set.
 ///
 /// # Safety
 /// As [`list`].
@@ -265,7 +266,7 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut QpEx, count: usize, sges: *const S
 }
 
 /// # Safety
-/// `count` of them can be read at `first`, unless that is null.
+/// `count` elements can be read at `first`, unless that is null.
 unsafe fn slice_of<'a, T>(first: *const T, count: usize) -> &'a [T] {
     if first.is_null() || count == 0 {
         return &[];

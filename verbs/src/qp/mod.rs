@@ -1,5 +1,5 @@
-//! Queue pairs: `create`, `modify` and `query`, a file each; `extended`, the extended interface,
-//! whose requests are `collected` first.
+//! Queue pairs: `create`, `modify` and `query` have a file each; `extended` is the extended
+//! interface, whose requests are `collected` first.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -27,29 +27,29 @@ pub use extended::qp_to_qp_ex;
 pub use modify::modify_qp;
 pub use query::{query_qp, query_qp_data_in_order};
 
-/// Words behind `ibv_qp_ex` of rdma-core 44 that later ones have: pointers, which are null.
+/// Words that later versions have after `ibv_qp_ex` of rdma-core 44: pointers, which are null.
 const LATER: usize = 8;
 
-/// What a queue pair has behind what libibverbs shows of it.
+/// The object behind the `ibv_qp` that a program sees.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct QpObject {
-    /// Also of one that the extended interface did not make: it begins as any.
+    /// The same layout for a queue pair that the extended interface did not make: it begins as any.
     abi: UnsafeCell<QpEx>,
     later: [usize; LATER],
-    /// Of `rings`: what the data path follows.
+    /// The data of `rings`, which the data path uses.
     data: *const (),
-    /// Taken out when the device has it no more.
+    /// Taken out when the device no longer has the queue pair.
     rings: UnsafeCell<Option<Box<dyn QpRings>>>,
     number: u32,
     signals_all: bool,
     token: Token,
     target: Arc<QpTarget>,
-    /// The address that the program last gave.
+    /// The address that the program set last.
     address: Mutex<AhAttr>,
-    /// Groups that the program has taken it into.
+    /// Groups that the program has attached it to.
     groups: Mutex<Vec<IpAddr>>,
-    /// Of who has the send queue.
+    /// Belongs to whoever holds the send queue.
     collected: UnsafeCell<Collected>,
 }
 
@@ -63,7 +63,7 @@ impl QpObject {
         unsafe { &*qp.cast::<Self>() }
     }
 
-    /// Its rings, of the type that its context's functions know.
+    /// Its rings, of the type that the functions of its context know.
     ///
     /// # Safety
     /// As [`of`](Self::of).
@@ -79,10 +79,10 @@ impl QpObject {
         unsafe { (*self.rings.get()).as_deref() }
     }
 
-    /// Takes it away from the device, unless it is already: 0, or the error.
+    /// Destroys it in the device, unless that is done already: 0, or the error.
     ///
     /// # Safety
-    /// Its context is there, and nobody else uses the queue pair.
+    /// Its context exists, and nobody else uses the queue pair.
     pub(crate) unsafe fn retire(&self) -> c_int {
         if self.rings().is_none() {
             return 0;
@@ -96,8 +96,8 @@ impl QpObject {
             Err(refused) => return refused.errno,
         };
         open.events().leave(self.token);
-        // Of what it has completed nothing is polled any more, on no thread.
-        // SAFETY: the caller's: a program destroys them after it.
+        // Its completions are no longer polled, on any thread.
+        // SAFETY: the caller's: a program destroys the completion queues after it.
         for rings in unsafe { self.cq_rings() } {
             rings.lock().forget_gone();
         }
@@ -108,7 +108,7 @@ impl QpObject {
         0
     }
 
-    /// Lets its memory go with the function, which is gone: 0.
+    /// Frees its memory with the function, which is gone: 0.
     ///
     /// # Safety
     /// Nobody else uses the queue pair.
@@ -122,7 +122,7 @@ impl QpObject {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The address that the program last gave, with what means nothing to the device.
+    /// The address that the program set last, including values that mean nothing to the device.
     fn address(&self) -> MutexGuard<'_, AhAttr> {
         self.address.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -148,29 +148,30 @@ impl QpObject {
         self.number
     }
 
-    /// What libibverbs shows of it, as it is now.
+    /// The part that programs see, as it is now.
     fn shown(&self) -> Qp {
-        // SAFETY: of what a program reads only the state is ever written, by `set_state`.
+        // SAFETY: of the fields that a program reads only the state is ever written, by
+        // `set_state`.
         unsafe { (*self.abi.get()).qp_base }
     }
 
     fn set_state(&self, state: c_int) {
-        // SAFETY: as libibverbs has it, a program that changes a queue pair in two threads at a
-        // time does not know its state.
+        // SAFETY: as with libibverbs, a program that changes a queue pair in two threads at a time
+        // does not know its state.
         unsafe { (*self.abi.get()).qp_base.state = state };
     }
 
     /// Its context.
     ///
     /// # Safety
-    /// That is open.
+    /// The context is open.
     pub(crate) unsafe fn open<'a>(&self) -> &'a OpenContext {
         // SAFETY: the caller's.
         unsafe { OpenContext::of(self.shown().context) }
     }
 
-    /// Rings of its completion queues, in the order of their addresses, each once; without those
-    /// that the device has no more.
+    /// The rings of its completion queues, ordered by address, each once; without those that the
+    /// device no longer has.
     ///
     /// # Safety
     /// Its completion queues are not destroyed.
@@ -181,7 +182,8 @@ impl QpObject {
         let (first, second) = (send_cq.min(recv_cq), send_cq.max(recv_cq));
         let second = (first != second).then_some(second);
         let cqs = [Some(first), second].into_iter().flatten();
-        // SAFETY: the caller's. Null is that of one without a context, which has none.
+        // SAFETY: the caller's. A queue pair without a context has null pointers: no completion
+        // queues.
         let cqs = cqs
             .filter(|cq| !cq.is_null())
             .map(|cq| unsafe { CqObject::of(cq) });

@@ -19,7 +19,7 @@ use crate::mr::qp_rights;
 use crate::panics::catch_panics;
 use crate::rings::QPN;
 
-/// The state of a number, which verbs and the driver have the same.
+/// The state with this number, which is the same in verbs and in the driver.
 fn state(number: c_int) -> Result<QpState, c_int> {
     let found = QpState::ALL
         .into_iter()
@@ -39,10 +39,10 @@ fn mtu(number: c_int) -> Result<Mtu, c_int> {
     })
 }
 
-/// Attributes that a mask names, as the driver has them.
+/// The attributes that a mask names, as the driver has them.
 fn changes(open: &OpenContext, attr: &ProgramAttr, mask: c_int) -> Result<QpAttr, c_int> {
     let mask = AttrMask::from_bits(mask as u32).ok_or(libc::EINVAL)?;
-    // A path that a device could migrate to, and a rate that it could limit.
+    // Path migration and rate limits are not supported.
     if mask.intersects(AttrMask::ALT_PATH | AttrMask::RATE_LIMIT) {
         return Err(libc::EOPNOTSUPP);
     }
@@ -84,7 +84,7 @@ fn changes(open: &OpenContext, attr: &ProgramAttr, mask: c_int) -> Result<QpAttr
         changes.path = Some(path(open, &attr.ah_attr)?);
     }
     if has(AttrMask::PATH_MIG_STATE) {
-        // Any: there is no path to migrate to.
+        // Any state: there is no path to migrate to.
         changes.path_mig_state = Some(0);
     }
     if has(AttrMask::CAP) {
@@ -93,13 +93,12 @@ fn changes(open: &OpenContext, attr: &ProgramAttr, mask: c_int) -> Result<QpAttr
     Ok(changes)
 }
 
-/// How long a send queue may take to drain (data-path 8.3, row SQD), and how often that is looked
-/// at.
+/// How long a send queue may take to drain (data-path 8.3, row SQD), and how often that is checked.
 const DRAIN: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// The number of an error. What the device refuses is EINVAL, as with Linux' irdma: it may have
-/// failed the queue pair a moment ago, which nobody knows yet.
+/// The error number. A refusal by the device is EINVAL, as with Linux' irdma: the device may have
+/// failed the queue pair a moment ago, and nobody knows it yet.
 fn refusal(refused: &Refused) -> c_int {
     match (refused.kind, refused.errno) {
         (Kind::ByDevice, libc::EIO) => libc::EINVAL,
@@ -137,10 +136,10 @@ pub unsafe extern "C" fn modify_qp(qp: *mut Qp, attr: *mut ProgramAttr, mask: c_
     })
 }
 
-/// Changes a queue pair; gives its new state, if it was asked for one.
+/// Changes a queue pair; returns its new state, if one was asked for.
 ///
 /// # Safety
-/// Its completion queues are there.
+/// Its completion queues exist.
 unsafe fn apply(
     object: &QpObject,
     open: &OpenContext,
@@ -155,7 +154,7 @@ unsafe fn apply(
     };
     if changes.state != Some(QpState::Reset) {
         let mut changed = control.ask(modify.clone());
-        // A send queue that drains: waited for, as kernel drivers do.
+        // The send queue drains: wait for it, as kernel drivers do.
         let since = Instant::now();
         while let Err(refused) = &changed
             && refusal(refused) == libc::EBUSY
@@ -177,9 +176,9 @@ unsafe fn apply(
         control.ask(modify.clone()).map_err(wrong)?;
         return Ok(changes.state);
     }
-    // Nobody posts or polls until the device has it again. Who polls with the extended interface
-    // may post meanwhile, and who posts with that of requests may poll: neither queue is kept while
-    // the other is waited for.
+    // Nobody posts or polls until the device has it again. A thread that polls with the extended
+    // interface may post meanwhile, and one that posts with that interface may poll. So neither
+    // queue is held while the other is waited for.
     let rings = object.rings().ok_or(libc::EIO)?;
     let (mut cqs, mut queues) = loop {
         // SAFETY: the caller's.
@@ -203,7 +202,8 @@ unsafe fn apply(
     let reopened = control.ask(Reopen { number }).map_err(wrong)?;
     queues.restart(&reopened).map_err(|error| error.errno())?;
     control.ask(FinishReset { number }).map_err(wrong)?;
-    // It has left them in the device; as with the kernel, it is a member until it is taken out.
+    // The device has removed it from its groups; as with the kernel, it stays a member until it is
+    // detached.
     let attached = |group: &IpAddr| {
         control
             .ask(AttachMcast {

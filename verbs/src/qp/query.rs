@@ -1,4 +1,4 @@
-//! What queue pairs are.
+//! Querying queue pairs.
 
 use core::ffi::c_int;
 use core::mem;
@@ -14,8 +14,8 @@ use crate::ah;
 use crate::control::QueryQp;
 use crate::panics::catch_panics;
 
-/// `ibv_query_qp`: 0, or the error. All attributes that mean something are given, whatever `mask`
-/// says: it is a hint (`ibv_query_qp(3)`).
+/// `ibv_query_qp`: 0, or the error. All attributes that mean something are returned, whatever
+/// `mask` says: it is a hint (`ibv_query_qp(3)`).
 ///
 /// # Safety
 /// `qp` is a queue pair, and both others can be written.
@@ -100,7 +100,7 @@ const fn mtu(mtu: Mtu) -> c_int {
     }
 }
 
-/// `enum ibv_access_flags`, of a queue pair's rights.
+/// A queue pair's rights as `enum ibv_access_flags`.
 fn access(rights: AccessFlags) -> u32 {
     let flag = |right, flag: u32| if rights.contains(right) { flag } else { 0 };
     flag(AccessFlags::LOCAL_WRITE, 1)

@@ -11,10 +11,10 @@ use crate::control::QueryDevice;
 use crate::device::context::OpenContext;
 use crate::panics::catch_panics;
 
-/// Intel's PCI vendor id, and the device id that all functions here are taken for.
+/// Intel's PCI vendor id, and the device id that all functions here report.
 const VENDOR: (u32, u32) = (0x8086, 0x1592);
-/// `IBV_DEVICE_RC_RNR_NAK_GEN`. Linux' irdma also reports memory windows and fast registration,
-/// which no function of this library makes.
+/// `IBV_DEVICE_RC_RNR_NAK_GEN`. Linux' irdma also reports memory windows and fast registration, for
+/// which this library has no functions.
 const DEVICE_CAPS: c_uint = 1 << 12;
 
 /// `ibv_query_device`: 0 or the error.
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn query_device(context: *mut Context, attr: *mut DeviceAt
     })
 }
 
-/// `ibv_query_device_ex`, through the context: `size` bytes at `attr` are the program's structure.
+/// `ibv_query_device_ex`, through the context: the program's structure has `size` bytes at `attr`.
 ///
 /// # Safety
 /// `context` is open, and `size` bytes can be written at `attr`.

@@ -14,7 +14,7 @@ use crate::panics::catch_panics;
 /// `IBV_GID_TYPE_ROCE_V2`, and its number in sysfs.
 const ROCE_V2: (u32, c_int) = (2, 1);
 
-/// An entry; EINVAL for an index that is none, ENODATA for one without entry.
+/// An entry; EINVAL for an index outside the table, ENODATA for an index without entry.
 fn gid(open: &OpenContext, port: u32, index: u32) -> Result<Gid, c_int> {
     let control = open.control();
     let number = |refused: Refused| refused.errno;
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn query_gid(
     })
 }
 
-/// `ibv_query_gid_type`, for programs of the same package: the number that sysfs gives it.
+/// `ibv_query_gid_type`, for programs of the same package: the number that sysfs uses.
 ///
 /// # Safety
 /// `context` is open, and `kind` can be written.
@@ -114,7 +114,7 @@ fn gid_entry(gid: Gid, port_num: u32, gid_index: u32) -> GidEntry {
         gid_index,
         port_num,
         gid_type: ROCE_V2.0,
-        // There is no interface.
+        // There is no network interface.
         ndev_ifindex: 0,
     }
 }

@@ -1,4 +1,4 @@
-//! What devices, ports and their tables are.
+//! Queries of devices, ports and their tables.
 
 use core::ptr;
 
@@ -6,7 +6,7 @@ pub mod device;
 pub mod gid;
 pub mod port;
 
-/// Writes `size` bytes at `to`: as much of `whole` as fits, and zeroes behind it.
+/// Writes `size` bytes at `to`: as much of `whole` as fits, then zeroes.
 ///
 /// # Safety
 /// `size` bytes can be written at `to`.

@@ -1,4 +1,4 @@
-//! What a port is, and its table of P_Keys.
+//! Queries of a port and its table of P_Keys.
 
 use core::ffi::c_int;
 
@@ -66,7 +66,7 @@ fn port_attr(port: &Port) -> PortAttr {
         port_cap_flags: IP_BASED_GIDS,
         max_msg_sz: port.max_msg_sz,
         pkey_tbl_len: port.pkeys,
-        // RoCE has no LID, and a program may take one for a sign of InfiniBand (field-evidence 4).
+        // RoCE has no LID, and a program may take one as a sign of InfiniBand (field-evidence 4).
         lid: port.lid,
         max_vl_num: 1,
         active_width,
@@ -89,7 +89,7 @@ fn mtu(mtu: Mtu) -> c_int {
     }
 }
 
-/// A rate in Mbit/s as lanes and speed of InfiniBand, as Linux' `ib_get_eth_speed` has it.
+/// A rate in Mbit/s as lanes and speed of InfiniBand, as Linux' `ib_get_eth_speed` does it.
 const fn width_and_speed(mbps: u32) -> (u8, u8) {
     // 1X and 4X; SDR, DDR, FDR10, EDR.
     match mbps {
@@ -104,7 +104,7 @@ const fn width_and_speed(mbps: u32) -> (u8, u8) {
     }
 }
 
-/// `ibv_query_pkey`: 0, or -1 and errno; the key in the order of the network.
+/// `ibv_query_pkey`: 0, or -1 and errno; the key is in network byte order.
 ///
 /// # Safety
 /// `context` is open, and `pkey` can be written.
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn query_pkey(
     })
 }
 
-/// `ibv_get_pkey_index`: the index of a key in the order of the network, or -1.
+/// `ibv_get_pkey_index`: the index of a key in network byte order, or -1.
 ///
 /// # Safety
 /// `context` is open.

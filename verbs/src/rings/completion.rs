@@ -1,4 +1,4 @@
-//! Completions as verbs has them, written where the program wants them.
+//! Converts completions to verbs' format and writes them into the program's memory.
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
@@ -12,11 +12,11 @@ use crate::abi::work::Wc as ProgramWc;
 #[repr(transparent)]
 pub(super) struct Place(MaybeUninit<ProgramWc>);
 
-/// Flags of a completion that verbs has, under the same numbers.
+/// Flags of a completion that have the same numbers in verbs.
 const FLAGS: WcFlags = WcFlags::GRH
     .union(WcFlags::WITH_IMM)
     .union(WcFlags::WITH_INV);
-/// What programs that know mlx5 take `sl` of a datagram for: which header its first 40 bytes
+/// Bits that programs which know mlx5 expect in `sl` of a datagram: which header its first 40 bytes
 /// have, and that it came over UDP (verbs-abi 4.6).
 const SL_IPV6: u8 = 8 | 1;
 const SL_IPV4: u8 = 8 | 2;
@@ -31,7 +31,7 @@ impl From<Wc> for Place {
 impl From<Wc> for ProgramWc {
     #[inline(always)]
     fn from(wc: Wc) -> Self {
-        // On the wire it is big-endian, and so it is for programs; a key is a number.
+        // Immediate data is big-endian on the wire and for programs; a key is a number.
         let imm_data = if wc.flags.contains(WcFlags::WITH_IMM) {
             wc.imm.to_be()
         } else {

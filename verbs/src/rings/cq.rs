@@ -1,4 +1,4 @@
-//! Polling completion queues, and asking them for events.
+//! Polling completion queues, and requesting events from them.
 
 use core::ffi::c_int;
 use core::fmt;
@@ -17,30 +17,31 @@ use crate::abi::work::Wc as ProgramWc;
 use crate::control::{Kind, Refused};
 use crate::cq::CqObject;
 
-/// Empty polls after which the processor is offered to others, where they may be the device.
+/// The number of empty polls after which the thread yields its processor, which the device may
+/// need.
 const EMPTY: u32 = 16;
 
-/// What a device that is a program may take for what a card does at once.
+/// How long a device that is a program may take for what a card does at once.
 const SLOW: Duration = Duration::from_millis(20);
 
 pub struct PlatformCqRings<P: Platform> {
     polled: Lock<Polled<P>>,
-    /// The thread that is between `ibv_start_poll` and `ibv_end_poll`, and has the lock; 0: none.
+    /// The thread that is between `ibv_start_poll` and `ibv_end_poll`, and holds the lock; 0: none.
     polling: AtomicUsize,
-    /// The device is a program too, and may need the processor of a program that polls and polls.
+    /// The device is a program too, and may need the processor of a program that polls in a loop.
     yields: bool,
 }
 
-/// What a poll works on.
+/// The state of polling.
 pub(super) struct Polled<P: Platform> {
     ring: CqRing<P>,
-    /// Empty polls until the processor is offered to others; 0: it is kept.
+    /// Empty polls until the thread yields; 0: it never does.
     left: u32,
 }
 
 impl<P: Platform> PlatformCqRings<P> {
-    /// For a completion queue that was made. `yields`: the device is a program too, and may need
-    /// the processor of a program that polls and polls.
+    /// For a completion queue that was created. `yields`: the device is a program too, and may need
+    /// the processor of a program that polls in a loop.
     pub fn new(ring: CqRing<P>, yields: bool) -> Self {
         let left = if yields { EMPTY } else { 0 };
         Self {
@@ -54,13 +55,13 @@ impl<P: Platform> PlatformCqRings<P> {
         &self.polled
     }
 
-    /// This thread keeps the lock until it has polled. Nobody else reads its number as its own, so
-    /// no order is needed.
+    /// This thread keeps the lock until it has polled. Each thread compares the number only with
+    /// its own, so no memory order is needed.
     pub(super) fn begin_polling(&self) {
         self.polling.store(this_thread(), Ordering::Relaxed);
     }
 
-    /// It gives the lock back.
+    /// This thread releases the lock.
     pub(super) fn end_polling(&self) {
         self.polling.store(0, Ordering::Relaxed);
     }
@@ -75,7 +76,7 @@ impl<P: Platform> PlatformCqRings<P> {
         unsafe { &*CqObject::rings_of(cq).cast::<Self>() }
     }
 
-    /// `ibv_poll_cq`: how many completions there were.
+    /// `ibv_poll_cq`: the number of completions found.
     ///
     /// # Safety
     /// `cq` was made by a control plane on this platform, and is not destroyed; `count` completions
@@ -87,7 +88,7 @@ impl<P: Platform> PlatformCqRings<P> {
             // SAFETY: the caller's.
             return unsafe { rings.poll_later(count, into) };
         };
-        // A queue is polled most often while there is nothing.
+        // Most polls find nothing.
         if polled.ring.is_idle() && polled.left == 0 {
             return 0;
         }
@@ -101,7 +102,7 @@ impl<P: Platform> PlatformCqRings<P> {
         }
     }
 
-    /// Polls for one completion, and gives the lock back: with fewer registers.
+    /// Polls for one completion, and releases the lock. It needs fewer registers.
     ///
     /// # Safety
     /// As [`poll_cq`](Self::poll_cq); the lock is this thread's.
@@ -109,7 +110,7 @@ impl<P: Platform> PlatformCqRings<P> {
     unsafe fn poll_one_locked(&self, into: *mut ProgramWc) -> c_int {
         // SAFETY: the lock is this thread's.
         let polled = unsafe { &mut *self.polled.as_mut_ptr() };
-        // SAFETY: the caller's; whatever is there is a place for a completion.
+        // SAFETY: the caller's; a place for a completion may have any content.
         let done = polled
             .ring
             .poll(unsafe { slice::from_raw_parts_mut(into.cast::<Place>(), 1) });
@@ -122,8 +123,8 @@ impl<P: Platform> PlatformCqRings<P> {
         done as c_int
     }
 
-    /// Gives the lock back after an empty poll, and then now and then the processor: not before,
-    /// because who waits for the lock would find it taken whenever it has the processor.
+    /// Releases the lock after an empty poll, and then yields now and then: if it yielded before, a
+    /// thread that waits for the lock would find it taken whenever that thread has the processor.
     ///
     /// # Safety
     /// The lock is this thread's.
@@ -146,7 +147,7 @@ impl<P: Platform> PlatformCqRings<P> {
         0
     }
 
-    /// Polls, once the lock can be had.
+    /// Polls, after waiting for the lock.
     ///
     /// # Safety
     /// As [`poll_cq`](Self::poll_cq).
@@ -158,14 +159,14 @@ impl<P: Platform> PlatformCqRings<P> {
         unsafe { self.poll_locked(count, into) }
     }
 
-    /// Polls, and gives the lock back.
+    /// Polls, and releases the lock.
     ///
     /// # Safety
     /// As [`poll_cq`](Self::poll_cq); the lock is this thread's.
     #[inline(never)]
     unsafe fn poll_locked(&self, count: c_int, into: *mut ProgramWc) -> c_int {
         let into = if count > 0 {
-            // SAFETY: the caller's; whatever is there is a place for a completion.
+            // SAFETY: the caller's; a place for a completion may have any content.
             unsafe { slice::from_raw_parts_mut(into.cast::<Place>(), count as usize) }
         } else {
             &mut []
@@ -182,8 +183,8 @@ impl<P: Platform> PlatformCqRings<P> {
         done as c_int
     }
 
-    /// `ibv_req_notify_cq`: 0. What is there already is not told: a program polls once more after
-    /// it has asked.
+    /// `ibv_req_notify_cq`: 0. Completions that are already there cause no event: a program polls
+    /// once more after the request.
     ///
     /// # Safety
     /// `cq` was made by a control plane on this platform, and is not destroyed.
@@ -243,10 +244,10 @@ where
     }
 }
 
-/// A ring that nobody polls, or this thread does, which is not in the middle of it.
+/// A ring that nobody polls; or this thread does, but is not in the middle of a poll.
 struct Locked<'a, P: Platform> {
     rings: &'a PlatformCqRings<P>,
-    /// The thread had the lock before, and keeps it.
+    /// The thread held the lock before, and keeps it.
     is_own: bool,
 }
 
@@ -260,7 +261,7 @@ impl<P: Platform> Locked<'_, P> {
 impl<P: Platform> Drop for Locked<'_, P> {
     fn drop(&mut self) {
         if !self.is_own {
-            // SAFETY: it was taken for this.
+            // SAFETY: it was taken for this object.
             unsafe { self.rings.polled.force_unlock() };
         }
     }

@@ -1,5 +1,5 @@
-//! The extended interface on the rings: one completion at a time, and requests that are collected
-//! and posted together. The ring's lock is held from the first call to the last.
+//! The extended interface on the rings: it polls one completion at a time, and posts collected
+//! requests together. The ring's lock is held from the first call to the last.
 
 use core::ffi::c_int;
 
@@ -82,7 +82,7 @@ impl<P: Platform> PlatformQpRings<P> {
         unsafe { object.collected() }.clear();
     }
 
-    /// `ibv_wr_complete`: posts what was collected, all of it or nothing: 0, or the first error.
+    /// `ibv_wr_complete`: posts the collected requests, all of them or none: 0, or the first error.
     ///
     /// # Safety
     /// After `ibv_wr_start`.
@@ -106,7 +106,7 @@ impl<P: Platform> PlatformQpRings<P> {
                         })
                     })
                 }
-                // Nothing was asked for.
+                // No request was collected.
                 Err(_) if collected.is_empty() => Ok(()),
                 Err(error) => Err(error.errno()),
             },
@@ -116,7 +116,7 @@ impl<P: Platform> PlatformQpRings<P> {
         posted.err().unwrap_or(0)
     }
 
-    /// `ibv_wr_abort`: nothing of it is posted.
+    /// `ibv_wr_abort`: posts nothing.
     ///
     /// # Safety
     /// After `ibv_wr_start`.

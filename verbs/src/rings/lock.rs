@@ -1,4 +1,4 @@
-//! The lock of a ring: held for the time of a post or a poll.
+//! The lock of a ring, held during a post or a poll.
 
 use core::ptr;
 use std::thread;
@@ -16,7 +16,7 @@ pub(super) fn leak<T>(guard: Guard<'_, T>) {
     Guard::leak(guard);
 }
 
-/// A number that this thread has, and no other that runs; never 0.
+/// A number that identifies this thread among all running ones; never 0.
 pub(super) fn this_thread() -> usize {
     thread_local! {
         static PLACE: u8 = const { 0 };
@@ -24,7 +24,7 @@ pub(super) fn this_thread() -> usize {
     PLACE.with(|place| ptr::from_ref(place).addr())
 }
 
-/// Lets others run: who has the lock may have been interrupted, or waits for a command of a reset.
+/// Yields: the lock's holder may have been interrupted, or waits for a command of a reset.
 #[derive(Debug)]
 pub(super) struct YieldNow;
 

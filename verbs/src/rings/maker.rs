@@ -1,5 +1,5 @@
-//! Making rings: their memory first, which the control path is told of, and then, of what it
-//! grants, what is polled and posted to.
+//! Creating rings: first their memory, which the control path is told of, then the rings to poll
+//! and to post to, from what it grants.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -11,17 +11,17 @@ use e810::{
 use super::{CqRings, PlatformCqRings, PlatformQpRings, QpRings};
 use crate::control::{Kind, Refused};
 
-/// Makes rings on the platform that a program's process has.
+/// Creates rings on the platform of the program's process.
 pub trait RingMaker: fmt::Debug + Send + Sync {
-    /// The ring of a completion queue for at least so many completions, for which it asks the
-    /// control path.
+    /// Creates the ring of a completion queue for at least `entries` completions; `ask` asks the
+    /// control path for it.
     ///
     /// # Errors
-    /// No memory, or what the control path has refused.
+    /// No memory, or a refusal of the control path.
     fn cq(&self, entries: u32, ask: Ask<'_, CqPlace, CqGrant>)
     -> Result<Box<dyn CqRings>, Refused>;
 
-    /// The queues of a queue pair that is asked for with `caps`.
+    /// Creates the queues of a queue pair for `caps`.
     ///
     /// # Errors
     /// As [`cq`](Self::cq).
@@ -31,7 +31,7 @@ pub trait RingMaker: fmt::Debug + Send + Sync {
         ask: Ask<'_, QpPlace, QpGrant>,
     ) -> Result<Box<dyn QpRings>, Refused>;
 
-    /// Frees what the device may have used, and `may_use` says that it does not any more.
+    /// Frees the memory that the device may have used, once `may_use` says that it no longer does.
     fn free_unanswered(&self, may_use: &dyn Fn(QpPlace) -> bool);
 }
 
@@ -43,7 +43,7 @@ pub struct PlatformRings<P: Platform> {
     rings: e810::Rings<P>,
     /// The device is a program of this machine.
     yields: bool,
-    /// Memory of queue pairs about which the device did not answer.
+    /// Memory of queue pairs whose creation the device did not answer.
     unanswered: Mutex<Vec<QpMemory<P>>>,
 }
 
@@ -83,7 +83,7 @@ where
                 let ring = self.rings.cq(memory, &granted)?;
                 Ok(Box::new(PlatformCqRings::new(ring, self.yields)))
             }
-            // For good: whether there is a queue after all nobody finds out.
+            // Kept for good: nobody can find out whether the queue exists.
             Err(refused) if refused.kind == Kind::MayUseMemory => Err(refused),
             Err(refused) => {
                 memory.release();

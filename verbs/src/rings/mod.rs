@@ -1,8 +1,8 @@
-//! Rings of queue pairs and completion queues: what posts and polls work on, without a command.
+//! Rings of queue pairs and completion queues: posts and polls work on them without a command.
 //!
-//! A [`RingMaker`] makes them on memory of its own, of what the control path has granted. The rest of the
-//! library has them as [`QpRings`] and [`CqRings`]; the functions that a program calls for each
-//! message ([`DataPathOps`]) know the platform that they are on, and reach them directly.
+//! A [`RingMaker`] makes them on memory of its own, from what the control path has granted. The
+//! rest of the library sees them as [`QpRings`] and [`CqRings`]. The functions that a program calls
+//! for each message ([`DataPathOps`]) know their platform, and access the rings directly.
 
 use core::ffi::c_int;
 use core::fmt::Debug;
@@ -29,8 +29,8 @@ pub use maker::{Ask, PlatformRings, RingMaker};
 pub use qp::PlatformQpRings;
 pub(crate) use request::{MAX_SGES, QPN, flags as send_flags};
 
-/// The functions that `verbs.h` calls through the context for each message. They take objects
-/// whose rings the same control plane has made.
+/// The functions that `verbs.h` calls through the context for each message. They take objects whose
+/// rings the same control plane has made.
 #[derive(Clone, Copy, Debug)]
 #[expect(
     missing_docs,
@@ -50,7 +50,7 @@ pub struct DataPathOps {
 }
 
 impl DataPathOps {
-    /// Those for rings on a platform.
+    /// The functions for rings on a platform.
     #[must_use]
     pub const fn of<P: Platform>() -> &'static Self {
         const {
@@ -70,57 +70,57 @@ impl DataPathOps {
     }
 }
 
-/// The queues of a queue pair. Each has a lock of its own: threads that post sends do not wait
-/// for those that post receives.
+/// The queues of a queue pair. Each has its own lock: threads that post sends do not wait for those
+/// that post receives.
 pub trait QpRings: Debug + Send + Sync {
-    /// Keeps everybody from posting; `None` while somebody posts. Who waits for that must not have
-    /// a completion queue, for which who posts may wait.
+    /// Stops everybody from posting; `None` while somebody posts. The caller must not hold a
+    /// completion queue while it waits, because the poster may be waiting for that.
     fn try_lock(&self) -> Option<Box<dyn LockedQp + '_>>;
 
-    /// Frees their memory, once the queue pair is destroyed, as the command's answer says.
+    /// Frees their memory after the queue pair was destroyed, as the command's answer shows.
     fn release(self: Box<Self>, destroyed: &QpDestroyed);
 }
 
-/// The queues of a queue pair to which nobody posts just now.
+/// The queues of a queue pair to which nobody is posting.
 pub trait LockedQp {
-    /// Restarts them, in the course of a reset, with the command's answer.
+    /// Restarts them during a reset, with the command's answer.
     ///
     /// # Errors
-    /// It is another queue pair's.
+    /// The answer is for another queue pair.
     fn restart(&mut self, reopened: &QpReopened) -> e810::Result<()>;
 }
 
 pub trait CqRings: Debug + Send + Sync {
-    /// Gives a device that is a program of this machine some time for what was posted before, which
-    /// a card would have done.
+    /// Gives a device that is a program of this machine some time to finish what was posted before;
+    /// a card would have finished.
     fn let_device_end(&self);
 
-    /// Keeps everybody from polling.
+    /// Stops everybody from polling.
     fn lock(&self) -> Box<dyn LockedCq + '_>;
 
-    /// Frees its memory, once the completion queue is destroyed, as the command's answer says.
+    /// Frees its memory after the completion queue was destroyed, as the command's answer shows.
     fn release(self: Box<Self>, destroyed: &CqDestroyed);
 }
 
-/// The ring of a completion queue that nobody polls just now.
+/// The ring of a completion queue that nobody is polling.
 pub trait LockedCq {
-    /// Completions that wait to be polled, at least.
+    /// A lower bound of the completions that wait to be polled.
     fn waiting(&mut self) -> u32;
 
-    /// Whether it can be resized: a few resizes may be under way at a time.
+    /// Whether it can be resized now: only a few resizes may be under way at a time.
     fn can_resize(&mut self) -> bool;
 
-    /// Goes on elsewhere, with room for at least so many completions, for which it asks the control
-    /// path; `None` is its answer where that is the size already.
+    /// Moves to another ring with room for at least `entries` completions; `ask` asks the control
+    /// path for it, which answers `None` if the ring has that size already.
     ///
     /// # Errors
-    /// No memory, or what the control path has refused.
+    /// No memory, or a refusal of the control path.
     fn resize(
         &mut self,
         entries: u32,
         ask: Ask<'_, CqRingPlace, Option<CqResized>>,
     ) -> Result<(), Refused>;
 
-    /// Forgets queue pairs that were destroyed, or are being reset, and their completions.
+    /// Drops queue pairs that were destroyed or are being reset, and their completions.
     fn forget_gone(&mut self);
 }

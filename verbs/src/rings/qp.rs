@@ -14,12 +14,12 @@ use crate::qp::QpObject;
 pub struct PlatformQpRings<P: Platform> {
     send: Lock<QpSend<P>>,
     recv: Lock<QpRecv<P>>,
-    /// Requests name an address handle each.
+    /// Each request names an address handle.
     is_datagram: bool,
 }
 
 impl<P: Platform> PlatformQpRings<P> {
-    /// For a queue pair that was made.
+    /// For a queue pair that was created.
     pub fn new(send: QpSend<P>, recv: QpRecv<P>, is_datagram: bool) -> Self {
         Self {
             send: Lock::new(send),
@@ -46,8 +46,8 @@ impl<P: Platform> PlatformQpRings<P> {
         unsafe { &*QpObject::rings_of(qp).cast::<Self>() }
     }
 
-    /// `ibv_post_send`: 0, or the error of the request that `bad` then names; those before it are
-    /// posted.
+    /// `ibv_post_send`: 0, or the error of the request that `bad` then names; the requests before
+    /// it are posted.
     ///
     /// # Safety
     /// `qp` was made by a control plane on this platform, and is not destroyed; `wr` is a list as
@@ -63,8 +63,8 @@ impl<P: Platform> PlatformQpRings<P> {
             // SAFETY: the caller's.
             return unsafe { rings.post_sends_later(wr, bad) };
         };
-        // Most lists are of one request of one SGE, which is taken as it is.
-        // SAFETY: the caller's: it can be read, and what it names.
+        // Most lists have one request with one SGE, which needs no conversion.
+        // SAFETY: the caller's: the request and what it names can be read.
         let alone = unsafe { wr.as_ref() }.filter(|request| request.next.is_null());
         // SAFETY: as above.
         let one = alone.and_then(|request| Some((request, unsafe { request::one_sge(request) }?)));
@@ -80,7 +80,7 @@ impl<P: Platform> PlatformQpRings<P> {
         unsafe { rings.post_sends(wr, bad) }
     }
 
-    /// Posts a list, once the lock can be had.
+    /// Posts a list, after waiting for the lock.
     ///
     /// # Safety
     /// As [`post_send`](Self::post_send).
@@ -96,7 +96,7 @@ impl<P: Platform> PlatformQpRings<P> {
         unsafe { self.post_sends(wr, bad) }
     }
 
-    /// Posts any list, and gives the lock back.
+    /// Posts any list, and releases the lock.
     ///
     /// # Safety
     /// As [`post_send`](Self::post_send); the lock of the send queue is this thread's.
@@ -107,7 +107,7 @@ impl<P: Platform> PlatformQpRings<P> {
         let queue = unsafe { &mut *self.send.as_mut_ptr() };
         let posted = queue.list().map_err(|error| error.errno());
         let posted = posted.and_then(|mut list| {
-            // SAFETY: the caller's: each of the list can be read.
+            // SAFETY: the caller's: each request of the list can be read.
             while let Some(request) = unsafe { at.as_ref() } {
                 // SAFETY: the caller's: what it names can be read.
                 let one = unsafe { request::one_sge(request) };
@@ -150,7 +150,7 @@ impl<P: Platform> PlatformQpRings<P> {
             // SAFETY: the caller's.
             return unsafe { rings.post_receives_later(wr, bad) };
         };
-        // SAFETY: the caller's: it can be read, and what it names.
+        // SAFETY: the caller's: the request and what it names can be read.
         let alone = unsafe { wr.as_ref() };
         let alone = alone.filter(|request| request.next.is_null() && request.num_sge == 1);
         let posted = alone.and_then(|request| {
@@ -166,7 +166,7 @@ impl<P: Platform> PlatformQpRings<P> {
         unsafe { rings.post_receives(wr, bad) }
     }
 
-    /// Posts a list, once the lock can be had.
+    /// Posts a list, after waiting for the lock.
     ///
     /// # Safety
     /// As [`post_recv`](Self::post_recv).
@@ -182,7 +182,7 @@ impl<P: Platform> PlatformQpRings<P> {
         unsafe { self.post_receives(wr, bad) }
     }
 
-    /// Posts any list, and gives the lock back.
+    /// Posts any list, and releases the lock.
     ///
     /// # Safety
     /// As [`post_recv`](Self::post_recv); the lock of the receive queue is this thread's.
@@ -193,7 +193,7 @@ impl<P: Platform> PlatformQpRings<P> {
         let queue = unsafe { &mut *self.recv.as_mut_ptr() };
         let posted = queue.list().map_err(|error| error.errno());
         let posted = posted.and_then(|mut list| {
-            // SAFETY: the caller's: each of the list can be read.
+            // SAFETY: the caller's: each request of the list can be read.
             while let Some(request) = unsafe { at.as_ref() } {
                 // SAFETY: the caller's: what it names can be read.
                 let sges = unsafe { request::sges(request.sg_list, request.num_sge) }?;
@@ -213,7 +213,7 @@ impl<P: Platform> PlatformQpRings<P> {
     }
 }
 
-/// Names the request that was refused, to a program that asks for it.
+/// Stores the refused request where the program asked for it.
 ///
 /// # Safety
 /// `bad` can be written, or is null.

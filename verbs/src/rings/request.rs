@@ -1,4 +1,4 @@
-//! A program's requests as the driver has them. Nothing is copied: what a request names stays
+//! Converts a program's requests to the driver's. Nothing is copied: what a request names stays
 //! where the program has it.
 
 use core::array;
@@ -10,10 +10,10 @@ use e810::{Data, OneSge, Op, Remote, SendFlags, SendWr, Sge, UdTarget};
 use crate::abi::constants::{opcode, send_flag};
 use crate::abi::work::{SendWr as ProgramSendWr, Sge as ProgramSge};
 
-/// SGEs that any request of the device has at most (data-path 1.6).
+/// The most SGEs of any request (data-path 1.6).
 pub(crate) const MAX_SGES: usize = 13;
 
-// A list of the program's SGEs is one of the driver's.
+// A list of the program's SGEs can be read as one of the driver's.
 const _: () = {
     assert!(size_of::<Sge>() == size_of::<ProgramSge>());
     assert!(align_of::<Sge>() == align_of::<ProgramSge>());
@@ -22,7 +22,8 @@ const _: () = {
     assert!(core::mem::offset_of!(Sge, lkey) == core::mem::offset_of!(ProgramSge, lkey));
 };
 
-/// The SGEs of a request; EINVAL for more than any has, or none where some are said to be.
+/// The SGEs of a request; EINVAL for more than any request can have, or for a null list with a
+/// count.
 ///
 /// # Safety
 /// `count` SGEs can be read at `list` as long as the slice is used, if it is not null.
@@ -39,10 +40,10 @@ pub(super) unsafe fn sges<'a>(list: *const ProgramSge, count: c_int) -> Result<&
     Ok(unsafe { slice::from_raw_parts(list.cast::<Sge>(), count) })
 }
 
-/// Flags under the driver's numbers; those that mean nothing here are left out, as libirdma does.
+/// Flags under the driver's numbers; flags that mean nothing here are dropped, as libirdma does.
 #[inline(always)]
 pub(crate) const fn flags(program: c_uint) -> SendFlags {
-    // FENCE is the same; SIGNALED is a place further, SOLICITED two.
+    // FENCE is the same; SIGNALED is one bit further, SOLICITED two.
     let bits = program & send_flag::FENCE
         | (program & send_flag::SIGNALED) << 1
         | (program & send_flag::SOLICITED) << 2;
@@ -55,7 +56,7 @@ const _: () = {
     assert!(flags(send_flag::SOLICITED).bits() == SendFlags::SOLICITED.bits());
 };
 
-/// The SGE of a request that has one and no inline data, and what it does; `None` for any other.
+/// The SGE and the operation of a request with one SGE and no inline data; `None` for any other.
 ///
 /// # Safety
 /// What `request` names can be read.
@@ -75,7 +76,8 @@ pub(super) unsafe fn one_sge(request: &ProgramSendWr) -> Option<(&Sge, OneSge)> 
     Some((sge, what))
 }
 
-/// The inline data of a request that has one piece of it, and what it does; `None` for any other.
+/// The inline data and the operation of a request with one piece of inline data; `None` for any
+/// other.
 ///
 /// # Safety
 /// What `request` names can be read.
@@ -102,10 +104,10 @@ pub(super) unsafe fn one_piece(request: &ProgramSendWr) -> Option<(&[u8], OneSge
     ))
 }
 
-/// Memory of the peer that a request names.
+/// The peer's memory that a request names.
 #[inline(always)]
 fn remote(request: &ProgramSendWr) -> Remote {
-    // SAFETY: numbers, whatever was written there.
+    // SAFETY: numbers, valid with any content.
     let rdma = unsafe { request.wr.rdma };
     Remote {
         addr: rdma.remote_addr,
@@ -113,15 +115,15 @@ fn remote(request: &ProgramSendWr) -> Remote {
     }
 }
 
-/// Bits of a queue pair's number, and of a PSN: WQEs and contexts have no place for others, which
-/// libirdma and irdma leave out (`irdma_sc_qp_setctx_roce`).
+/// Bits of a queue pair's number, and of a PSN: WQEs and contexts have no room for more, and
+/// libirdma and irdma drop the rest (`irdma_sc_qp_setctx_roce`).
 pub(crate) const QPN: u32 = 0xFF_FFFF;
 
-/// What is done with a request.
+/// Takes a converted request.
 pub(super) type Post<'a> = dyn FnMut(&SendWr<'_>) -> Result<(), c_int> + 'a;
 
-/// Makes the driver's request of a program's, and posts it. EOPNOTSUPP for one that the device
-/// has not; EINVAL for one that makes no sense.
+/// Converts a program's request and posts it. EOPNOTSUPP for one that the device does not support;
+/// EINVAL for an invalid one.
 ///
 /// # Safety
 /// What `request` names can be read: its SGEs, its address handle, and with `IBV_SEND_INLINE` its
@@ -191,7 +193,7 @@ unsafe fn with_inline(
     }
 }
 
-/// What a request asks for.
+/// The operation of a request.
 ///
 /// # Safety
 /// The address handle that it names can be read.
@@ -239,18 +241,18 @@ unsafe fn op<'a>(
         opcode::LOCAL_INV => Op::LocalInv {
             stag: request.imm_data,
         },
-        // As libirdma has it, for atomic operations and for what is none.
+        // As libirdma does, for atomic operations and for unknown opcodes.
         _ => return Err(libc::EINVAL),
     })
 }
 
-/// Whom a datagram goes to.
+/// The destination of a datagram.
 ///
 /// # Safety
 /// Its address handle can be read, if it names one.
 #[inline(always)]
 unsafe fn target(request: &ProgramSendWr) -> Result<UdTarget, c_int> {
-    // SAFETY: numbers and a pointer, whatever was written there.
+    // SAFETY: numbers and a pointer, valid with any content.
     let ud = unsafe { request.wr.ud };
     // SAFETY: the caller's.
     let ah = unsafe { ud.ah.as_ref() }.ok_or(libc::EINVAL)?;

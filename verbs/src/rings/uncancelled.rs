@@ -1,5 +1,5 @@
-//! The data path of a device that is a program: to reach it takes system calls, some of which are
-//! cancellation points. A card takes none.
+//! The data path of a device that is a program: accesses to it make system calls, some of which are
+//! cancellation points. Accesses to a card make none.
 
 use core::ffi::c_int;
 
@@ -12,11 +12,11 @@ use crate::abi::objects::{Cq, Qp};
 use crate::abi::work::{RecvWr, SendWr, Wc};
 use crate::cancel::NotNow;
 
-/// Functions of a platform's rings in which no thread is cancelled.
+/// Functions of a platform's rings, during which no thread is cancelled.
 macro_rules! uncancelled {
     ($($name:ident($($argument:ident: $kind:ty),+) $(-> $ret:ty)? = $rings:ident;)+) => {$(
         /// # Safety
-        /// As that of the rings.
+        /// As that function of the rings.
         unsafe extern "C" fn $name<P: Platform>($($argument: $kind),+) $(-> $ret)? {
             let cancellation = NotNow::begin();
             // SAFETY: the caller's.
@@ -41,7 +41,7 @@ uncancelled! {
 }
 
 impl DataPathOps {
-    /// Those for rings on a platform that is a program.
+    /// The functions for rings on a platform that is a program.
     #[must_use]
     pub const fn uncancelled<P: Platform>() -> &'static Self {
         const {

@@ -135,8 +135,8 @@ fn without_any_right_nothing_changes_and_that_is_said() {
     assert_eq!(shown(&tree), on(Some("vfio-pci"), "vfio-pci", true));
 }
 
-/// A record that cannot be written: nothing is bound, no half of it stays, and only want of a right
-/// is said to be that.
+/// A record that cannot be written: nothing is bound, no partial record stays, and only a lack of
+/// rights is reported as such.
 #[test]
 fn a_record_is_whole_or_not_there() {
     let tree = Tree::with_card();
@@ -158,13 +158,13 @@ fn a_record_is_whole_or_not_there() {
 fn a_failure_that_cannot_be_undone_is_reported_with_both_causes() {
     let tree = Tree::with_card();
     let mut kernel = tree.kernel();
-    // The override is set, and from then on nothing is possible.
+    // The override is set, and from then on everything fails.
     kernel.fails_from = Some(1);
     let error = bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap_err();
     let text = format!("{error:#}");
     assert!(text.contains("restoring it failed"), "{text}");
     assert!(text.contains("drivers/ice/unbind"), "{text}");
-    // What it was on is still remembered.
+    // Its former binding is still recorded.
     assert_eq!(shown(&tree), on(Some("ice"), "vfio-pci", true));
 }
 
@@ -252,7 +252,7 @@ fn what_is_no_e810_keeps_its_driver() {
         let mut kernel = tree.kernel();
         let refused = bind(tree.host(), &mut kernel, &read(), Accept::E810).unwrap_err();
         assert!(refused.to_string().contains("not a physical function"));
-        // Not even where it is on vfio-pci: it is another's.
+        // Not even if it is on vfio-pci: it belongs to someone else.
         unbind(tree.host(), &mut kernel, &read()).unwrap_err();
         assert_eq!(kernel.writes, 0);
         let result = bind(tree.host(), &mut kernel, &read(), Accept::IntelEthernet);
@@ -269,7 +269,7 @@ fn a_record_is_of_the_device_that_was_moved_and_of_no_other_at_its_address() {
     let tree = Tree::with_card();
     let mut kernel = tree.kernel();
     bind(tree.host(), &mut kernel, &function(&tree), Accept::E810).unwrap();
-    // It is pulled out, and a graphics card that a virtual machine gets is put in.
+    // It is pulled out, and a graphics card for a virtual machine is put in.
     tree.function(ADDRESS, "0x10de", "0x2204");
     tree.config(ADDRESS, "0x10de", "0x2204", 0x0300);
     assert_eq!(Former::load(tree.host(), bdf(ADDRESS)), None);

@@ -20,8 +20,7 @@ pub(super) fn cdev(
     };
     let devices = std::fs::read_dir(place.path.join("vfio-dev"));
     let mut devices = devices.into_iter().flatten().flatten();
-    // Kernels from 6.2 on have the folder; the number of a file is there only
-    // with the option.
+    // Kernels from 6.2 on have the folder; the number of a file is only there with the option.
     let device = devices.find(|device| device.path().join("dev").exists());
     let device = device.ok_or_else(|| {
         unfit(format!(

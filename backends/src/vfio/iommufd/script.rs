@@ -5,7 +5,7 @@ use e810_hal::bus::BAR0_LEN;
 
 use crate::vfio::mock_ioctl::{ExpectedCall, Ioctl, longs, words};
 
-/// Where vfio-pci has configuration space: region 7.
+/// The offset of vfio-pci's configuration space: region 7.
 pub(super) const CONFIG: u64 = 7 << 40;
 pub(super) const IOAS: u32 = 2;
 
@@ -113,8 +113,8 @@ pub(super) fn unmap(iova: u64, bytes: u64) -> Ioctl {
     Ioctl::new("iommu", IOMMU_IOAS_UNMAP, unmap_bytes(iova, bytes))
 }
 
-/// The ranges of a VT-d with 48 bits: a hole for the messages that are
-/// interrupts, and one that the firmware holds.
+/// The ranges of a VT-d with 48 bits, with a hole for interrupt messages and one that the firmware
+/// reserves.
 pub(super) const RANGES: [(u64, u64); 3] = [
     (0, 0x7aff_ffff),
     (0x7b80_0000, 0xfedf_ffff),

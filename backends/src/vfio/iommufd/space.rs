@@ -24,7 +24,7 @@ const IOAS_ALLOC: libc::c_ulong = request(0x81);
 const IOAS_IOVA_RANGES: libc::c_ulong = request(0x84);
 const IOAS_MAP: libc::c_ulong = request(0x85);
 const IOAS_UNMAP: libc::c_ulong = request(0x86);
-/// Of the device.
+/// A request to the device.
 const ATTACH_IOMMUFD_PT: libc::c_ulong = device_request(19);
 const DETACH_IOMMUFD_PT: libc::c_ulong = device_request(20);
 
@@ -102,8 +102,8 @@ pub(super) struct Detach {
     flags: u32,
 }
 
-/// IOMMU_IOAS_ALLOC: the number of a new address space. It goes when the
-/// iommufd is closed, if not before.
+/// IOMMU_IOAS_ALLOC: returns the number of a new address space. Closing the iommufd destroys it, if
+/// nothing did before.
 pub(super) fn alloc(iommu: &dyn IoctlFile) -> io::Result<u32> {
     let mut alloc = IoasAlloc {
         size: size_of::<IoasAlloc>() as u32,
@@ -118,8 +118,8 @@ pub(super) fn alloc(iommu: &dyn IoctlFile) -> io::Result<u32> {
 /// VFIO_DEVICE_ATTACH_IOMMUFD_PT: from here on the device's DMA goes through
 /// the address space `id`.
 pub(super) fn attach(device: &dyn IoctlFile, id: u32) -> io::Result<()> {
-    // The kernel answers with the page table behind it, which is its own and
-    // goes with the attachment.
+    // The kernel returns the page table behind it, which it owns and which goes with the
+    // attachment.
     let mut attach = Attach {
         argsz: size_of::<Attach>() as u32,
         flags: 0,
@@ -138,10 +138,9 @@ pub(super) struct Ioas {
 }
 
 impl Ioas {
-    /// IOMMU_IOAS_IOVA_RANGES: what the IOMMU allows now that the device is
-    /// attached.
+    /// IOMMU_IOAS_IOVA_RANGES: what the IOMMU allows now that the device is attached.
     pub(super) fn iommu(&self) -> io::Result<Result<Iommu, IovaError>> {
-        /// More than any machine has; a number to stop at.
+        /// More than any machine has; the number at which to stop.
         const MOST: usize = 1 << 12;
         let mut room = 16;
         loop {
@@ -179,12 +178,12 @@ impl Ioas {
     }
 }
 
-/// The size of a page, when mappings must be aligned to `alignment`.
+/// The page size, if mappings must be aligned to `alignment`.
 fn page(alignment: u64) -> io::Result<u64> {
-    /// Not above a page of the CPU, says the kernel; 64 KiB is the largest.
+    /// According to the kernel, at most a page of the CPU; 64 KiB is the largest.
     const MOST: u64 = 1 << 16;
     if alignment.is_power_of_two() && alignment <= MOST {
-        // A page of the CPU is the least that this process can give.
+        // This process can give no less than a page of the CPU.
         return Ok(alignment.max(4096));
     }
     let text = format!("addresses aligned to {alignment} bytes make no pages");
@@ -202,7 +201,7 @@ impl Space for Ioas {
             flags: FIXED_IOVA | READABLE | write,
             ioas_id: self.id,
             reserved: 0,
-            // The pointer's origin is made known: the device will use it.
+            // The pointer's provenance is exposed, because the device will use it.
             user_va: region.address.as_ptr().expose_provenance() as u64,
             length: region.bytes,
             iova: region.iova,
@@ -225,12 +224,12 @@ impl Space for Ioas {
     }
 
     fn no_room(&self, bytes: usize) -> DmaError {
-        // There is no limit on mappings as with type1.
+        // Unlike type1, there is no limit on mappings.
         DmaError::NoAddresses { bytes }
     }
 
     fn locked(&self, _: &Host) -> Option<u64> {
-        // iommufd counts for the user, over all processes, and nothing tells how much that is.
+        // iommufd counts for the user, over all processes, and the total cannot be read.
         None
     }
 }

@@ -46,7 +46,7 @@ fn opened(kernel: &MockKernel) -> Vfio {
     Vfio::new(NAME.to_owned(), bdf(), open_on(kernel).unwrap()).unwrap()
 }
 
-/// The error of an opening that goes as `steps` say.
+/// The error of an opening during which the kernel answers as in `steps`.
 fn refusal(steps: Vec<Vec<ExpectedCall>>) -> String {
     let kernel = MockKernel::new(steps.into_iter().flatten());
     let error = match open_on(&kernel) {
@@ -76,7 +76,7 @@ fn a_function_is_used_and_closed_in_order() {
     assert!(properties.vectors_grow);
     assert_eq!(vfio.notice(), None);
 
-    // Configuration space is the file's, behind the regions before it.
+    // Configuration space is in the file, after the regions before it.
     vfio.config_write(4, &[6, 0]).unwrap();
     let mut command = [0; 2];
     vfio.device
@@ -110,7 +110,7 @@ fn a_function_is_used_and_closed_in_order() {
         map(7, address, 0x2000, 1 << 20).into(),
         map(5, address, 0x2000, 2 << 20).into(),
         set_irqs(2, 3, 2).into(),
-        // No data, to be triggered: all of MSI-X goes.
+        // No data, to be triggered: all of MSI-X is disconnected.
         Ioctl::new("device", DEVICE_SET_IRQS, words(&[20, 0x21, 2, 0, 0])).into(),
         unmap(2 << 20, 0x2000).into(),
         unmap(1 << 20, 0x2000)
@@ -139,8 +139,8 @@ fn a_function_is_used_and_closed_in_order() {
     kernel.is_done();
 }
 
-/// A kernel that cannot add to a set that is in use: what there is is taken
-/// down, and the whole set connected.
+/// A kernel that cannot add to a set in use: the existing vectors are disconnected, and the whole
+/// set is connected.
 #[test]
 fn a_set_that_cannot_grow_is_taken_down_first() {
     let kernel = MockKernel::default();
@@ -170,8 +170,8 @@ fn a_set_that_cannot_grow_is_taken_down_first() {
     kernel.expect([down(), set_irqs(2, 0, 2).into()]);
     assert_eq!(take().unwrap(), Vector::new(1));
     kernel.is_done();
-    // The kernel has two and not three: that is no error to it, and nothing is
-    // connected. The two are connected again.
+    // The kernel has two vectors and not three: it returns no error, and connects nothing. The two
+    // are connected again.
     kernel.expect([
         down(),
         set_irqs(2, 0, 3).returns(2).into(),
@@ -180,7 +180,7 @@ fn a_set_that_cannot_grow_is_taken_down_first() {
     let error = take().unwrap_err().to_string();
     assert!(error.contains("no more than 2 vectors"), "{error}");
     kernel.is_done();
-    // Given back and taken again without a word.
+    // Freed and taken again without a request.
     let vector = Vector::new(0).unwrap();
     assert!(vectors.give_back(vector, &vfio, &waiter).unwrap());
     assert_eq!(vectors.take(&vfio, &waiter).unwrap(), Some(vector));
@@ -229,7 +229,7 @@ fn a_refused_mapping_says_what_to_do() {
         access: Access::ReadWrite,
     };
     for (errno, says) in [
-        // More than may be locked, or, if this process has no limit, than there is.
+        // More than may be locked, or, if this process has no limit, more than there is.
         (libc::ENOMEM, " 8192 bytes a"),
         (libc::ENOSPC, "no I/O addresses are left for 8192 bytes"),
         (libc::EEXIST, "mapped at these I/O addresses already"),
@@ -245,7 +245,7 @@ fn a_refused_mapping_says_what_to_do() {
         // SAFETY: no device reaches the memory.
         let error = unsafe { vfio.map(&region) }.unwrap_err().to_string();
         assert!(error.starts_with(NAME) && error.contains(says), "{error}");
-        // type1's limit is not iommufd's.
+        // type1's limit does not apply to iommufd.
         assert!(!error.contains("type1"), "{error}");
         kernel.expect(close_calls());
         drop(vfio);
@@ -309,7 +309,7 @@ fn a_function_that_does_not_fit_is_closed_in_order() {
     assert!(error.to_string().contains("BAR0"), "{error}");
 }
 
-/// An address space that answers as `steps` say.
+/// An address space that answers as in `steps`.
 fn iommu_says(steps: Vec<ExpectedCall>) -> Result<(Vec<(u64, u64)>, u64), String> {
     let mut all: Vec<ExpectedCall> = steps;
     all.extend(close_calls());
@@ -331,7 +331,7 @@ fn iommu_says(steps: Vec<ExpectedCall>) -> Result<(Vec<(u64, u64)>, u64), String
 
 #[test]
 fn more_ranges_than_room_are_asked_for_again() {
-    // Forty ranges of 1 MiB with a hole of 1 MiB behind each.
+    // Forty ranges of 1 MiB with a hole of 1 MiB after each.
     let ranges: Vec<(u64, u64)> = (1..=40u64)
         .map(|n| (n << 21, (n << 21) + (1 << 20) - 1))
         .collect();
@@ -348,7 +348,7 @@ fn pages_are_at_least_the_cpus() {
         let said = iommu_says(vec![iova_ranges(16, &RANGES, alignment).into()]);
         assert_eq!(said.unwrap().1, page);
     }
-    // A range that holds no whole page of 64 KiB, and one that is clipped.
+    // A range without a whole page of 64 KiB, and one that is clipped.
     let ranges = [(0x20_1000, 0x20_ffff), (0x30_1000, 0x32_2fff)];
     let said = iommu_says(vec![iova_ranges(16, &ranges, 1 << 16).into()]);
     assert_eq!(said.unwrap(), (vec![(0x31_0000, 0x31_ffff)], 1 << 16));
@@ -361,7 +361,7 @@ fn nonsense_of_the_kernel_ends() {
         assert!(said.unwrap_err().contains("make no pages"));
     }
     assert!(iommu_says(vec![iova_ranges(16, &[], 4096).into()]).is_err());
-    // Too few, says the kernel, and then that there are not more, or endless
+    // The kernel says that there is too little room, and then that there are not more, or endlessly
     // many.
     for ranges in [&RANGES[..], &[(1 << 21, 1 << 22); 5000][..]] {
         let answer = iova_ranges(16, ranges, 4096).fails(libc::EMSGSIZE);

@@ -1,5 +1,4 @@
-//! Destinations in virtual time, on a link of the test: which of them have places, and for how
-//! long.
+//! Destinations in virtual time, on the test's link: which of them have places, and for how long.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -14,11 +13,11 @@ const LIMIT: Ns = Ns::from_secs(3);
 /// Places for neighbours.
 const ROOM: usize = 64;
 
-/// Answers each ARP request, but those for an address whose last byte is odd.
+/// Answers each ARP request, except for an address whose last byte is odd.
 #[derive(Default)]
 pub(in crate::station) struct Answering {
     replies: VecDeque<Vec<u8>>,
-    /// Those that are asked for the addresses that do not answer.
+    /// Requests for addresses that do not answer.
     pub(in crate::station) unanswered: usize,
 }
 
@@ -28,7 +27,7 @@ pub(in crate::station) fn mac_of(ip: [u8; 4]) -> MacAddr {
     MacAddr([2, 9, a, b, c, d])
 }
 
-/// The answer to a frame, if it is an ARP request of another than the address itself.
+/// The answer to a frame, if that is an ARP request that does not ask for the sender's own address.
 pub(in crate::station) fn arp_answer(frame: &[u8]) -> Option<([u8; 4], Vec<u8>)> {
     let request = frame.get(..42)?;
     let target: [u8; 4] = request[38..42].try_into().ok()?;
@@ -93,7 +92,7 @@ impl Bench {
         self.targets.follow(added, gone, interface, self.now);
     }
 
-    /// What the thread does in a turn, and then some time passes.
+    /// One turn of the thread; then some time passes.
     fn turn(&mut self, time: Ns) {
         while self.interface.poll(self.now, &mut self.port) {}
         self.targets.progress(&mut self.interface, self.now);
@@ -129,7 +128,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// The n-th of those that answer, and of those that do not.
+/// The n-th address that answers, and the n-th that does not.
 fn there(n: u32) -> IpAddr {
     IpAddr::from((0x0A01_0000 + 2 * n).to_be_bytes())
 }
@@ -214,7 +213,7 @@ fn paths_fill_the_table_and_it_says_so() {
             .to_string()
             .contains("the table of neighbours is full")
     );
-    // What is there is found still, and with a place given back the other, too.
+    // A known one is still found, and after a place was freed the other one, too.
     let answered = [bench.ask(there(7)), {
         bench.follow(&[], &[there(8)]);
         bench.ask(destination)
@@ -262,7 +261,7 @@ fn a_peer_that_is_back_is_found_at_once() {
     assert_eq!(watched(&bench), 1);
 }
 
-/// What becomes of a question as time goes on.
+/// The outcomes of a question as time goes on.
 #[test]
 fn a_question_has_an_end() {
     let network = Network {
@@ -279,7 +278,7 @@ fn a_question_has_an_end() {
             limit,
         })
     };
-    // The link-local address is not ours yet.
+    // The link-local address cannot be used yet.
     let early = bench.ask(ip("fe80::1"));
     let answered = ["10.0.0.9", "203.0.113.1", "2001:db8::1"].map(|to| bench.ask(ip(to)));
     bench.turn(Ns::from_ms(1));

@@ -1,4 +1,4 @@
-//! Paths of many peers, and of those that move: in every order of events, and thousands of them.
+//! Paths to many peers, and to peers that move: in every order of events, and thousands of them.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -22,7 +22,7 @@ struct Peers {
     sgid: u8,
 }
 
-/// Of a program whose paths are all followed; with the LAN port at the other end.
+/// For a program whose paths are all followed; with the LAN port at the other end.
 fn peers(sim: Sim, capacity: Capacity, network: &Network) -> (Peers, Frames<SimPlatform>) {
     let mut own = up_for(&sim, 0, capacity);
     let mut other = up(&sim, 1);
@@ -99,8 +99,8 @@ fn until(what: &str, mut turn: impl FnMut(), mut is_done: impl FnMut() -> bool) 
     }
 }
 
-/// A path, one made while it moves, and one made after that with what was known before: all go to
-/// where the neighbour is.
+/// A path, one made during the move, and one made after it with the old answer: all go to where the
+/// neighbour is.
 #[test]
 fn paths_follow_a_neighbour_in_every_order_of_events() {
     let (peers, port) = peers(sim(), Capacity::DEFAULT, &network(0));
@@ -124,24 +124,24 @@ fn paths_follow_a_neighbour_in_every_order_of_events() {
     assert_eq!(find(), there);
     let first = peers.borrow_mut().path(ip(OWN[1]), there).unwrap();
     peers.borrow_mut().progress();
-    // What nobody has asked for is not believed in the first second.
+    // An announcement that nobody has asked for is not believed in the first second.
     until("a second", poll, || {
         begin.elapsed() > Duration::from_millis(1500)
     });
     interface.replace(claim(MOVED, now()));
-    // Somebody asks for it before the program has looked at what happened.
+    // Somebody asks for it before the program has processed the move.
     until("the move", poll, || find() == MOVED);
     until("the first path", poll, || {
         peers.borrow_mut().progress();
         peers.borrow().goes(ip(OWN[1])) == [MOVED]
     });
-    // One that was found before the move was handled, and is made after it.
+    // A path whose address was found before the move was processed, and that is made after it.
     let late = peers.borrow_mut().path(ip(OWN[1]), there).unwrap();
     until("the late path", poll, || {
         peers.borrow_mut().progress();
         peers.borrow().goes(ip(OWN[1])) == [MOVED; 2]
     });
-    // The last path goes, and one comes that nobody has been told of: it is followed, too.
+    // The last path goes, and a new one comes that was not resolved here: it is followed, too.
     for ah in [first, late] {
         peers.borrow_mut().destroy(ah);
     }
@@ -156,14 +156,14 @@ fn paths_follow_a_neighbour_in_every_order_of_events() {
     peers.end(port.into_inner());
 }
 
-/// Answers for every IPv4 address but those that end with 255, and sends what it is given, until
-/// there is nobody to give it anything.
+/// Answers for every IPv4 address except those that end with 255, and sends the frames that it is
+/// given, until the channel is closed.
 fn answer_for_all(mut port: Frames<SimPlatform>, send: &Receiver<Vec<u8>>) -> Frames<SimPlatform> {
     let mut frame = [0; 2048];
     loop {
         match send.try_recv() {
             Ok(frame) => {
-                // One that finds no room is sent again.
+                // A frame that finds no room is sent again.
                 let _ = port.transmit(&frame);
             }
             Err(TryRecvError::Disconnected) => return port,
@@ -214,8 +214,8 @@ impl Peers {
     }
 }
 
-/// Four thousand peers at a time, then as many as the card's ARP table has room for, which says
-/// that it is full; a peer among them that moves; and three thousand that come and go beside them.
+/// Four thousand peers at a time, then as many as the card's ARP table has room for, until it is
+/// full; a peer among them that moves; and three thousand that come and go beside them.
 #[test]
 fn thousands_of_peers_are_found_and_followed() {
     const PEERS: usize = 4000;
@@ -261,7 +261,7 @@ fn thousands_of_peers_are_found_and_followed() {
     until(
         "the move",
         || {
-            // For a second after an answer the station takes no other address for an IP.
+            // For a second after an answer the station accepts no other address for an IP.
             give.send(announcement(moved, MOVED)).unwrap();
             peers.borrow_mut().progress();
         },
@@ -270,7 +270,7 @@ fn thousands_of_peers_are_found_and_followed() {
     let mut peers = peers.into_inner();
     assert_eq!(peers.goes(all[0].into()), [mac_of(all[0])]);
 
-    // The card's table is full at its bound, and has room again when a path goes.
+    // The card's table is full at its limit, and has room again when a path goes.
     for n in PEERS..ENTRIES {
         made.push(peers.path(ip(n).into(), mac_of(ip(n))).unwrap());
     }
@@ -292,7 +292,7 @@ fn thousands_of_peers_are_found_and_followed() {
     peers.end(answering.join().unwrap());
 }
 
-/// A cable that was in another switch: the function says again where its addresses are.
+/// A cable that was moved from another switch: the function announces its addresses again.
 #[test]
 fn a_link_that_is_back_is_announced_to() {
     let (mut peers, mut port) = peers(sim(), Capacity::DEFAULT, &network(0));
@@ -304,7 +304,7 @@ fn a_link_that_is_back_is_announced_to() {
         let length = port.receive(&mut frame);
         length.is_some_and(|length| is_announcement(&frame[..length]))
     };
-    // Those of the beginning are over.
+    // The announcements of the start are over.
     let mut count = 0;
     let begin = Instant::now();
     while count < 2 || begin.elapsed() < Duration::from_secs(3) {

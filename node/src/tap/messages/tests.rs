@@ -37,7 +37,7 @@ fn an_address_is_ours_and_no_duplicate() {
         assert_eq!(found, is_ours.then_some(ip("fd00::1")), "{flags:?}");
     }
     assert_eq!(of_address(AddressFlags::Permanent, &[]), None);
-    // Old kernels say it in the header alone.
+    // Old kernels report it only in the header.
     let mut message = AddressMessage::default();
     message.header.flags = AddressHeaderFlags::Tentative;
     message.attributes = own.to_vec();
@@ -68,7 +68,7 @@ fn a_vlan_is_on_an_interface() {
         interface(&RouteNetlinkMessage::NewLink(message)).unwrap()
     };
     let vlan = |protocol| {
-        // Packets of priority 9 have 0: there is no such one.
+        // Packets of priority 9 get 0: that priority does not exist.
         let egress = [(2, 3), (6, 7), (9, 1)];
         let egress = egress.map(|(from, to)| VlanQosMapping::Mapping(from, to));
         let data = vec![
@@ -156,7 +156,7 @@ fn a_route_has_a_gateway_or_none() {
     assert_eq!(of(&[RouteAttribute::Via(via)]), Some(ip("fe80::1")));
 }
 
-/// What is asked, byte for byte as linux/rtnetlink.h and linux/neighbour.h have it.
+/// The questions, byte for byte as linux/rtnetlink.h and linux/neighbour.h define them.
 #[test]
 fn a_neighbour_is_used() {
     let RouteNetlinkMessage::NewNeighbour(message) = use_neighbour(4, ip("192.0.2.2")) else {

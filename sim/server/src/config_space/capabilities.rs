@@ -1,6 +1,5 @@
-//! The capabilities, where and as published dumps of cards have them
-//! (field-evidence 1). What the dumps do not show is 0 or the value that PCI
-//! Express prescribes.
+//! The capabilities, with the offsets and contents of the published dumps of cards
+//! (field-evidence 1). What the dumps do not show is 0, or the value that PCI Express prescribes.
 
 use super::{BAR3_LEN, ConfigSpace, PBA, Place};
 
@@ -12,7 +11,7 @@ const EXPRESS: usize = 0xa0;
 /// Device control, with the bit that starts a function-level reset.
 pub(super) const DEVICE_CONTROL: usize = EXPRESS + 8;
 pub(super) const VPD: usize = 0xe0;
-/// Places of address and data in the capability.
+/// Offsets of address and data in the capability.
 const VPD_ADDRESS: usize = 2;
 const VPD_DATA: usize = 4;
 
@@ -21,10 +20,10 @@ const ARI: usize = 0x148;
 const SERIAL: usize = 0x150;
 const TPH: usize = 0x1a0;
 const ACS: usize = 0x1b0;
-/// Extended capabilities whose contents the dumps do not show: id and place.
+/// Extended capabilities whose contents the dumps do not show: id and offset.
 const EMPTY: [(u16, usize); 4] = [(0x19, 0x1d0), (0x25, 0x200), (0x26, 0x210), (0x27, 0x250)];
 
-/// 16 lanes at 16 GT/s, as LnkCap and LnkSta have it.
+/// 16 lanes at 16 GT/s, as in LnkCap and LnkSta.
 const LINK: u16 = 0x104;
 
 const _: () = assert!(
@@ -71,18 +70,18 @@ impl ConfigSpace {
         // role-based errors, FLR.
         let device: u32 = 2 | 1 << 5 | 3 << 6 | 6 << 9 | 1 << 15 | 1 << 28;
         self.set(EXPRESS + 4, &device.to_le_bytes());
-        // Read requests of 512 bytes, relaxed order. The function never asks for
-        // no snoop, so that bit stays 0.
+        // Read requests of 512 bytes, relaxed order. The function never requests no snoop, so that
+        // bit stays 0.
         self.set(DEVICE_CONTROL, &0x2010_u16.to_le_bytes());
         self.allow(DEVICE_CONTROL, &0x75ff_u16.to_le_bytes());
-        // Max_Payload_Size stays over a reset.
+        // Max_Payload_Size survives a reset.
         super::copy(&mut self.sticky, DEVICE_CONTROL, &[0xe0]);
         self.set(EXPRESS + 0x0c, &u32::from(LINK).to_le_bytes());
         self.set(EXPRESS + 0x12, &LINK.to_le_bytes());
-        // The link's own: one for all functions.
+        // It belongs to the link: one for all functions.
         self.allow_sticky(EXPRESS + 0x10, &0x01fb_u16.to_le_bytes());
-        // Completion timeout ranges A and B and the ability to switch it off, 10-bit
-        // tags as a completer, extended format, one end-to-end prefix.
+        // Completion timeout ranges A and B, which can be switched off; 10-bit tags as a completer;
+        // extended format; one end-to-end prefix.
         let device2: u32 = 3 | 1 << 4 | 1 << 16 | 1 << 20 | 1 << 21 | 1 << 22;
         self.set(EXPRESS + 0x24, &device2.to_le_bytes());
         self.allow(EXPRESS + 0x28, &0x1f_u16.to_le_bytes());
@@ -98,7 +97,7 @@ impl ConfigSpace {
         self.set(AER + 0xc, &0x0046_2030_u32.to_le_bytes());
         self.allow_sticky(AER + 0x14, &[0xff; 4]);
         self.set(AER + 0x14, &0xe000_u32.to_le_bytes());
-        // ECRC can be made and checked, and switched on.
+        // ECRC can be generated and checked, and enabled.
         self.set(AER + 0x18, &(1_u32 << 5 | 1 << 7).to_le_bytes());
         self.allow_sticky(AER + 0x18, &(1_u32 << 6 | 1 << 8).to_le_bytes());
 
@@ -117,7 +116,7 @@ impl ConfigSpace {
         self.set(TPH + 4, &(1_u32 | 1 << 2).to_le_bytes());
         self.allow(TPH + 8, &0x0307_u32.to_le_bytes());
 
-        // Nothing of it can be switched on.
+        // None of it can be enabled.
         let mut last = (ACS, 0xd);
         for (id, at) in EMPTY {
             self.extended_header(last.0, last.1, 1, at);
@@ -131,8 +130,8 @@ impl ConfigSpace {
         self.set(at, &header.to_le_bytes());
     }
 
-    /// After a write of `len` bytes at `at`: an address of the VPD with F clear
-    /// asks for data, and one with F set for a write, which nothing takes.
+    /// After a write of `len` bytes at `at`: a VPD address with F clear requests data, and one with
+    /// F set requests a write, which has no effect.
     pub(super) fn follow_vpd(&mut self, at: usize, len: usize) {
         let Some(vpd) = self.vpd_at else {
             return;
@@ -154,7 +153,7 @@ impl ConfigSpace {
     }
 }
 
-/// Vital product data: a name, and nothing else.
+/// Vital product data: only a name.
 pub(super) fn vpd() -> Vec<u8> {
     let name = b"simulated E810-C";
     let mut data = vec![0x82, name.len() as u8, 0];

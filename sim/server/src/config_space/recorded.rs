@@ -1,8 +1,8 @@
-//! The configuration space of a card's report.
+//! The configuration space from a card's report.
 //!
-//! Its bytes are the card's; which of them software can write follows from the capabilities
-//! that are in it, as PCI Express prescribes. What the host had set when the report was made
-//! (memory and master enable, addresses, interrupts) starts from its reset value.
+//! Its bytes are the card's; the capabilities in it determine which bytes software can write, as
+//! PCI Express prescribes. What the host had set when the report was made (memory and master
+//! enable, addresses, interrupts) starts at its reset value.
 
 use e810_card::ConfigSpace as Recorded;
 
@@ -10,8 +10,8 @@ use super::{
     BAR_64_PREFETCHABLE, BAR0, BAR3, BAR3_LEN, COMMAND, ConfigSpace, LEN, PBA, Place, ROM,
 };
 
-/// Writable bits of capabilities: extended, id, offset, bits, and whether a function-level
-/// reset leaves them.
+/// Writable bits of capabilities: extended, id, offset, bits, and whether a function-level reset
+/// keeps them.
 const WRITABLE: &[(bool, u16, usize, &[u8], bool)] = &[
     // Power state.
     (false, 0x01, 4, &[3], false),
@@ -24,7 +24,7 @@ const WRITABLE: &[(bool, u16, usize, &[u8], bool)] = &[
     (false, 0x11, 3, &[0xC0], false),
     // VPD: address and data.
     (false, 0x03, 2, &[0xFF; 6], false),
-    // Device control without the bit that resets, link control, the second ones.
+    // Device control without the reset bit, link control, and their second registers.
     (false, 0x10, 8, &[0xFF, 0x75], false),
     (false, 0x10, 0x10, &[0xFB, 0x01], true),
     (false, 0x10, 0x28, &[0x1F], false),
@@ -37,8 +37,8 @@ const WRITABLE: &[(bool, u16, usize, &[u8], bool)] = &[
 ];
 
 impl ConfigSpace {
-    /// The space that a card's function had; what its bytes leave open, and where this
-    /// server has the MSI-X table, is as in [`ConfigSpace::new`].
+    /// Takes over the space of a card's function. What its bytes leave open, and where this server
+    /// has the MSI-X table, is as in [`ConfigSpace::new`].
     pub(super) fn take_over(&mut self, bytes: &[u8], place: &Place) {
         let space = Recorded(
             bytes
@@ -54,7 +54,7 @@ impl ConfigSpace {
             mask.iter_mut().skip(0x40).for_each(|bits| *bits = 0);
         }
         self.set(COMMAND, &[0, 0]);
-        // Errors that were seen.
+        // Errors that were recorded.
         self.and(COMMAND + 3, 0x07);
         self.set(BAR0, &[0; 0x18]);
         self.set(BAR0, &BAR_64_PREFETCHABLE.to_le_bytes());
@@ -65,8 +65,8 @@ impl ConfigSpace {
         let capabilities = space.capabilities();
         for capability in &capabilities {
             let at = usize::from(capability.at);
-            // Bytes up to the next one, or to the end of its part of the space: what a
-            // damaged file has beyond is another's.
+            // Bytes up to the next capability, or to the end of this part of the space: what a
+            // damaged file has beyond that belongs to another one.
             let end = if capability.is_extended { LEN } else { 0x100 };
             let heads = capabilities.iter().map(|other| usize::from(other.at));
             let end = heads.filter(|other| *other > at).fold(end, usize::min);
@@ -84,7 +84,7 @@ impl ConfigSpace {
             match (capability.is_extended, capability.id) {
                 (false, 0x10) if room >= 10 => {
                     self.device_control = Some(at + 8);
-                    // Max_Payload_Size stays over a reset.
+                    // Max_Payload_Size survives a reset.
                     super::copy(&mut self.sticky, at + 8, &[0xE0]);
                 }
                 (false, 0x03) if room >= 8 => self.vpd_at = Some(at),
@@ -94,8 +94,8 @@ impl ConfigSpace {
         }
     }
 
-    /// Size, table and pending bits as this server has them: those of every card that was
-    /// seen (field-evidence 1), but for the size.
+    /// Size, table and pending bits as this server has them: except for the size, those of every
+    /// card that was seen (field-evidence 1).
     fn msix_table(&mut self, at: usize, place: &Place) {
         const { assert!(PBA as u64 * 2 <= BAR3_LEN) };
         let size = place.vectors.clamp(1, 2048) - 1;
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(read(&space).without_settings(), fixed);
         assert!(!space.memory_enabled() && !space.bus_master());
         assert_eq!(read(&space).u32(0x10), Some(0xC));
-        // It can be used as the model's: enabled, sized, reset.
+        // It works like the model's space: enabled, sized, reset.
         let _ = space.write(4, &[6]);
         assert!(space.memory_enabled() && space.bus_master());
         let _ = space.write(0x10, &[0xFF; 4]);
@@ -153,7 +153,7 @@ mod tests {
         assert!(!space.memory_enabled());
     }
 
-    /// A capability whose body would be another's header, or the extended part.
+    /// A capability whose body would overlap another's header, or the extended part.
     #[test]
     fn a_capability_without_room_changes_no_other() {
         for vpd in [0xF8_u8, 0xFC] {

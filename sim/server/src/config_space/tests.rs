@@ -19,7 +19,7 @@ fn word(space: &ConfigSpace, at: u64) -> u32 {
     u32::from_le_bytes(bytes)
 }
 
-/// The places of the dumps (field-evidence 1).
+/// The offsets in the dumps (field-evidence 1).
 #[test]
 fn the_capabilities_are_where_they_are_on_a_card() {
     let space = space();
@@ -151,8 +151,8 @@ fn only_what_is_writable_changes() {
     assert_eq!(space.bytes, before);
 }
 
-/// What is sticky and what is the link's outlives a function-level reset (PCI
-/// Express 6.6.2); the rest is as after power-up.
+/// Sticky bits and those of the link survive a function-level reset (PCI Express 6.6.2); the rest
+/// is as after power-up.
 #[test]
 fn a_function_level_reset_leaves_what_it_has_to() {
     let mut space = space();
@@ -208,7 +208,7 @@ fn product_data_is_read_four_bytes_at_a_time() {
     assert_eq!(data[..3], [0x82, 16, 0]);
     assert_eq!(&data[3..19], b"simulated E810-C");
     assert_eq!(data[19], 0x78);
-    // A write ends, and changes nothing.
+    // A write completes, and changes nothing.
     space.write(0xe4, &[0xff; 4]);
     space.write(0xe2, &0x8000_u16.to_le_bytes());
     assert_eq!(word(&space, 0xe0) >> 16, 0);

@@ -15,7 +15,7 @@ use crate::interrupts::Interrupts;
 use crate::memory_file::memory_file;
 use crate::wire::{DMA_MAP, ERROR, KIND, REGION_READ, REPLY};
 
-/// A function of a simulator whose time stands still, on a thread, and its user's end.
+/// A function of a simulator with stopped time, on a thread, and its user's end.
 fn served() -> (UnixStream, JoinHandle<Result<(), Lost>>, Sim) {
     let (theirs, ours) = UnixStream::pair().unwrap();
     let sim = Sim::builder().cold().build();
@@ -103,7 +103,7 @@ fn too_many_descriptors_end_the_connection_and_are_closed() {
     assert_eq!(user.read_to_end(&mut received).unwrap_or(0), 0);
     assert!(matches!(thread.join().unwrap(), Err(Lost::Socket(_))));
     drop(watched);
-    // The other end sees the end only when every copy is closed.
+    // The other end sees the end of the stream only when every copy is closed.
     assert_eq!((&ours).read(&mut [0]).unwrap(), 0);
 }
 
@@ -137,8 +137,8 @@ fn a_map_that_wraps_is_refused_and_is_no_finding() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Random messages, whole and not, to the simulated function: each is answered or
-    /// ends the connection, and the thread does not panic.
+    /// Random messages, complete or not, to the simulated function: each is answered or ends the
+    /// connection, and the thread does not panic.
     #[test]
     fn random_messages_are_survived(
         messages in prop::collection::vec(
@@ -152,7 +152,7 @@ proptest! {
             let user = user.try_clone().unwrap();
             std::thread::spawn(move || {
                 let mut received = Vec::new();
-                // The server may end it with bytes of ours unread.
+                // The server may end the connection with unread bytes of ours.
                 let _ = (&user).read_to_end(&mut received);
                 received
             })

@@ -2,7 +2,7 @@ use super::*;
 use crate::wire::MAP_WRITE;
 use proptest::prelude::*;
 
-/// Counts the calls, and checks what their caller promises: accesses within regions.
+/// Counts the calls, and checks the caller's promise: accesses within regions.
 #[derive(Default)]
 struct Recorder {
     reads: usize,
@@ -65,7 +65,7 @@ fn unmap(flags: u32) -> DmaUnmap {
     }
 }
 
-/// A message that is whole, and its reply: header and body.
+/// Sends a complete message; returns its reply, header and body.
 fn ask(
     recorder: &mut Recorder,
     command: u16,
@@ -162,12 +162,12 @@ fn writes_have_their_data_and_may_go_unanswered() {
     let (_, reply) = ask(recorder, REGION_WRITE, 0, &body).unwrap();
     assert_eq!(reply, body[..16]);
     assert_eq!(recorder.writes, [[1, 2, 3, 4], [1, 2, 3, 4]]);
-    // Less than it says; past the end; more than a message may have.
+    // Fewer bytes than it says; past the end; more than a message may have.
     assert_eq!(error(recorder, REGION_WRITE, 0, &body[..19]), libc::EINVAL);
     for (offset, count) in [(4093, 4), (u64::MAX, 4), (0, u32::MAX)] {
         let body = [&access(CONFIG, offset, count)[..], &[0; 4]].concat();
         assert_eq!(error(recorder, REGION_WRITE, 0, &body), libc::EINVAL);
-        // A user that posts its writes takes a reply for a mistake of ours.
+        // A user that posts its writes would take a reply for our mistake.
         assert_eq!(ask(recorder, REGION_WRITE, NO_REPLY, &body), None);
     }
     assert_eq!(recorder.writes.len(), 2);
@@ -189,7 +189,7 @@ fn every_other_command_is_answered() {
             .1
             .is_empty()
     );
-    // What the kernel refuses too.
+    // The kernel refuses these too.
     for flags in [4, MAP_WRITE | 1 << 31] {
         let map = DmaMap { flags, ..map };
         let number = error(recorder, DMA_MAP, 0, map.as_bytes());
@@ -201,14 +201,15 @@ fn every_other_command_is_answered() {
     };
     let number = error(recorder, DMA_UNMAP, 0, nothing.as_bytes());
     assert_eq!(number, libc::EINVAL);
-    // Without a flag; all, as QEMU says it with the kernel's header; all, as rust-vmm's client.
+    // Without a flag; all, as QEMU requests it with the kernel's header; all, as rust-vmm's client
+    // does.
     for (flags, taken) in [(0, (5, 6)), (2, (0, u64::MAX)), (4, (0, u64::MAX))] {
         let unmap = unmap(flags);
         let (_, reply) = ask(recorder, DMA_UNMAP, 0, unmap.as_bytes()).unwrap();
         assert_eq!(reply, unmap.as_bytes());
         assert_eq!(recorder.unmaps.pop(), Some(taken), "{flags}");
     }
-    // The dirty pages of it, and what nobody knows.
+    // With its dirty pages, and unknown flags.
     for flags in [1, 8, 2 | 16, 1 << 31] {
         let unmap = unmap(flags);
         let number = error(recorder, DMA_UNMAP, 0, unmap.as_bytes());
@@ -261,7 +262,7 @@ fn every_other_command_is_answered() {
     for command in [0, 6, 11, 12, 14, 99, u16::MAX] {
         assert_eq!(error(recorder, command, 0, &[]), libc::EOPNOTSUPP);
     }
-    // Questions need an answer, and structures all of their bytes.
+    // Questions need an answer, and structures need all of their bytes.
     assert_eq!(
         error(recorder, DEVICE_GET_INFO, NO_REPLY, &[0; 16]),
         libc::EINVAL
@@ -300,8 +301,8 @@ fn versions_are_agreed_on() {
 }
 
 proptest! {
-    /// Whatever bytes come: a reply of the length that it says, or none where none is
-    /// wanted, and memory within the bound.
+    /// For any bytes: the reply has the length that it says, or there is none if none is wanted,
+    /// and memory stays within the limit.
     #[test]
     fn any_message_is_answered_within_bounds(
         command in prop_oneof![0_u16..16, any::<u16>()],

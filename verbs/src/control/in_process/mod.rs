@@ -1,7 +1,7 @@
-//! The control path in this process: a thread opens the function, brings it up and does what its
-//! events leave to do; commands are carried out by the thread that gives them.
+//! The control path in this process: a thread opens the function, brings it up and does the work
+//! that its events leave; the thread that gives a command carries it out itself.
 //!
-//! * `objects`, what was made, by its number;
+//! * `objects`, what was created, by number;
 //! * `serve`, the thread's work;
 //! * `resolve`, where packets to an address go.
 
@@ -43,47 +43,47 @@ mod serve;
 use objects::{Objects, Tokens};
 use resolve::Resolver;
 
-/// How long a link may take when a function is opened; without one it is opened all the same.
+/// How long to wait for a link when a function is opened; without a link it is opened all the same.
 const LINK: Ns = Ns::from_ms(3_000);
 
-/// MTU of a simulated interface where none is said: what every path MTU fits into.
+/// MTU of a simulated interface unless one is given: every path MTU fits into it.
 pub const SIMULATED_MTU: u16 = Mtu::Mtu4096.bytes() as u16 + 200;
 
-/// How long a peer may take to answer where its packets go, where none is said: three questions, a
-/// second apart. The kernel takes one second, in which it asks once.
+/// How long to wait for a peer's address, unless a time is given: three questions, a second apart.
+/// The kernel takes one second, in which it asks once.
 pub const WAIT: Ns = Ns::from_ms(3_000);
 
-/// The environment variable with which a program is trusted to leave the memory that it has
-/// registered where it is, and writable: `direct`. A simulated function of the process then reaches
-/// it without a system call for each access, and the program dies with it if it is not so.
+/// The environment variable that declares the program trusted (`direct`): it leaves the memory that
+/// it has registered in place, and writable. A simulated function of the process then accesses that
+/// memory without a system call for each access. If the program breaks the promise, it dies.
 pub const MEMORY: &str = "E810_VERBS_MEMORY";
 
-/// Objects of a process: programs do not say in advance what they need. As many as irdma has by
-/// default, where the card has them; of address handles and ARP entries, which cost little, all
-/// that a card has.
+/// Capacity for the objects of a process, because programs do not say in advance what they need. As
+/// much as irdma has by default, as far as the card has it; all that a card has of address handles
+/// and ARP entries, which cost little.
 const CAPACITY: Capacity = Capacity {
     qps: 1024,
     cqs: 2048,
     mrs: 16_384,
     ahs: 0x2_0000,
-    // All that the card's format can name: peers, one each.
+    // All that the card's format can name: one for each peer.
     arps: 4096,
     mcast_groups: 1025,
-    // 4 GiB in pages of 4 KiB, of which memory is allocated for what is used.
+    // 4 GiB in pages of 4 KiB; memory is allocated only for what is used.
     pbles: 0x10_0000,
 };
 
 /// Protection domains: all that a card has.
 const PDS: u32 = 1 << 18;
 
-/// Words for the requests of all queue pairs, for each of those: room for a quarter of them if all
-/// have the largest queues there are. The system allocates what is used.
+/// Words that track requests, for each queue pair: enough for a quarter of the queue pairs if all
+/// have the largest queues. The system allocates only what is used.
 const TRACKER_WORDS: u32 = 3 * 2 * 32_768 / 4;
 
-/// The same where memory is short: the smallest queue pair three times.
+/// The same when memory is short: three times the smallest queue pair.
 const LEAST_TRACKER_WORDS: u32 = 4608;
 
-/// The most there are in entries of queues, of all queue pairs together: a word three times.
+/// The most queue entries of all queue pairs together: each takes three words.
 pub(crate) const QUEUE_ENTRIES: u32 = CAPACITY.qps * TRACKER_WORDS / 3;
 
 /// How a function is opened.
@@ -91,20 +91,20 @@ pub(crate) const QUEUE_ENTRIES: u32 = CAPACITY.qps * TRACKER_WORDS / 3;
 pub struct Opening {
     /// The function.
     pub spec: DeviceSpec,
-    /// Its addresses, in the order of the GID table behind the link-local one.
+    /// Its addresses, in the order of the GID table after the link-local one.
     pub addresses: Vec<OwnAddress>,
-    /// The TAP interface whose addresses are its own, while it is open.
+    /// The TAP interface whose addresses the function uses while it is open.
     pub tap: Option<String>,
-    /// Gateways to what is on no network of its addresses.
+    /// Gateways to destinations on none of its networks.
     pub gateways: Vec<IpAddr>,
-    /// How long a peer may take to answer where its packets go.
+    /// How long to wait for a peer's address.
     pub wait: Ns,
     /// Bytes of the longest IP packet.
     pub mtu: u16,
 }
 
-/// Opens a function and brings it up. It stays so until the process ends, or it is gone and nobody
-/// has its control path any more.
+/// Opens a function and brings it up. It stays up until the process ends, or until it is gone and
+/// nobody holds its control path.
 ///
 /// # Errors
 /// One line that says what failed, for which function, and what to do.
@@ -121,7 +121,7 @@ pub(crate) fn open(opening: Opening) -> Result<Arc<dyn ControlPlane>, NotOpened>
             ready: give,
         };
         if let Err(error) = e810_backends::open([&spec], Options::default(), serving) {
-            // Nobody waits if it was ready before.
+            // Nobody waits if it became ready before.
             let _ = failed.try_send(Err(error));
         }
     });
@@ -133,7 +133,7 @@ pub(crate) fn open(opening: Opening) -> Result<Arc<dyn ControlPlane>, NotOpened>
         .map_err(failed)
 }
 
-/// Leaves the program's signals to the program's threads; threads that this one makes do the same.
+/// Blocks signals in this thread and in threads that it makes: they are for the program's threads.
 pub(super) fn take_no_signals() {
     // SAFETY: a set of signals, which is filled before it is used; the mask is this thread's own.
     unsafe {
@@ -145,8 +145,8 @@ pub(super) fn take_no_signals() {
 
 type Ready = SyncSender<anyhow::Result<Arc<dyn ControlPlane>>>;
 
-/// Brings a function up, for fewer entries of queues where the process may not have as much memory
-/// as those could use (`ulimit -v`, a system that promises no more than there is).
+/// Brings a function up. Where the process may not have as much memory as the queues could use
+/// (`ulimit -v`, a system that promises no more than there is), it gets fewer queue entries.
 fn bring_up<D: HostDevice>(
     start: &Start,
     function: &D,
@@ -179,7 +179,7 @@ fn is_out_of_memory(error: &anyhow::Error) -> bool {
     error.is_some_and(|error| matches!(error.error, e810::Error::HostMemory(_)))
 }
 
-/// What the thread does with the function.
+/// What the function's thread works with.
 struct Serving {
     opening: Opening,
     ready: Ready,
@@ -190,7 +190,7 @@ impl DeviceVisitor<1> for Serving {
     type Error = anyhow::Error;
 
     fn simulator(&mut self, spec: &SimSpec) -> anyhow::Result<Sim> {
-        // Programs of others register what they like, and unmap it when they like.
+        // Programs of others register what they like, and unmap it at any time.
         let is_trusted = env::var_os(MEMORY).is_some_and(|how| how == "direct");
         let simulator = simulator(spec, 1, Mode::Real, 1, false);
         let checks = !is_trusted && can_check_access();
@@ -242,7 +242,7 @@ impl DeviceVisitor<1> for Serving {
         });
         let _ = self.ready.send(Ok(control.clone()));
         let why = control.serve(&function, events);
-        // Commands are refused before a program hears of it.
+        // Commands are refused before a program hears that the device is gone.
         let _ = control.gone.set(format!("{}: {why:#}", self.opening.spec));
         control.notify(ControlEvent::Device(DeviceEvent::DeviceFatal));
         Ok(())
@@ -256,7 +256,7 @@ impl Serving {
         function: &D,
         control: &mut Control<D>,
     ) -> anyhow::Result<(Resolver<D>, Channel<D>)> {
-        // An interface has them from its stack.
+        // With a TAP interface they come from its stack.
         if self.opening.tap.is_none() {
             for OwnAddress { ip, .. } in &self.opening.addresses {
                 let gid = GidEntry::untagged(*ip);
@@ -265,7 +265,7 @@ impl Serving {
                     .with_context(|| format!("address {ip}"))?;
             }
         }
-        // A port without a link is a port all the same.
+        // A port without a link is still a port.
         let _ = control.wait_link(LINK);
         let channel = control.create_channel()?;
         Ok((Resolver::start(function, control, &self.opening)?, channel))
@@ -275,18 +275,17 @@ impl Serving {
 /// The control path of a function of this process.
 struct InProcess<P: HostPlatform> {
     objects: Mutex<Objects<P>>,
-    /// Where the completion queues of all contexts tell their events.
+    /// Where the completion queues of all contexts report their events.
     channel: Channel<P>,
-    /// What events call objects. Never held while something is waited for: handlers of events
-    /// take it.
+    /// The names of objects in events. Never held during a wait, because event handlers take it.
     tokens: Mutex<Tokens>,
     resolver: Mutex<Resolver<P>>,
     listeners: Mutex<Vec<Weak<dyn EventSink>>>,
     rings: Arc<dyn RingMaker>,
     data_path: &'static DataPathOps,
-    /// Why nothing can be asked any more.
+    /// Why no command is possible any more.
     gone: OnceLock<String>,
-    /// Whose function it is.
+    /// The process that has the function.
     process: Process,
 }
 
@@ -302,7 +301,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<P: HostPlatform> InProcess<P> {
-    /// Whether anything can be asked by this process: before any lock.
+    /// Whether this process may give commands: checked before any lock.
     fn check(&self) -> Result<(), Refused> {
         match self.gone.get() {
             Some(why) => Err(Refused::gone(why)),
@@ -339,7 +338,7 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
 
     fn listen(&self, sink: &Arc<dyn EventSink>) {
         let mut listeners = lock(&self.listeners);
-        // Those that are gone hold memory, and there may be no event for long.
+        // Dropped listeners hold memory, and there may be no event for long.
         listeners.retain(|sink| sink.strong_count() > 0);
         listeners.push(Arc::downgrade(sink));
     }

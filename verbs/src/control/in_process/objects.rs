@@ -1,4 +1,4 @@
-//! The objects of the control path, by their numbers, and the commands about them.
+//! The objects of the control path, by number, and the commands about them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use e810_hal::{Access, DmaError};
 use super::lock;
 use crate::control::{Answer, Command, CreateCq, CreateQp, Memory, Refused, ReregMr, Token};
 
-/// What events call completion queues and queue pairs, by their numbers.
+/// The names that events use for completion queues and queue pairs, by number.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     pub(super) cqs: HashMap<u32, Token>,
@@ -30,7 +30,7 @@ struct Qp<P: HostPlatform> {
     reopened: Option<e810::QpReopened>,
 }
 
-/// The control path and what was made by it.
+/// The control path and what was created with it.
 #[derive(Debug)]
 pub(super) struct Objects<P: HostPlatform> {
     pub(super) control: Control<P>,
@@ -41,16 +41,17 @@ pub(super) struct Objects<P: HostPlatform> {
     cqs: HashMap<u32, CqControl>,
     qps: HashMap<u32, Qp<P>>,
     ahs: HashMap<u32, Ah>,
-    /// Commands since the device's own last were looked after.
+    /// Commands since the events' remaining work was last done.
     since_progress: u32,
 }
 
-/// Commands after which what events have left to do is done first. The device's queue has 63
-/// places for commands, and those that recover a failed queue pair keep theirs until then: the
-/// function's own thread may not get that far while programs give commands and commands.
+/// After this many commands, the work that events have left is done first. The device's queue has
+/// 63 places for commands, and commands that recover a failed queue pair keep theirs until then.
+/// The function's own thread may not get to that work while programs give one command after
+/// another.
 const BETWEEN_PROGRESS: u32 = 8;
 
-/// What a table has under a number.
+/// The entry of a table with this number.
 fn find<'a, T>(
     table: &'a mut HashMap<u32, T>,
     object: &'static str,
@@ -69,7 +70,7 @@ fn take<T>(table: &mut HashMap<u32, T>, object: &'static str, number: u32) -> Re
 
 /// The program's memory, as the driver takes it.
 fn shared(memory: Memory, access: AccessFlags) -> Result<SharedBytes, Refused> {
-    // Nothing is at address 0: for no bytes that is one more thing that is wrong.
+    // Nothing is at address 0; a region of no bytes there gets the error about its length.
     let Some(start) = NonNull::new(memory.address as *mut u8) else {
         let error = match memory.length {
             0 => e810::Error::Invalid {
@@ -86,12 +87,12 @@ fn shared(memory: Memory, access: AccessFlags) -> Result<SharedBytes, Refused> {
         };
         return Err(error.into());
     };
-    // SAFETY: a program promises by registering memory that it is its own until it deregisters
-    // it, and the only references to it are the program's. Where it breaks that promise, the
-    // kernel's pinning keeps the pages, and a simulated device of this process looks before it
-    // touches. That regions which overlap begin and end at multiples of 8 no program promises:
-    // nothing here goes through a copy of the window, but a simulated device that is trusted with
-    // the program's memory (`MEMORY`), to which the word at such an edge may be torn.
+    // SAFETY: by registering memory a program promises that it owns the memory until it deregisters
+    // it, and the only references to it are the program's. If the program breaks that promise, the
+    // kernel's pinning keeps the pages, and a simulated device of this process checks before it
+    // accesses them. No program promises that overlapping regions begin and end at multiples of 8.
+    // Nothing here goes through a copy of the window, except a simulated device that is trusted
+    // with the program's memory (`MEMORY`); the word at such an edge may be torn for it.
     Ok(unsafe { SharedBytes::new(start, memory.length) })
 }
 
@@ -117,7 +118,7 @@ impl<P: HostPlatform> Objects<P> {
         self.since_progress += 1;
         if self.since_progress >= BETWEEN_PROGRESS {
             self.since_progress = 0;
-            // A device that is gone fails the command, too.
+            // If the device is gone, the command fails, too.
             let _ = self.control.progress();
         }
         let control = &mut self.control;
@@ -232,7 +233,7 @@ impl<P: HostPlatform> Objects<P> {
                 let detached = self.control.detach_mcast(&qp.control, index, asked.group);
                 Answer::DetachMcast(detached?)
             }
-            // It is about no object, and waits without holding these.
+            // It is about no object, and waits without this lock.
             Command::Resolve(asked) => return Err(Refused::unexpected(asked)),
         })
     }
@@ -273,7 +274,7 @@ impl<P: HostPlatform> Objects<P> {
         let init = CqInit {
             channel: Some(&self.channel),
             user_context: new.token.0,
-            // The place says how many.
+            // The place says how many entries.
             ..CqInit::new(0, new.vector)
         };
         let (cq, granted) = self.control.create_cq_on_memory(&init, new.place)?;
@@ -301,7 +302,7 @@ impl<P: HostPlatform> Objects<P> {
         Ok((granted, caps))
     }
 
-    /// The own address that is in a group: a verbs program names none. The first of its family.
+    /// Our address that is in a group, because a verbs program names none: the first of its family.
     fn own_gid(&self, group: IpAddr) -> Result<u8, Refused> {
         let own = (0..e810::GIDS as u8).find(|index| {
             let own = self.control.query_gid(*index);
@@ -327,7 +328,7 @@ const OUT_OF_ORDER: e810::Error = e810::Error::Invalid {
     what: "this step of a reset comes after another one",
 };
 
-/// What freeing gave; an object that was not freed goes back to its table.
+/// The result of freeing an object; one that was not freed goes back to its table.
 fn kept<T, O>(
     freed: Result<O, (T, e810::Error)>,
     table: &mut HashMap<u32, T>,

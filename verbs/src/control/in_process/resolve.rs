@@ -16,7 +16,7 @@ use super::{CAPACITY, InProcess, Opening, lock};
 use crate::control::{Refused, Resolve};
 use crate::errno;
 
-/// Who finds out.
+/// Finds out where packets go.
 #[derive(Debug)]
 pub(super) struct Resolver<P: HostPlatform> {
     /// The function on its link; `None` where it has no LAN queues.
@@ -24,11 +24,11 @@ pub(super) struct Resolver<P: HostPlatform> {
 }
 
 impl<P: HostPlatform> Resolver<P> {
-    /// Has a function answer for its addresses, and find others.
+    /// Has a function answer for its addresses and resolve others.
     ///
     /// # Errors
-    /// The TAP interface that was asked for is not to be had, or the process may have no more of
-    /// what it takes.
+    /// The TAP interface that was asked for cannot be used, or the process may have no more of what
+    /// it takes.
     pub(super) fn start(
         platform: &P,
         control: &mut Control<P>,
@@ -62,7 +62,7 @@ impl<P: HostPlatform> Resolver<P> {
                 };
                 match Station::start(platform, control, &network, Pace::Calm) {
                     Ok(station) => Some(NeighbourTracker::new(station)),
-                    // What is short now need not be when the program opens it again.
+                    // A shortage now may be over when the program opens it again.
                     Err(error) if is_shortage(errno::of_any(&error)) => return Err(error),
                     // Without one, only own and link-local addresses can be reached.
                     Err(_) => None,
@@ -74,14 +74,14 @@ impl<P: HostPlatform> Resolver<P> {
         })
     }
 
-    /// Begins to find out where packets to an address go.
+    /// Begins to resolve an address.
     fn begin(&self, question: Question) -> Option<PendingResolve> {
         let neighbours = self.neighbours.as_ref()?;
         Some(neighbours.begin_resolve(question))
     }
 
-    /// Has paths follow their neighbours, and the GID table an interface's addresses: whether that
-    /// has changed.
+    /// Updates paths after their neighbours, and the GID table after an interface's addresses.
+    /// Returns whether anything has changed.
     pub(super) fn progress(&mut self, control: &mut Control<P>) -> anyhow::Result<bool> {
         let mut has_changed = false;
         if let Some(neighbours) = &mut self.neighbours {
@@ -92,7 +92,7 @@ impl<P: HostPlatform> Resolver<P> {
 }
 
 impl<P: HostPlatform> InProcess<P> {
-    /// Where packets to `destination` go, and what they have on the way.
+    /// Where packets to `destination` go, and which path values they use.
     pub(super) fn resolve(
         &self,
         Resolve { destination, vlan }: Resolve,
@@ -112,7 +112,7 @@ impl<P: HostPlatform> InProcess<P> {
                 route: Route::PLAIN,
             });
         };
-        // Without the lock: others resolve meanwhile, and a device that goes ends it.
+        // Without the lock: others resolve meanwhile, and the wait ends when the device is gone.
         let is_there = || match self.gone.get() {
             Some(why) => Err(anyhow!("{why}")),
             None => Ok(()),
@@ -127,8 +127,8 @@ impl<P: HostPlatform> InProcess<P> {
         })
     }
 
-    /// That of an own address; that which a link-local address was made from; none is needed for a
-    /// multicast group, whose address gives it.
+    /// The Ethernet address that needs no question: of one of our addresses; of a link-local
+    /// address that was made from one; of a multicast group, whose address gives it.
     fn known(&self, destination: IpAddr) -> Option<MacAddr> {
         if destination.is_multicast() {
             return Some(MacAddr([0; 6]));

@@ -1,4 +1,4 @@
-//! The thread of a function: its events, and what they leave to do.
+//! The thread of a function: it handles events and the work that they leave.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::async_events::DeviceEvent;
 use crate::control::Token;
 use crate::events::{ControlEvent, QpEvent};
 
-/// How long the thread sleeps at a time: then it looks for what causes no interrupt.
+/// How long the thread sleeps at a time; then it looks for what causes no interrupt.
 const SLEEP: Ns = Ns::from_ms(50);
-/// The same while queue pairs are being flushed: software completes what the device does not, some
-/// milliseconds later.
+/// The same while queue pairs are being flushed: software completes, some milliseconds later, what
+/// the device does not.
 const SHORT_SLEEP: Ns = Ns::from_ms(5);
 /// How long notices of the kernel may wait while vectors fire.
 const NOTICE_INTERVAL: Duration = Duration::from_millis(50);
@@ -43,17 +43,17 @@ impl<D: HostDevice> InProcess<D> {
                     false => drop(vector.poll(&mut deliver)),
                 }
             }
-            // Before the objects can be had, which a command may take long over.
+            // Before it takes the lock of the objects, which a command may hold for long.
             self.tell_completions();
             let mut happened = Vec::new();
             let mut objects = lock(&self.objects);
-            // It reads a register, which shows a transport that has failed.
+            // This reads a register, which shows a failed transport.
             let progress: e810::Result<Progress> = objects.control.progress();
             if let Some(failure) = function.failure() {
                 return anyhow!("{failure}");
             }
-            // A notice wakes this thread too, with no vector. Asking costs system calls, which
-            // interrupts that come one after the other do not pay each.
+            // A notice wakes this thread too, without a vector. Asking for notices costs system
+            // calls; interrupts in quick succession share one.
             if fired.is_empty() || noticed.elapsed() > NOTICE_INTERVAL {
                 noticed = Instant::now();
                 if let Some((_, notice)) = function.notice() {
@@ -75,7 +75,7 @@ impl<D: HostDevice> InProcess<D> {
                     _ => {}
                 }
             }
-            // Not while somebody begins to ask there: the next turn will do.
+            // Not while somebody begins a resolution: the next turn will do.
             if let Ok(mut resolver) = self.resolver.try_lock() {
                 match resolver.progress(&mut objects.control) {
                     Ok(true) => happened.push(DeviceEvent::GidChange),
@@ -84,7 +84,7 @@ impl<D: HostDevice> InProcess<D> {
                 }
             }
             drop(objects);
-            // What software completes.
+            // What software has completed.
             self.tell_completions();
             for event in happened {
                 self.notify(ControlEvent::Device(event));
@@ -95,21 +95,22 @@ impl<D: HostDevice> InProcess<D> {
         }
     }
 
-    /// Tells of the completion queues that have something to poll, completed by the device or
-    /// by software.
+    /// Reports the completion queues that have something to poll, completed by the device or by
+    /// software.
     fn tell_completions(&self) {
-        // Nobody closes it. The device's events come by this thread, so there is an end.
+        // Nobody closes the channel. The device's events come through this thread, so the loop
+        // ends.
         while let Ok(Some(event)) = self.channel.try_next() {
             self.notify(ControlEvent::Completion(Token(event.user_context())));
-            // It was taken just now; the queue's destruction waits for this.
+            // The event was taken just now; the queue's destruction waits for this.
             let _ = self.channel.acknowledge(event, 1);
         }
     }
 
-    /// Tells of an event; what ends the device is given back.
+    /// Reports an event; returns the error if it ends the device.
     fn deliver(&self, event: Event) -> Option<anyhow::Error> {
         match event {
-            // The channel tells these, together with those that the device knows nothing of.
+            // The channel reports these, together with those that software completes.
             Event::Completion { .. } => {}
             Event::SqDrained { qp } => {
                 let token = lock(&self.tokens).qps.get(&qp).copied();
@@ -135,7 +136,7 @@ impl<D: HostDevice> InProcess<D> {
         }
     }
 
-    /// What a program hears of an asynchronous event.
+    /// The asynchronous event that a program gets.
     fn async_event(&self, event: &AsyncEvent) -> Option<ControlEvent> {
         use e810::AsyncObject;
         match event.object {
