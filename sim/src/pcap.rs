@@ -52,7 +52,8 @@ impl<W: Write> Writer<W> {
     /// 65535 bytes the first 65535 are kept. `time` is written as seconds and nanoseconds since
     /// 1970.
     ///
-    /// # Errors Those of the output; part of the frame may have been written.
+    /// # Errors
+    /// Those of the output; part of the frame may have been written.
     pub fn frame(&mut self, time: Ns, bytes: &[u8]) -> io::Result<()> {
         /// Nanoseconds of a second.
         const SECOND: u64 = 1_000_000_000;
