@@ -164,7 +164,7 @@ impl Default for FirmwareConfig {
 }
 
 impl FirmwareConfig {
-    /// The configuration of a card that gave these answers.
+    /// Makes the function begin as the card that gave these answers.
     pub(crate) fn record(&mut self, answers: Arc<Answers>) {
         /// Capabilities (control-path 9.5).
         const FUNCTIONS: u16 = 0x0005;

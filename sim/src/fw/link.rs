@@ -10,7 +10,7 @@ use super::{AqCode, Cx};
 const CAPABILITIES: usize = 560;
 /// Bytes of a PHY configuration.
 const CONFIGURATION: usize = 24;
-/// Longest frame of the MAC (`ice/ice_adminq_cmd.h ICE_AQ_SET_MAC_FRAME_SIZE_MAX`), whatever MTU
+/// Frame lengths of the MAC (`ice/ice_adminq_cmd.h ICE_AQ_SET_MAC_FRAME_SIZE_MAX`), whatever MTU
 /// the capabilities have.
 const FRAMES: std::ops::RangeInclusive<u16> = 64..=9728;
 

@@ -110,7 +110,7 @@ impl Firmware {
         }
     }
 
-    /// Whether a command is waiting.
+    /// Called when a command is waiting.
     fn wake(&mut self, now: u64) {
         let time = u64::from(self.config.command_us) * 1_000;
         self.queues.due.get_or_insert(now + time);

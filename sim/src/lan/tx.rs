@@ -164,7 +164,7 @@ const TO_THE_UPLINK: u64 = 1;
 
 /// What all frames of a queue have in common.
 pub(crate) struct Sender<'a> {
-    /// The VSI whose rules may drop a frame.
+    /// The firmware whose rules may drop a frame.
     pub(crate) firmware: &'a Firmware,
     /// The sending VSI, and its number.
     pub(crate) vsi: LanVsi,

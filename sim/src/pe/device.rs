@@ -59,7 +59,7 @@ pub(crate) struct Device {
     pub(crate) tables: Tables,
     /// What the driver left when it last destroyed the CQP.
     pub(crate) left_behind: LeftBehind,
-    /// Counters of arrived packets.
+    /// Heads of packets that arrived.
     pub(super) known_heads: KnownHeads,
     pub(crate) statistics: Statistics,
     /// Counters of QPs that have their own, by statistics instance.

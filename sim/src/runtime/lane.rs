@@ -21,7 +21,7 @@ const GROUPS: usize = 256;
 const FRAMES: usize = 64;
 /// Steps of the engine in one turn.
 const STEPS: u32 = 16;
-/// No event is due at any time.
+/// The time of something that never happens.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// Work was left to others, at a time that no thread has read from the clock.

@@ -45,7 +45,7 @@ pub enum ParseError {
     Icrc {
         /// Bytes in the frame.
         found: [u8; 4],
-        /// Bytes that the lengths require.
+        /// Bytes that the frame should have.
         computed: [u8; 4],
     },
     /// The pad count is larger than what follows the headers.

@@ -83,7 +83,7 @@ pub enum NoProfile {
 }
 
 impl FpmProfile {
-    /// The largest values that a card can have.
+    /// A profile with as much as a card can have.
     #[must_use]
     pub fn card() -> Self {
         static PROFILE: LazyLock<FpmProfile> = LazyLock::new(|| built_in(CARD));

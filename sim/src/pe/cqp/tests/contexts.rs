@@ -258,7 +258,7 @@ fn the_context_of_the_cqp_means_what_went_in() {
         let complaints = inputs.complaints();
         assert!(complaints.is_empty(), "{}: {complaints:?}", case.name());
         assert!(env.findings.is_empty(), "{:?}", env.findings);
-        // Its rings are those of the context.
+        // A CQP created from it has the rings that it describes.
         let mut device = Device::new(Config::default(), 1);
         Cqp::default().create(address, &mut device, &mut env);
         let size = bits8(words[0], 11, 8);
