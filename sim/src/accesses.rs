@@ -1,25 +1,25 @@
-//! Register accesses and commands of a function, counted by name and opcode.
+//! Counts of a function's register accesses and commands, by register name and opcode.
 
 use std::collections::BTreeMap;
 
 use e810_hal::RegOffset;
 use e810_hal::regs as hw;
 
-/// Register accesses and commands, by what they are.
+/// Counts of register accesses and commands, by name and opcode.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Accesses {
-    /// Reads by name of the register; elements of an array are one.
+    /// Reads by register name; the elements of an array count as one register.
     pub register_reads: BTreeMap<&'static str, u64>,
-    /// Writes by name of the register.
+    /// Writes by register name.
     pub register_writes: BTreeMap<&'static str, u64>,
-    /// Commands of the AdminQ by opcode.
+    /// AdminQ commands by opcode.
     pub adminq: BTreeMap<u16, u64>,
-    /// Commands of the CQP by opcode.
+    /// CQP commands by opcode.
     pub cqp: BTreeMap<u8, u64>,
 }
 
 impl Accesses {
-    /// What has come since `earlier`; what has not is not in it.
+    /// What was added since `earlier`. Entries that did not grow are left out.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -39,8 +39,8 @@ fn grown<K: Copy + Ord>(now: &BTreeMap<K, u64>, before: &BTreeMap<K, u64>) -> BT
     more.filter(|(_, count)| *count > 0).collect()
 }
 
-/// Doorbells that are rung for messages and events: found by their offsets alone, because a
-/// look-up by name would slow down each message.
+/// Doorbells rung for messages and events. They are found by offset alone, because a look-up by
+/// name would slow down each message.
 const RUNG: [(RegOffset, &str); 7] = [
     (hw::DB_WQE_ALLOC.off(), "DB_WQE_ALLOC"),
     (hw::PFPE_WQEALLOC.off(), "PFPE_WQEALLOC"),
@@ -51,10 +51,10 @@ const RUNG: [(RegOffset, &str); 7] = [
     (hw::PFPE_CQPDB.off(), "PFPE_CQPDB"),
 ];
 
-/// Counts since power-up, also through resets.
+/// Counts since power-up; resets do not clear them.
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
-    /// All but the doorbells of [`RUNG`].
+    /// All counts except those of the doorbells in [`RUNG`].
     others: Accesses,
     rung: [u64; RUNG.len()],
 }
@@ -64,7 +64,7 @@ impl Counter {
         *self.others.register_reads.entry(register).or_default() += 1;
     }
 
-    /// A write at `off`; its name is asked for only where that is needed.
+    /// Counts a write at `off`. `name` is called only when the name is needed.
     pub(crate) fn wrote(&mut self, off: RegOffset, name: impl FnOnce() -> &'static str) {
         let mut rung = RUNG.iter().zip(&mut self.rung);
         match rung.find(|((at, _), _)| *at == off) {
@@ -81,7 +81,7 @@ impl Counter {
         *self.others.cqp.entry(opcode).or_default() += 1;
     }
 
-    /// Everything so far.
+    /// All counts so far.
     pub(crate) fn all(&self) -> Accesses {
         let mut all = self.others.clone();
         let rung = RUNG.iter().zip(self.rung);

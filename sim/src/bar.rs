@@ -54,7 +54,8 @@ const fn rings(doorbell: Doorbell) -> bool {
     )
 }
 
-/// Whether the engine goes to memory for it: the low half of the CQP's context starts its fetch.
+/// Whether the doorbell makes the engine access memory: a write to the low half of the CQP context
+/// address starts the fetch of that context.
 const fn reaches_out(doorbell: Doorbell) -> bool {
     rings(doorbell) || matches!(doorbell, Doorbell::CcqpLow)
 }
@@ -86,16 +87,16 @@ fn doorbell(off: RegOffset) -> Option<Doorbell> {
     })
 }
 
-/// Whether a write of the register at `off` concerns the engine or a LAN queue alone, which
-/// carries it out when it has its turn. Others may concern the firmware or other functions.
+/// Whether a write to the register at `off` concerns only the engine or a LAN queue, which executes
+/// it at its next turn. Other writes may concern the firmware or other functions.
 pub(crate) fn is_posted(off: RegOffset) -> bool {
     doorbell(off).is_some_and(rings)
         || place::tx_doorbell(off).is_some()
         || place::rx_tail(off).is_some()
 }
 
-/// QRX_CTRL as it reads: the queue does at once what QENA_REQ \[0\] asks, and QENA_STAT \[2\] says
-/// so.
+/// The value that QRX_CTRL reads as: the queue follows QENA_REQ \[0\] at once, and QENA_STAT \[2\]
+/// shows it.
 const fn rx_control(value: u32) -> u32 {
     const STATE: u32 = 1 << 2;
     if value & QENA_REQ != 0 {
@@ -110,7 +111,7 @@ fn count_name(element: Option<Element>) -> &'static str {
     element.map_or("others", |element| element.register.name)
 }
 
-/// Whether writing a 1 clears a bit: reports about malicious drivers, and why the machine woke up.
+/// Whether writing a 1 clears a bit: malicious-driver reports and wake-up reasons.
 fn clears_by_ones(element: &Element) -> bool {
     let name = element.register.name;
     name.contains("_MDET_") || name == "PFPM_WUS"
@@ -243,7 +244,8 @@ impl Function {
             self.engine_env(log, now).set_oicr(value);
         } else if off == hw::PFGEN_CTRL.off() {
             if value & PFSWR != 0 {
-                // A driver waits for the card's instead (control-path 9.2).
+                // While a reset of the card is announced, a driver waits for that one instead
+                // (control-path 9.2).
                 if let Some(source) = self.known_reset(now) {
                     let text = format!("a PF reset is asked for, {source:?} is announced");
                     self.lint(log, now, kind::RESET_IN_RESET, text);
@@ -308,7 +310,7 @@ impl Function {
     }
 }
 
-/// The widest reset that GLGEN_RTRIG asks for.
+/// The widest reset requested through GLGEN_RTRIG.
 fn global_reset(value: u32) -> Effect {
     // CORER [0], GLOBR [1], EMPFWR [2].
     if value & 4 != 0 {

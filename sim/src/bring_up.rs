@@ -9,27 +9,27 @@ use e810_hal::Ns;
 
 use crate::accesses::{Accesses, Counter};
 
-/// Bring-ups kept of a function; later ones are not.
+/// Bring-ups kept for each function; later ones are dropped.
 const KEPT: usize = 64;
 
-/// The accesses and commands of one bring-up.
+/// Accesses and commands of one bring-up.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BringUp {
-    /// When the reset was.
+    /// Time of the reset.
     pub from: Ns,
-    /// When the engine was ready.
+    /// Time at which the engine was ready.
     pub ready: Ns,
     /// Register accesses and commands.
     pub accesses: Accesses,
-    /// Bytes of host memory that valid SDs name: 2 MiB for a direct one, the pages of a paged one.
+    /// Bytes of host memory behind valid SDs: 2 MiB for a direct SD, its pages for a paged one.
     pub hmc_bytes: u64,
 }
 
-/// Counts one function.
+/// Counts the bring-ups of one function.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) counter: Counter,
-    /// When the last reset was, and what had been counted then.
+    /// Time of the last reset, and the counts up to then.
     from: Ns,
     at_reset: Accesses,
     done: bool,
@@ -44,7 +44,7 @@ impl Tally {
         self.at_reset = self.counter.all();
     }
 
-    /// Whether a bring-up has begun that has not ended.
+    /// Whether a bring-up has begun and not ended.
     pub(crate) fn counts(&self) -> bool {
         !self.done
     }

@@ -28,7 +28,7 @@ use crate::variation::Variation;
 const MOST_FUNCTIONS: u8 = 8;
 /// Vectors of the card: its functions share them.
 const CARD_VECTORS: u16 = 2048;
-/// Vectors that a PF can have at most: cards with two ports were seen with as many.
+/// Maximum vectors of a PF: cards with two ports were seen with this many.
 const MOST_VECTORS: u16 = 1024;
 
 /// Changes the [`Config`] of one engine; called with the PF number.
@@ -74,7 +74,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Number of functions, 1 to 8: PF 0, PF 1, ... of one card, each on a port of its own.
+    /// Number of functions, 1 to 8: PF 0, PF 1, ... of one card, each with a port of its own.
     #[must_use]
     pub fn functions(mut self, functions: u8) -> Self {
         self.functions = functions.clamp(1, MOST_FUNCTIONS);
@@ -96,7 +96,8 @@ impl Builder {
     }
 
     /// MSI-X vectors of each function, 1 to 1024; the default is 9. The functions share the card's
-    /// 2048: eight of them have 256 each, up to four 512, up to two 1024.
+    /// 2048 vectors: each of eight functions can have 256, each of up to four 512, each of up to
+    /// two 1024.
     #[must_use]
     pub fn vectors(mut self, vectors: u16) -> Self {
         self.vectors = vectors.clamp(1, MOST_VECTORS);
@@ -110,18 +111,18 @@ impl Builder {
         self
     }
 
-    /// Memory that programs map is not trusted to be there: for programs in this process that
-    /// unmap what they have registered, or register what they may not write. Off by default, for
-    /// programs that keep the promise of [`SharedBytes::new`](e810_hal::SharedBytes::new).
+    /// Does not trust that memory mapped by a program stays there. For programs in this process
+    /// that unmap memory they registered, or register memory they may not write. Off by default,
+    /// for programs that keep the promise of [`SharedBytes::new`](e810_hal::SharedBytes::new).
     ///
-    /// [`DmaMap::dma_map`](e810_hal::DmaMap::dma_map) then refuses memory that is not there, or is
-    /// not writable where the device is to write ([`DmaError::NotAccessible`]), and each access of
-    /// the device is a system call. One that fails ends the queue pair as a refused I/O address
-    /// does; it is counted ([`Stats::program_faults`](crate::Stats::program_faults)) and no
-    /// finding. What the program maps at an address later is what the device reaches there: no
-    /// page is pinned. Memory of [`DmaAlloc`](e810_hal::DmaAlloc) is not concerned.
+    /// [`DmaMap::dma_map`](e810_hal::DmaMap::dma_map) then refuses memory that is not there, or
+    /// that is not writable where the device is to write ([`DmaError::NotAccessible`]). Each access
+    /// of the device becomes a system call. A failed access ends the queue pair, as a refused I/O
+    /// address does. It is counted ([`Stats::program_faults`](crate::Stats::program_faults)) and is
+    /// no finding. Pages are not pinned: if the program maps something else at an address later,
+    /// the device reaches that. Memory of [`DmaAlloc`](e810_hal::DmaAlloc) is not affected.
     ///
-    /// Where [`can_check_access`](crate::can_check_access) says no, every access fails.
+    /// If [`can_check_access`](crate::can_check_access) returns false, every access fails.
     ///
     /// [`DmaError::NotAccessible`]: e810_hal::DmaError::NotAccessible
     #[must_use]
@@ -137,7 +138,7 @@ impl Builder {
         self
     }
 
-    /// Ethernet address of PF 0, by default 02:e8:10:00:00:00; the others add their PF number to
+    /// Ethernet address of PF 0, by default 02:e8:10:00:00:00. The other PFs add their number to
     /// the last byte.
     #[must_use]
     pub fn first_mac(mut self, mac: Mac) -> Self {
@@ -184,9 +185,9 @@ impl Builder {
         self
     }
 
-    /// Functions answer as the card of a report did: registers after each reset, the
-    /// firmware, limits and features of the engine. They begin cold, and have that card's
-    /// number of vectors as far as as many functions can. What other settings say goes first.
+    /// Functions answer as the card of a report did: registers after each reset, firmware replies,
+    /// limits and features of the engine. They start cold. They have that card's number of vectors,
+    /// as far as that many functions can have it. Other settings take precedence.
     #[must_use]
     pub fn card(mut self, card: &RecordedCard) -> Self {
         if let Some(vectors) = card.vectors() {
@@ -233,7 +234,7 @@ impl Builder {
         let identity = Identity {
             pf,
             vectors: self.vectors,
-            // Not the PF number, so that the two cannot be mixed up unseen.
+            // Differs from the PF number, so that mixing up the two shows.
             vsi: 8 + u16::from(pf),
             pe_db_size: 1 + rng.below(2) as u32,
         };
@@ -306,7 +307,7 @@ impl Builder {
     }
 }
 
-/// Ethernet address of the first function where none is chosen: a locally administered one.
+/// Default Ethernet address of the first function: a locally administered one.
 pub const FIRST_MAC: Mac = [0x02, 0xe8, 0x10, 0x00, 0x00, 0x00];
 
 pub(crate) const fn mac([a, b, c, d, e, last]: Mac, pf: u8) -> Mac {

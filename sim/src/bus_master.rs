@@ -3,8 +3,8 @@
 //!
 //! Software clears the bit to stop a device it no longer controls: the kernel does so when a
 //! program ends, before it resets the function. Requests of work already in progress then fail at
-//! the bus; this is counted, not a finding. If the driver requests work afterwards, or before it
-//! ever set the bit, the requests that the engine then makes are findings. A reset of the function
+//! the bus; this is counted and is no finding. If the driver requests work afterwards, or before it
+//! first sets the bit, the resulting requests of the engine are findings. A reset of the function
 //! clears that record.
 
 use crate::findings::kind;
@@ -74,8 +74,8 @@ impl EngineEnv<'_> {
         }
     }
 
-    /// Vectors that fired send their messages, as far as the MSI-X table and bus mastering let
-    /// them.
+    /// Sends the messages of vectors that fired, as far as the MSI-X table and bus mastering allow
+    /// it.
     pub(crate) fn check_messages(&mut self) {
         for vector in self.state.irq.take_fired() {
             self.check_holder(vector);
@@ -131,7 +131,7 @@ mod tests {
         sim.run(Ns::from_ms(1));
         assert!(sim.stats(0).dma_reads > 0);
         assert!(!kinds(&sim.take_findings()).contains(&kind::DMA_NO_MASTER.name));
-        // SAFETY: given back once, as it was handed out; the reset has let go of it.
+        // SAFETY: allocated above and freed once; after the reset the device no longer uses it.
         unsafe { nic.dma_free(context) };
     }
 
@@ -167,14 +167,14 @@ mod tests {
             assert!(env.read(iova, &mut [0]).is_err());
             assert!(env.write(iova, &[0]).is_err());
         });
-        // Masking a vector asks for nothing; nor does an event of before.
+        // Masking a vector is no request for work, and neither is an earlier event.
         GLINT_DYN_CTL.at(vector).set(&nic, 0);
         GLINT_DYN_CTL.at(vector).set(&nic, DYN_CTL_ENABLE);
         assert_eq!((sim.stats(0).stopped, sim.stats(0).dma_faults), (4, 0));
         assert_eq!(sim.findings(), []);
         nic.set_bus_master(true);
         nic.with(|env| assert_eq!(env.load(memory.iova.0), Ok(0)));
-        // SAFETY: given back once, as it was handed out.
+        // SAFETY: allocated above and freed once.
         unsafe { nic.dma_free(memory) };
         assert_eq!(sim.findings(), []);
     }

@@ -55,7 +55,7 @@ pub struct MemoryCounts {
 }
 
 impl MemoryCounts {
-    /// Whether everything was freed and unmapped.
+    /// Whether everything has been freed and unmapped.
     #[must_use]
     pub const fn nothing_held(&self) -> bool {
         self.dma_blocks == 0 && self.host_blocks == 0 && self.mappings == 0
@@ -65,16 +65,16 @@ impl MemoryCounts {
 /// Freed blocks kept in quarantine.
 const QUARANTINE: usize = 32;
 
-/// Blocks that were never freed when their simulator ended. `DmaAlloc` promises memory that is
-/// valid until `dma_free`, whatever becomes of the platform, so they stay; being reachable, they
-/// are no leak to a leak checker (a driver that loses its device leaves its memory behind on
-/// purpose).
+/// Blocks that were not freed when their simulator ended. `DmaAlloc` promises that memory is valid
+/// until `dma_free`, whatever happens to the platform, so the blocks stay allocated. They remain
+/// reachable, so a leak checker does not report them. (A driver that loses its device leaves its
+/// memory behind on purpose.)
 static LEAKED_BLOCKS: Mutex<Vec<Block>> = Mutex::new(Vec::new());
 
 /// Where findings about memory go: kind and text.
 pub(crate) type FindingSink<'a> = &'a mut dyn FnMut(Kind, String);
 
-/// The memory of one function.
+/// Memory of one function.
 #[derive(Debug)]
 pub(crate) struct DriverMemory {
     pub(crate) iommu: Iommu,
@@ -86,11 +86,11 @@ pub(crate) struct DriverMemory {
     next_mapping: u64,
     quarantine: VecDeque<Block>,
     segments: DmaSegmentation,
-    /// Memory that is mapped from now on need not be there when it is accessed.
+    /// Memory mapped from now on may be gone when it is accessed.
     checked_access: bool,
     rng: Rng,
     counts: MemoryCounts,
-    /// Requests left until one fails, by [`Allocation`].
+    /// Requests left until an injected failure, by [`Allocation`].
     fail_in: [Option<u64>; 3],
 }
 
@@ -150,8 +150,8 @@ impl DriverMemory {
             return Err(no_memory);
         }
         let words = layout.bytes() / 8;
-        // The alignment is a promise about the IOVA; the virtual address gets no more than a page
-        // of it.
+        // The requested alignment applies to the IOVA; the virtual address is aligned to a page at
+        // most.
         let align = layout.align().min(PAGE as usize);
         let block = Block::new(words, align).ok_or(no_memory)?;
         let iova = self
@@ -199,7 +199,7 @@ impl DriverMemory {
         if self.fails_now(Allocation::Host) {
             return Err(NoHostMemory { words });
         }
-        // A block of no words still needs an address of its own.
+        // A block of zero words still needs an address of its own.
         let block = Block::new(words.max(1), 8).ok_or(NoHostMemory { words })?;
         let start = block.start;
         self.counts.host_blocks += 1;
@@ -244,7 +244,7 @@ impl DriverMemory {
         }
     }
 
-    /// Checks all freed blocks in quarantine; each is reported once.
+    /// Checks all blocks in quarantine; each damaged block is reported once.
     pub(crate) fn check_freed(&mut self, found: FindingSink<'_>) {
         self.quarantine
             .retain(|block| check_untouched(block, found));
@@ -259,7 +259,7 @@ impl Drop for DriverMemory {
     }
 }
 
-/// Reports a freed block that was written to, and says whether it was not.
+/// Reports a freed block that was written to; returns true if it was not.
 fn check_untouched(block: &Block, found: FindingSink<'_>) -> bool {
     let untouched = block.is_untouched();
     if !untouched {

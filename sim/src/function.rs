@@ -31,19 +31,19 @@ use crate::variation::Variation;
 
 /// GRST \[20\] of PFINT_OICR: a global reset was requested.
 const OICR_GRST: u32 = 1 << 20;
-/// Shortest time that a reset takes, and what is drawn on top, in ns. Not in the sources; shorter
-/// than the driver's first poll.
+/// Shortest time of a reset, and the range of the random part added to it, in ns. Not in the
+/// sources; shorter than the driver's first poll.
 const PFR_TIME: (u64, u64) = (50_000, 400_000);
 /// The same for the global resets.
 const GLOBAL_RESET_TIME: (u64, u64) = (500_000, 2_000_000);
 /// Unit of GLGEN_RSTCTL.GRSTDEL, in ns (control-path 2.7).
 const GRSTDEL_UNIT: u64 = 100_000_000;
 
-/// How long a reset of the card has to be announced before a driver is expected to know of it, in
-/// ns: one that has looked just before may still ask for its own.
+/// Time, in ns, for which a card reset must have been announced before a driver is expected to know
+/// of it. A driver that looked just before the announcement may still request its own reset.
 const KNOWN: u64 = 1_000_000;
 
-/// A reset that is not over.
+/// A reset in progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResetInProgress {
     pub(crate) source: ResetSource,
@@ -52,7 +52,7 @@ pub(crate) struct ResetInProgress {
     pub(crate) until: u64,
 }
 
-/// The state of a report that a reset leads to.
+/// The state in a report that a reset leads to.
 const fn state_after(source: ResetSource) -> State {
     match source {
         ResetSource::Pfr => State::Pfr,
@@ -62,10 +62,10 @@ const fn state_after(source: ResetSource) -> State {
     }
 }
 
-/// What a function depends on of the card and of the other functions.
+/// What a function depends on in the card and the other functions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CardView {
-    /// A package is loaded that has sections of the engine.
+    /// A package with sections for the engine is loaded.
     pub(crate) serves_engine: bool,
     pub(crate) enabled_ports: EnabledPorts,
     /// A driver of any function has opened the switch block's input.
@@ -82,13 +82,13 @@ pub(crate) struct Function {
     pub(crate) state: FunctionState,
     /// The firmware that answers on the AdminQ; `None` on a warm function.
     pub(crate) fw: Option<Firmware>,
-    /// The engine has work to do, besides its deadlines.
+    /// The engine has work to do, apart from its deadlines.
     pub(crate) runnable: bool,
-    /// Until then the engine is occupied with its last step (virtual time only).
+    /// The engine is busy with its last step until then (virtual time only).
     pub(crate) busy_until: u64,
 }
 
-/// The function without its engine.
+/// The function except its engine.
 #[derive(Debug)]
 pub(crate) struct FunctionState {
     pub(crate) identity: Identity,
@@ -99,27 +99,27 @@ pub(crate) struct FunctionState {
     pub(crate) irq: Interrupts,
     pub(crate) msix: Msix,
     pub(crate) memory: DriverMemory,
-    /// Vectors as the host hands them out.
+    /// Interrupt vectors as the host allocates them.
     pub(crate) host_vectors: Vec<HostVector>,
     pub(crate) stats: Stats,
     pub(crate) tally: Tally,
     pub(crate) resets: ResetCounts,
     pub(crate) reset: Option<ResetInProgress>,
-    /// A reset of the card was announced: what, and when it begins.
+    /// An announced reset of the card: its kind, and when it begins.
     pub(crate) announced: Option<ResetInProgress>,
     pub(crate) bus_mastering: BusMastering,
-    /// What the LAN side has set up for the engine; `None` of a warm function: everything.
+    /// What the LAN side has set up for the engine; `None` on a warm function: everything.
     pub(crate) lan: Option<LanSide>,
     pub(crate) lan_queues: LanQueues,
     /// The frame being received was sent by the engine of a function of this simulator.
     pub(crate) sent_here: bool,
     /// Frames that the engine has sent and that are not yet on the wire.
     pub(crate) outbox: Vec<Vec<u8>>,
-    /// The same of the LAN queues, whose frames are made by software.
+    /// The same for the LAN queues, whose frames are made by software.
     pub(crate) lan_outbox: Vec<Vec<u8>>,
-    /// When the port has few enough frames queued for the engine to go on.
+    /// Time at which the port has few enough frames queued for the engine to continue.
     pub(crate) port_ready_at: u64,
-    /// Empty buffers for frames.
+    /// Empty frame buffers.
     pub(crate) spare_frames: Vec<Vec<u8>>,
     pub(crate) lines: Arc<InterruptLines>,
     pub(crate) rng: Rng,
@@ -157,7 +157,7 @@ impl Function {
         call(&mut self.engine, &mut engine_env)
     }
 
-    /// The reset of the card that is announced, if a driver knows of it at `now`.
+    /// The announced reset of the card, if a driver is expected to know of it at `now`.
     pub(crate) fn known_reset(&self, now: u64) -> Option<ResetSource> {
         let coming = self.state.announced?;
         (now >= coming.since + KNOWN).then_some(coming.source)
@@ -170,8 +170,8 @@ impl Function {
         self.begin_reset(ResetSource::Pfr, now, PFR_TIME);
     }
 
-    /// A function-level reset: as a PF reset, but complete at once, because PCI Express makes the
-    /// requester wait. A reset of the whole card continues.
+    /// A function-level reset: like a PF reset, but complete at once, because PCI Express makes the
+    /// requester wait. A reset of the whole card that is under way continues.
     pub(crate) fn function_level_reset(&mut self, now: u64) {
         self.state.resets.flr += 1;
         self.state.msix.reset();
@@ -186,8 +186,8 @@ impl Function {
         }
     }
 
-    /// After a function-level reset registers are as a report found them when its function
-    /// was opened.
+    /// After a function-level reset the registers are as a report found them when its function was
+    /// opened.
     pub(crate) fn show_opened(&mut self) {
         if self.state.reset.is_none() {
             self.state.registers.show(State::Opened);
@@ -202,8 +202,8 @@ impl Function {
         self.begin_global_reset(source, now);
     }
 
-    /// Warns the driver. A cold function goes on for a while, so that the driver sees the warning:
-    /// true then.
+    /// Warns the driver. A cold function continues for a while, so that the driver sees the
+    /// warning; returns true in that case.
     fn announce(&mut self, source: ResetSource, log: &mut Log, now: u64) -> bool {
         self.engine_env(log, now).set_oicr(OICR_GRST);
         if self.fw.is_none() {
@@ -229,11 +229,11 @@ impl Function {
         true
     }
 
-    /// The card is reset now.
+    /// The card is reset at this moment.
     pub(crate) fn begin_global_reset(&mut self, source: ResetSource, now: u64) {
         self.state.announced = None;
         let resets = &mut self.state.resets;
-        // Where the count of each kind is in GLGEN_RSTAT: CORERCNT [5:4], GLOBRCNT [7:6], EMPRCNT
+        // Position of each kind's count in GLGEN_RSTAT: CORERCNT [5:4], GLOBRCNT [7:6], EMPRCNT
         // [9:8].
         let shift = match source {
             ResetSource::Pfr => return,
@@ -273,7 +273,7 @@ impl Function {
         state.outbox.clear();
         state.lan_outbox.clear();
         let until = now + time.0 + state.rng.below(time.1);
-        // A wider reset during a narrower one takes over.
+        // A wider reset that begins during a narrower one replaces it.
         let wider = state.reset.is_none_or(|running| running.source <= source);
         if wider {
             state.reset = Some(ResetInProgress {
@@ -285,7 +285,7 @@ impl Function {
         self.runnable = false;
     }
 
-    /// The reset is over: firmware has loaded what it loads.
+    /// The reset is over: the firmware has loaded its values.
     pub(crate) fn finish_reset(&mut self, now: u64) {
         if let Some(reset) = self.state.reset.take() {
             let registers = &mut self.state.registers;
@@ -340,7 +340,7 @@ impl Function {
         fired
     }
 
-    /// Ends the count of a bring-up when the engine is ready.
+    /// Ends the counting of a bring-up when the engine is ready.
     pub(crate) fn check_ready(&mut self, now: u64) {
         let lan = &self.state.lan;
         let opened = || lan.as_ref().is_none_or(|lan| !lan.open.is_empty());
@@ -349,19 +349,19 @@ impl Function {
         }
     }
 
-    /// Whether what the function sends comes back in its MAC.
+    /// Whether frames that the function sends come back in its MAC.
     pub(crate) fn is_looped(&self) -> bool {
         self.fw.as_ref().is_some_and(Firmware::is_looped)
     }
 
-    /// Whether frames pass the port. A function without firmware has a link.
+    /// Whether frames pass the port. A function without firmware always has a link.
     pub(crate) fn has_link(&self, enabled_ports: EnabledPorts, now: u64) -> bool {
         self.fw
             .as_ref()
             .is_none_or(|fw| fw.has_link(now, enabled_ports))
     }
 
-    /// Whether the switch brings the frame to the engine.
+    /// Whether the switch forwards the frame to the engine.
     fn accepts_frame(&self, frame: &[u8], card: &CardView) -> bool {
         let (Some(fw), Some(lan)) = (&self.fw, &self.state.lan) else {
             return true;
@@ -403,7 +403,7 @@ impl Function {
         self.runnable = true;
     }
 
-    /// Whether the card sends a frame of the engine. LAN queues look at theirs themselves.
+    /// Whether the card sends a frame of the engine. LAN queues check their own frames.
     pub(crate) fn sends(&self, frame: &[u8]) -> bool {
         let (Some(fw), Some(lan)) = (&self.fw, &self.state.lan) else {
             return true;
@@ -412,7 +412,7 @@ impl Function {
         fw.sends(frame, to_itself, &lan.vsis)
     }
 
-    /// Whether the switch gives a frame of this function that is for its own address back to it.
+    /// Whether the switch loops back a frame that this function sends to its own address.
     pub(crate) fn loops_back(&self, frame: &[u8]) -> bool {
         let (Some(fw), Some(lan)) = (&self.fw, &self.state.lan) else {
             return true;
@@ -478,11 +478,11 @@ impl EngineEnv<'_> {
         fault
     }
 
-    /// An access that did not take place, for the engine to react to.
+    /// Records an access that failed, for the engine to react to.
     ///
-    /// Memory that the program took away is no finding: a driver cannot know of it, and no card
-    /// meets it, because existing drivers have the kernel pin the pages of a region. So it is only
-    /// counted; the queue pair ends as with any address that the IOMMU refuses.
+    /// Memory that the program took away causes no finding: a driver cannot know of it, and no card
+    /// meets it, because with existing drivers the kernel pins the pages of a region. The access is
+    /// only counted; the queue pair ends as with any address that the IOMMU refuses.
     pub(crate) fn no_access(&mut self, no: NoAccess) -> DmaFault {
         match no {
             NoAccess::Refused(refused) => self.refused(refused),

@@ -90,7 +90,7 @@ impl InterruptLines {
         lines.iter_mut().enumerate().filter_map(raised).collect()
     }
 
-    /// Sleeps until any line is raised, for `limit` at most, and takes all that are.
+    /// Sleeps until any line is raised, for `limit` at most; takes all raised lines.
     pub(crate) fn wait_any(&self, limit: Duration) -> Vec<Vector> {
         let lines = self.lock();
         let none = |lines: &mut Vec<InterruptLine>| !lines.iter().any(|line| line.raised);
@@ -98,7 +98,7 @@ impl InterruptLines {
         self.take()
     }
 
-    /// Whether `vector` was raised; lowers it.
+    /// Whether `vector` was raised; lowers its line.
     pub(crate) fn take_one(&self, vector: Vector) -> bool {
         let mut lines = self.lock();
         lines
@@ -114,7 +114,7 @@ impl InterruptLines {
             .map_or(0, |line| line.count)
     }
 
-    /// Sleeps until `vector` is raised, and lowers it; false after `limit`.
+    /// Sleeps until the line of `vector` is raised and lowers it; false after `limit`.
     pub(crate) fn wait(&self, vector: Vector, limit: Duration) -> bool {
         let start = Instant::now();
         let mut lines = self.lock();

@@ -1,4 +1,4 @@
-//! IOMMU domain of one function: every access of the device to memory is translated here.
+//! IOMMU domain of one function: translates every access of the device to memory.
 //!
 //! Addresses are checked to the byte: an access one byte past a mapping is refused, although a real
 //! IOMMU works in pages and may allow it. Mappings are never adjacent; at least one unmapped page
@@ -27,15 +27,15 @@ pub(crate) use target::Target;
 /// Granularity of an IOMMU, and the least distance between two mappings.
 pub(crate) const PAGE: u64 = 4096;
 
-/// First IOVA handed out: nothing is mapped at and near zero.
+/// First IOVA handed out: nothing is mapped at or near zero.
 const LOW: u64 = 1 << 20;
-/// IOVAs stay below: the width of today's I/O page tables.
+/// All IOVAs are below this: the width of today's I/O page tables.
 const HIGH: u64 = 1 << 47;
-/// Ranges remembered after they were unmapped, to tell "freed" from "never mapped".
+/// Unmapped ranges remembered, to tell "freed" from "never mapped".
 const REMEMBERED: usize = 4096;
-/// Translations kept at hand, by page: a power of two.
+/// Translations cached, by page: a power of two.
 const RECENT: usize = 256;
-/// Random places tried before giving up.
+/// Random addresses tried before giving up.
 const TRIES: u32 = 64;
 
 /// Why an access was refused.
@@ -75,7 +75,7 @@ impl Refusal {
     }
 }
 
-/// A refused access: what was asked, and why not.
+/// A refused access: the request and the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Refused {
     pub(crate) refusal: Refusal,
@@ -95,12 +95,12 @@ impl From<Refused> for DmaFault {
     }
 }
 
-/// A mapping that is contiguous on both sides.
+/// A mapping that is contiguous for the device and for the CPU.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     memory: Target,
     access: Access,
-    /// Put here by [`Iommu::attach`].
+    /// Made by [`Iommu::attach`].
     attached: bool,
 }
 
@@ -115,16 +115,16 @@ impl Segment {
 pub(crate) struct Iommu {
     /// By first IOVA; disjoint, with guard gaps.
     segments: BTreeMap<u64, Segment>,
-    /// Mappings used last, with their first IOVA; all are forgotten when a mapping goes.
+    /// Mappings used recently, with their first IOVA; all are dropped when any mapping is removed.
     recent: [Cell<Option<(u64, Segment)>>; RECENT],
-    /// First IOVA and length of what was unmapped last.
+    /// First IOVA and length of the ranges unmapped last.
     gone: VecDeque<(u64, u64)>,
-    /// Times that mappings were taken away.
+    /// Number of times that mappings were removed.
     removed: u64,
-    /// Places of aligned ranges.
+    /// Random source for the addresses of aligned ranges.
     rng: Rng,
-    /// Places of ranges within a page. A stream of its own: how often it is drawn from depends on
-    /// virtual addresses, which no seed decides.
+    /// Random source for ranges with a given offset in the page. It is a stream of its own: how
+    /// often it is drawn from depends on virtual addresses, which no seed decides.
     page_rng: Rng,
 }
 
@@ -177,7 +177,7 @@ impl Iommu {
         below.is_none_or(|(&start, segment)| start + segment.memory.len() as u64 + PAGE <= iova)
     }
 
-    /// Maps `memory` at `iova`; false when the place is not free.
+    /// Maps `memory` at `iova`; false when the range is not free.
     pub(crate) fn map(&mut self, iova: u64, memory: impl Into<Target>, access: Access) -> bool {
         let memory = memory.into();
         let free = self.is_free(iova, memory.len() as u64);
@@ -207,8 +207,8 @@ impl Iommu {
         self.gone.push_back((iova, bytes));
     }
 
-    /// Maps `memory` at an address that its user chose; false when it is empty, wraps, overlaps
-    /// another mapping or sits at another place in its page.
+    /// Maps `memory` at an address that its user chose. False when it is empty, wraps, overlaps
+    /// another mapping or has another offset in its page than the address.
     pub(crate) fn attach(&mut self, iova: u64, memory: SharedBytes, access: Access) -> bool {
         let len = memory.len() as u64;
         let Some(end) = iova.checked_add(len).filter(|end| *end > iova) else {
@@ -228,9 +228,9 @@ impl Iommu {
         fits
     }
 
-    /// Unmaps what [`Iommu::attach`] mapped in `bytes` bytes from `iova` on (to the end of the
-    /// space, when they are more), cutting mappings that extend beyond it. Returns the number
-    /// of mappings concerned.
+    /// Unmaps the parts of [`Iommu::attach`] mappings that lie in `bytes` bytes from `iova` on (up
+    /// to the end of the address space). Mappings that extend beyond the range are cut. Returns the
+    /// number of mappings concerned.
     pub(crate) fn detach(&mut self, iova: u64, bytes: u64) -> usize {
         let end = iova.saturating_add(bytes);
         let concerned: Vec<(u64, Segment)> = self
@@ -258,19 +258,19 @@ impl Iommu {
         concerned.len()
     }
 
-    /// Mappings that [`Iommu::attach`] made and that are there.
+    /// Number of current mappings made by [`Iommu::attach`].
     pub(crate) fn attached(&self) -> usize {
         let attached = |segment: &&Segment| segment.attached;
         self.segments.values().filter(attached).count()
     }
 
-    /// Bytes of these mappings.
+    /// Bytes of those mappings.
     pub(crate) fn attached_bytes(&self) -> u64 {
         let attached = self.segments.values().filter(|segment| segment.attached);
         attached.map(Segment::len).sum()
     }
 
-    /// Mappings taken away so far.
+    /// Number of times that mappings were removed.
     pub(crate) fn removed(&self) -> u64 {
         self.removed
     }
@@ -280,25 +280,26 @@ impl Iommu {
         self.recent = [const { Cell::new(None) }; RECENT];
     }
 
-    /// Where the mapping of `iova` is kept at hand. Neighbouring pages are kept side by side, and
-    /// mappings of many pages do not all begin in one place.
+    /// The cache slot for the mapping of `iova`. Neighbouring pages have neighbouring slots, and
+    /// mappings of many pages do not all begin in the same slot.
     fn recent(&self, iova: u64) -> Option<&Cell<Option<(u64, Segment)>>> {
         let place = ((iova / PAGE) ^ (iova / PAGE / RECENT as u64)) as usize % RECENT;
         self.recent.get(place)
     }
 
-    /// Memory behind `bytes` bytes at `iova`, if their mapping was used lately and permits it.
+    /// Memory behind `bytes` bytes at `iova`, if their mapping was used recently and permits the
+    /// access.
     fn translate_recent(&self, iova: u64, bytes: usize, write: bool) -> Option<Target> {
         let (start, segment) = self.recent(iova)?.get()?;
         if write && segment.access == Access::Read {
             return None;
         }
-        // An address before the mapping becomes one far behind it.
+        // An address before the mapping wraps to an offset far behind it.
         let offset = usize::try_from(iova.wrapping_sub(start)).ok()?;
         segment.memory.window(offset, bytes).ok()
     }
 
-    /// The mapping that has the byte at `iova`, and its first IOVA.
+    /// The mapping that contains the byte at `iova`, and its first IOVA.
     fn find(&self, iova: u64) -> Option<(u64, Segment)> {
         let holds = |&(start, segment): &(u64, Segment)| iova.wrapping_sub(start) < segment.len();
         let recent = self.recent(iova);
@@ -324,7 +325,7 @@ impl Iommu {
         }
     }
 
-    /// As [`Iommu::translate`], for any mapping, and with the reason when there is none.
+    /// Like [`Iommu::translate`], for any mapping, and with the reason for a refusal.
     #[inline(never)]
     fn translate_checked(&self, iova: u64, bytes: usize, write: bool) -> Result<Target, Refused> {
         let refuse = |refusal| Refused {
@@ -343,7 +344,7 @@ impl Iommu {
             .map_err(|_| refuse(Refusal::Bounds))
     }
 
-    /// Memory behind `bytes` bytes at `iova`, in the order of their addresses.
+    /// Memory behind `bytes` bytes at `iova`, in address order.
     fn pieces(&self, iova: u64, bytes: usize, write: bool) -> Result<Vec<Target>, Refused> {
         let refuse = |refusal| Refused {
             refusal,
@@ -379,7 +380,7 @@ impl Iommu {
     }
 }
 
-/// Some IOVAs fit 32 bits and most do not: both halves of an address matter.
+/// Some IOVAs fit 32 bits and most do not: both halves of an address must be handled.
 fn ceiling(rng: &mut Rng) -> u64 {
     if rng.below(4) == 0 { 1 << 32 } else { HIGH }
 }

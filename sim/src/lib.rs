@@ -1,9 +1,9 @@
 //! A register-level model of the Intel E810 RDMA engine and of its RoCEv2 wire.
 //!
-//! The crate models the *device*: it decodes what a driver writes and encodes what the card writes
-//! with code of its own, written from the hardware reference, so that a mistake in a driver's
-//! encoder is not mirrored here. From `e810-hal` it takes the platform traits and the offsets and
-//! names of registers, and nothing else.
+//! The crate models the *device*. It decodes what a driver writes and encodes what the card writes
+//! with its own code, written from the hardware reference, so that a mistake in a driver's encoder
+//! is not mirrored here. From `e810-hal` it takes only the platform traits and the offsets and
+//! names of registers.
 //!
 //! Start with [`Sim`]: it creates the functions of a card, returns a [`SimPlatform`] for each, and
 //! records the [`findings`]. The same driver code that runs on a card runs on a `SimPlatform`.

@@ -31,7 +31,7 @@ use port::Ports;
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// Additional latency of a frame that is to be overtaken.
+/// Additional latency of a frame that others are to overtake.
 const OVERTAKEN: Ns = Ns(20_000);
 
 /// Number of frames in flight above which frames from outside are dropped: their sender has no flow
@@ -42,7 +42,7 @@ const MOST_IN_FLIGHT: usize = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum To {
     Function(usize),
-    /// The function that sent it: its MAC is in loopback.
+    /// Back to the function that sent it: its MAC is in loopback.
     Back(usize),
     Uplink,
 }
@@ -51,14 +51,14 @@ pub(crate) enum To {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     pub(crate) from: u8,
-    /// A frame to its own address is delivered to it, and goes nowhere else.
+    /// A frame to the sender's own address is delivered to the sender, and goes nowhere else.
     pub(crate) loops: bool,
-    /// An engine made the frame, not software, and it is unmodified.
+    /// An engine made the frame, not software, and the frame is unmodified.
     pub(crate) genuine: bool,
 }
 
 impl From<u8> for Sender {
-    /// The engine of a function whose frames to itself come back.
+    /// The engine of a function whose frames to its own address come back.
     fn from(from: u8) -> Self {
         Self {
             from,
@@ -80,16 +80,16 @@ struct InFlight {
     /// Breaks ties: first sent, first delivered.
     order: u64,
     to: To,
-    /// The engine of a function here sent it, and it is unmodified.
+    /// The engine of a function here sent the frame, and it is unmodified.
     sent_here: bool,
     bytes: Vec<u8>,
 }
 
-/// Unicast addresses that a function wants frames for, besides its own.
+/// Unicast addresses besides its own whose frames a function wants.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) addresses: BTreeSet<Mac>,
-    /// Whatever the address.
+    /// Frames to any address.
     pub(crate) all: bool,
 }
 
@@ -107,17 +107,16 @@ impl Wanted {
 /// The link between the functions.
 pub(crate) struct Link {
     macs: Vec<Mac>,
-    /// What each function wants besides its own address.
+    /// Frames that each function wants besides those to its own address.
     wanted: Vec<Wanted>,
     ports: Ports,
     quality: Quality,
-    /// In the order in which they arrive: most frames, each of which arrives after all that were
-    /// sent before it.
+    /// In arrival order. Most frames are here: each arrives after all those sent before it.
     in_order: VecDeque<InFlight>,
-    /// The others.
+    /// Frames that arrive out of order.
     overtaken: BinaryHeap<Reverse<InFlight>>,
     order: u64,
-    /// The frame that arrived last was sent here.
+    /// An engine here sent the frame that arrived last.
     sent_here: bool,
     rng: Rng,
     counts: LinkCounts,
@@ -165,13 +164,13 @@ impl Link {
         self.counts
     }
 
-    /// Counts frames that took no way over the link.
+    /// Counts frames that were delivered without the link.
     pub(crate) fn absorb_counts(&mut self, direct: &mut LinkCounts) {
         self.counts.absorb(direct);
     }
 
-    /// Whether a frame from one function to another may be handed over without the link: it would
-    /// arrive at once and as it was sent, and nobody wants to see it.
+    /// Whether a frame from one function to another may bypass the link: it would arrive at once
+    /// and unchanged, and no hook or capture wants to see it.
     pub(crate) fn is_transparent(&self) -> bool {
         self.quality.is_faultless()
             && self.quality.latency == Ns(0)
@@ -182,8 +181,8 @@ impl Link {
             && self.wanted.iter().all(Wanted::is_nothing)
     }
 
-    /// Function `index` wants other frames than before: it is as if its end of the wire was on a
-    /// network that knows so.
+    /// Function `index` now wants other frames, as if its end of the wire were on a network that
+    /// knows this.
     pub(crate) fn set_wanted(&mut self, index: usize, wanted: Wanted) {
         if let Some(place) = self.wanted.get_mut(index) {
             *place = wanted;
@@ -231,15 +230,15 @@ impl Link {
         }
     }
 
-    /// A frame that the MAC of its sender gives back.
+    /// Delivers a frame that the sender's MAC loops back.
     pub(crate) fn send_back(&mut self, now: u64, from: Sender, bytes: Vec<u8>) {
         self.counts.sent += 1;
         let to = To::Back(usize::from(from.from));
         self.launch(now, to, from.genuine, bytes);
     }
 
-    /// When the last bit of a frame has left the sender's port. One that comes back does not use
-    /// it.
+    /// Time at which the last bit of a frame leaves the sender's port. A looped-back frame does not
+    /// use the port.
     fn leave_port(&mut self, now: u64, sender: Sender, bytes: &[u8]) -> u64 {
         let own = self.macs.get(usize::from(sender.from));
         if sender.loops && bytes.first_chunk::<6>() == own {
@@ -249,7 +248,7 @@ impl Link {
         self.ports.send(now, sender.from, bytes.len(), rate)
     }
 
-    /// When the engine of function `from` may go on, for all that its port has queued.
+    /// Time at which the engine of function `from` may continue, given what its port has queued.
     pub(crate) fn port_ready_at(&self, from: usize) -> u64 {
         self.ports.ready_at(from, self.quality.rate)
     }
@@ -272,7 +271,7 @@ impl Link {
         self.pass_copy(due, from, bytes);
     }
 
-    /// Sends one of the copies of a frame that is not lost.
+    /// Sends one copy of a frame that is not lost.
     fn pass_copy(&mut self, mut due: u64, from: Sender, mut bytes: Vec<u8>) {
         due += self.rng.below(self.quality.jitter.0);
         if self.rng.chance(self.quality.reorder) {
@@ -291,7 +290,7 @@ impl Link {
         self.counts.unroutable += u64::from(!found);
     }
 
-    /// Queues a frame from outside; false when it has no destination here, or is dropped.
+    /// Queues a frame from outside; false when no function here gets it, or it is dropped.
     pub(crate) fn inject_frame(&mut self, now: u64, bytes: &[u8]) -> bool {
         if self.in_flight() >= MOST_IN_FLIGHT {
             self.counts.overrun += 1;
@@ -310,7 +309,7 @@ impl Link {
     }
 
     fn flip_a_bit(&mut self, bytes: &mut [u8]) {
-        /// Both addresses and the EtherType: damage there is no business of the receiver's engine.
+        /// Both addresses and the EtherType: damage there does not concern the receiver's engine.
         const ETHERNET: usize = 14;
         let body = bytes.get_mut(ETHERNET..).unwrap_or_default();
         let bit = self.rng.below(body.len() as u64 * 8);
@@ -344,7 +343,7 @@ impl Link {
                 }
             }
         }
-        // What came from outside does not go back there.
+        // Frames from outside do not go back there.
         if from.is_some() && self.uplink.is_some() {
             found = true;
             self.launch(due, To::Uplink, genuine, bytes);
@@ -352,7 +351,7 @@ impl Link {
         found
     }
 
-    /// Queues a unicast frame for the functions that want it though it is not their address's;
+    /// Queues a unicast frame for functions that want it although it is not to their own address;
     /// false when there is none.
     fn launch_to_wanting(
         &mut self,
@@ -393,12 +392,12 @@ impl Link {
         }
     }
 
-    /// Frames on the way.
+    /// Frames in flight.
     fn in_flight(&self) -> usize {
         self.in_order.len() + self.overtaken.len()
     }
 
-    /// When the next frame arrives, and whether it is one of those out of order.
+    /// Time at which the next frame arrives, and whether it is one that arrives out of order.
     fn next(&self) -> Option<(u64, bool)> {
         let first = self.in_order.front();
         let other = self.overtaken.peek().map(|Reverse(frame)| frame);
@@ -413,12 +412,12 @@ impl Link {
         }
     }
 
-    /// When the next frame arrives.
+    /// Time at which the next frame arrives.
     pub(crate) fn next_due(&self) -> Option<u64> {
         self.next().map(|(due, _)| due)
     }
 
-    /// The frame that has arrived by `now`, and where.
+    /// The frame that has arrived by `now`, and its destination.
     pub(crate) fn arrive(&mut self, now: u64) -> Option<(To, Vec<u8>)> {
         let (_, overtaken) = self.next().filter(|(due, _)| *due <= now)?;
         let frame = if overtaken {

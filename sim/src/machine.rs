@@ -18,15 +18,17 @@ use crate::link::{Link, Quality, Sender, To, Wanted};
 use crate::regs::ResetSource;
 use crate::rng::Rng;
 
-/// Shortest time of an engine's step in virtual time, and what is drawn on top, in ns.
+/// Shortest time of an engine's step in virtual time, and the range of the random part added to it,
+/// in ns.
 const STEP_TIME: (u64, u64) = (20, 200);
 /// Maximum frames delivered in one turn, in real time: few enough not to delay other events.
 const FRAMES: u32 = 64;
-/// How far virtual time advances when there is nothing to do and the driver waits, in ns: it grows,
-/// so that long time-outs are reached, and starts small, so that short ones are not overshot.
+/// Steps by which virtual time advances when there is nothing to do and the driver waits, in ns.
+/// They start small, so that short time-outs are not overshot, and grow, so that long time-outs are
+/// reached.
 const IDLE: (u64, u64) = (1_000, 100_000);
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     Engine(usize),
@@ -46,13 +48,13 @@ pub(crate) struct Machine {
     pub(crate) log: Log,
     /// ns since the start.
     now: u64,
-    /// Steps take time (virtual time), or are as fast as they are (real time).
+    /// Whether steps take time (virtual time) or run as fast as they can (real time).
     steps_take_time: bool,
     idle: u64,
     rng: Rng,
 }
 
-/// What can happen at function `index`. The order decides how the seed's choices fall.
+/// Events that can happen at function `index`. Their order determines what the seed chooses.
 fn events_of(index: usize) -> [Event; 5] {
     [
         Event::Engine(index),
@@ -63,7 +65,7 @@ fn events_of(index: usize) -> [Event; 5] {
     ]
 }
 
-/// The package that the card starts with, as its first function's firmware says.
+/// The package that the card starts with, from the configuration of its first function's firmware.
 fn package_start(functions: &[Box<Function>]) -> PackageStart {
     let first = functions.iter().find_map(|function| function.fw.as_ref());
     first.map_or(PackageStart::None, |fw| fw.config.package.clone())
@@ -134,7 +136,7 @@ impl Machine {
         self.collect_frames(function);
     }
 
-    /// A reset of the whole card was asked for.
+    /// A reset of the whole card was requested.
     fn reset_card(&mut self, source: ResetSource) {
         let (log, now) = (&mut self.log, self.now);
         for function in &mut self.functions {
@@ -228,7 +230,8 @@ impl Machine {
         }
     }
 
-    /// Time of the next event that is no function's own: the firmware's, a reset's, a frame's.
+    /// Time of the next event that does not belong to a function alone: of the firmware, a reset,
+    /// or a frame.
     pub(crate) fn next_shared_event(&self) -> Option<u64> {
         let of_function = |index| {
             [
@@ -244,7 +247,7 @@ impl Machine {
             .min()
     }
 
-    /// Time of the next event, at the earliest now.
+    /// Time of the next event, `now` at the earliest.
     pub(crate) fn next_event(&self) -> Option<u64> {
         let functions = (0..self.functions.len()).flat_map(events_of);
         functions
@@ -274,13 +277,13 @@ impl Machine {
 
     /// Executes one of the events that are due; false when there is none.
     ///
-    /// Their order is undefined on a card: the seed decides.
+    /// Their order on a card is undefined, so the seed decides.
     pub(crate) fn step(&mut self) -> bool {
         let all = (0..self.functions.len())
             .flat_map(events_of)
             .chain([Event::Frame]);
         let ready = all.filter(|event| self.due(*event).is_some_and(|due| due <= self.now));
-        // Reservoir sampling of one: no list, and one draw for each event that is ready.
+        // Reservoir sampling of one: needs no list, and one draw for each event that is due.
         let mut rng = self.rng.clone();
         let mut chosen = None;
         for (seen, event) in ready.enumerate() {
@@ -366,7 +369,7 @@ impl Machine {
         self.collect_frames(index);
     }
 
-    /// What the functions depend on of the card and of each other.
+    /// What the functions depend on in the card and in each other.
     pub(crate) fn card_view(&self) -> CardView {
         CardView {
             serves_engine: self.card.serves_engine(),
@@ -380,7 +383,7 @@ impl Machine {
         }
     }
 
-    /// Puts what a function has sent on the wire.
+    /// Puts the frames that a function has sent on the wire.
     pub(crate) fn collect_frames(&mut self, index: usize) {
         let Some(function) = self.functions.get_mut(index) else {
             return;
@@ -414,13 +417,13 @@ impl Machine {
                 }
             }
         }
-        // Their allocations are reused.
+        // The allocations are reused.
         function.state.outbox = outbox;
         function.state.lan_outbox = lan_outbox;
         function.state.port_ready_at = self.link.port_ready_at(index);
     }
 
-    /// Changes the link from now on.
+    /// Changes the quality of the link from now on.
     pub(crate) fn set_quality(&mut self, quality: Quality) {
         self.link.set_quality(quality);
         for (index, function) in self.functions.iter_mut().enumerate() {
@@ -428,7 +431,7 @@ impl Machine {
         }
     }
 
-    /// Virtual time: `time` passes, and everything in it happens.
+    /// Virtual time: advances by `time` and executes all events in it.
     pub(crate) fn advance(&mut self, time: Ns) {
         let end = self.now.saturating_add(time.0);
         while let Some(due) = self.next_event().filter(|due| *due <= end) {

@@ -1,16 +1,16 @@
 //! MSI-X: the table and the pending bits in BAR3, and the control word in configuration space
 //! (control-path 1.3; PCI Express 4.0, 6.1.4 and 7.7.2).
 //!
-//! A vector that fires sends a message unless its table entry or the function is masked. In that
-//! case its pending bit is set, and the message is sent when the mask is cleared. This mask and the
-//! enable bit of GLINT_DYN_CTL are independent, and each holds back one message.
+//! A vector that fires sends a message unless its table entry or the function is masked. If it is
+//! masked, its pending bit is set, and the message is sent when the mask is cleared. This mask and
+//! the enable bit of GLINT_DYN_CTL are independent, and each holds back one message.
 //!
 //! By default a function starts as the host leaves it for a driver that does not handle MSI-X:
 //! MSI-X enabled, all entries unmasked.
 //! [`SimPlatform::power_up_msix`](crate::SimPlatform::power_up_msix) sets the power-up state for
 //! users that handle it.
 
-/// Where the pending bits begin in BAR3, in bytes.
+/// Offset of the pending bits in BAR3, in bytes.
 pub const PBA: u64 = 0x8000;
 /// Bytes of an entry of the table.
 const ENTRY: u64 = 16;
@@ -27,7 +27,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// As after a reset: masked, the rest 0.
+    /// The state after a reset: masked, the rest 0.
     const MASKED: Self = Self {
         words: [0, 0, 0, MASK],
         pending: false,
@@ -46,12 +46,12 @@ pub(crate) struct Msix {
     enabled: bool,
     /// Function Mask.
     masked: bool,
-    /// Vectors whose messages are to be sent now.
+    /// Vectors whose messages are to be sent.
     sent: Vec<u16>,
 }
 
 impl Msix {
-    /// On, and nothing masked.
+    /// Enabled, and nothing masked.
     pub(crate) fn new(vectors: u16) -> Self {
         let open = Entry {
             words: [0; 4],
@@ -74,9 +74,9 @@ impl Msix {
         self.sent.clear();
     }
 
-    /// A vector fires. While MSI-X is off nothing is sent and nothing kept: only a masked vector
-    /// has a pending bit. What the card does then is not in the sources; a driver must not
-    /// count on either `[inf]`.
+    /// A vector fires. While MSI-X is off nothing is sent and nothing is kept: only a masked vector
+    /// has a pending bit. The sources do not say what the card does then; a driver must not rely on
+    /// either behaviour `[inf]`.
     pub(crate) fn fire(&mut self, vector: u16) {
         let entry = self.entries.get_mut(usize::from(vector));
         if let Some(entry) = entry.filter(|_| self.enabled) {
@@ -85,7 +85,7 @@ impl Msix {
         }
     }
 
-    /// Sends what is pending for `vector`, if it may.
+    /// Sends the pending message of `vector`, if it is allowed.
     fn send(&mut self, vector: u16) {
         let open = self.enabled && !self.masked;
         let entry = self.entries.get_mut(usize::from(vector));
@@ -115,10 +115,10 @@ impl Msix {
         self.send_all();
     }
 
-    /// One word of BAR3; 0 where there is nothing.
+    /// Reads one word of BAR3; 0 where there is nothing.
     pub(crate) fn read(&self, offset: u64) -> u32 {
         if let Some(first) = offset.checked_sub(PBA) {
-            // 32 bits a word, bit 0 the first of them.
+            // 32 pending bits a word, bit 0 first.
             let first = usize::try_from(first * 8).unwrap_or(usize::MAX);
             let bits = self.entries.iter().skip(first).take(32);
             return (0..).zip(bits).fold(0, |word, (bit, entry)| {

@@ -22,10 +22,10 @@ const NANOSECONDS: u32 = 0xa1b2_3c4d;
 const VERSION: [u16; 2] = [2, 4];
 /// Frames begin with an Ethernet header.
 const LINKTYPE_ETHERNET: u32 = 1;
-/// Longest frame that is kept whole: above any of this wire.
+/// Longest frame that is kept whole: longer than any frame of this wire.
 const SNAP_LENGTH: u32 = 65_535;
 
-/// Writes a capture. Pass a buffered output: it is written in small pieces.
+/// Writes a capture. Use a buffered output: it is written in small pieces.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
@@ -48,11 +48,12 @@ impl<W: Write> Writer<W> {
         Ok(Self { out })
     }
 
-    /// Appends a frame, from its destination address on and without FCS; of more than 65535 bytes,
-    /// that many are kept. `time` is written as seconds and nanoseconds since 1970.
+    /// Appends a frame, from its destination address on and without FCS. Of a frame longer than
+    /// 65535 bytes the first 65535 are kept. `time` is written as seconds and nanoseconds since
+    /// 1970.
     ///
     /// # Errors
-    /// Those of the output; the frame may be there in part then.
+    /// Those of the output; part of the frame may have been written.
     pub fn frame(&mut self, time: Ns, bytes: &[u8]) -> io::Result<()> {
         /// Nanoseconds of a second.
         const SECOND: u64 = 1_000_000_000;

@@ -27,11 +27,11 @@ use crate::runtime::{Mode, RuntimeOwner};
 
 pub(crate) use vectors::HostVector;
 
-/// A handle on one function of a [`Sim`](crate::Sim). Cloning gives another one on the same
+/// A handle on one function of a [`Sim`](crate::Sim). A clone is another handle on the same
 /// function.
 ///
-/// The type is the same in virtual and in real time, and may be used from any thread in both. In
-/// virtual time the order of the threads' calls decides the run, so only a single thread gives a
+/// The type is the same in virtual and in real time, and any thread may use it in both. In virtual
+/// time the order of the threads' calls decides the run, so only a single thread gives a
 /// reproducible run.
 #[derive(Clone)]
 pub struct SimPlatform {
@@ -39,7 +39,7 @@ pub struct SimPlatform {
     function: u8,
 }
 
-/// Which function it is: the simulator behind it is in every object of a driver.
+/// Identifies the function: every object of a driver contains the simulator behind it.
 impl fmt::Debug for SimPlatform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SimPlatform(function {})", self.function)
@@ -51,9 +51,8 @@ impl SimPlatform {
         Self { owner, function }
     }
 
-    /// Does what the function has to do now, on this thread, in real time: for a device server,
-    /// whose client polls in another process. The driver of a function in this process uses
-    /// [`Clock::relax`].
+    /// Does the pending work of the function on this thread, in real time. For a device server,
+    /// whose client polls in another process. A driver in this process uses [`Clock::relax`].
     pub fn execute(&self) {
         self.owner.runtime.execute(self.function);
     }
@@ -87,7 +86,7 @@ impl SimPlatform {
         self.lines().take()
     }
 
-    /// As [`take_interrupts`](Self::take_interrupts), and waits for one, for `limit` at most. In
+    /// Like [`take_interrupts`](Self::take_interrupts), but waits for one, for `limit` at most. In
     /// virtual time, waiting is one step of the simulator.
     #[must_use]
     pub fn wait_interrupts(&self, limit: Ns) -> Vec<Vector> {
@@ -110,7 +109,7 @@ impl SimPlatform {
         self.lines().count(vector)
     }
 
-    /// Waits until `vector` fires and takes that interrupt; false when `limit` has passed first.
+    /// Waits until `vector` fires and takes that interrupt; false when `limit` has passed before.
     ///
     /// In virtual time, waiting makes time pass.
     #[must_use]
@@ -132,12 +131,13 @@ impl SimPlatform {
         }
     }
 
-    /// Makes `memory` visible to the device at the address the caller chose: for a process that
+    /// Makes `memory` visible to the device at an address that the caller chose: for a process that
     /// brings its own I/O address space. [`DmaMap::dma_unmap`] unmaps it.
     ///
     /// # Errors
-    /// [`DmaError::BadRange`] for empty memory or an address whose place in its page differs,
-    /// [`DmaError::Refused`] when it overlaps an existing mapping or is closer than 4 KiB to one.
+    /// [`DmaError::BadRange`] for empty memory, or an address that has another offset in its page
+    /// than the memory. [`DmaError::Refused`] when it overlaps an existing mapping or is closer
+    /// than 4 KiB to one.
     pub fn map_at(
         &self,
         iova: u64,
@@ -149,8 +149,8 @@ impl SimPlatform {
 
     /// Reads `into.len()` bytes of BAR0, as a process that only knows offsets and lengths does.
     ///
-    /// Registers are 32 bits wide: anything else is a finding and reads as all-ones. The LAN side's
-    /// counters, pairs of registers, may be read as one.
+    /// Registers are 32 bits wide: any other access is a finding and reads as all-ones. Exception:
+    /// a counter of the LAN side, a pair of registers, may be read in one access.
     pub fn bar0_read(&self, offset: u64, into: &mut [u8]) {
         if let Some((low, high)) = regs::counter_at(offset).filter(|_| into.len() == 8) {
             let value = u64::from(self.read32(low)) | u64::from(self.read32(high)) << 32;
@@ -163,8 +163,8 @@ impl SimPlatform {
         }
     }
 
-    /// Writes bytes of BAR0; as [`SimPlatform::bar0_read`]. Anything but a whole register is
-    /// dropped.
+    /// Writes bytes of BAR0; the rules are those of [`SimPlatform::bar0_read`]. A write of anything
+    /// but a whole register is dropped.
     pub fn bar0_write(&self, offset: u64, from: &[u8]) {
         if let Some(off) = self.register_at(offset, from.len(), "write")
             && let Ok(value) = from.try_into()
@@ -184,7 +184,7 @@ impl SimPlatform {
     }
 
     fn lines(&self) -> &InterruptLines {
-        // `Sim::function` made sure that the function is there.
+        // `Sim::function` made sure that the function exists.
         match self.owner.runtime.lines.get(usize::from(self.function)) {
             Some(lines) => lines,
             None => unreachable!("a platform of a function that is not there"),
@@ -248,7 +248,7 @@ unsafe impl DmaAlloc for SimPlatform {
 unsafe impl DmaMap for SimPlatform {
     fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
         if self.with(|env| env.state.memory.checks_access()) {
-            // Not with the function locked: pages may have to come from a file.
+            // Not with the function locked: the pages may have to be read from a file.
             program_memory::check(memory, access)?;
         }
         self.with(|env| env.state.memory.dma_map(memory, access))

@@ -1,14 +1,14 @@
-//! Memory of programs that is not trusted to be there.
+//! Memory of programs that may disappear at any time.
 //!
-//! A program registers what it likes, and unmaps it when it likes: a card reaches the pages that a
-//! kernel has pinned, and knows nothing of that. The simulator has the program's addresses only, so
-//! with [`Builder::checked_access`](crate::Builder::checked_access) it does what a kernel does:
-//! memory is looked at when it is mapped ([`check`]), and each access is a system call that fails
+//! A program registers and unmaps memory as it likes. A card does not notice: it reaches the pages
+//! that a kernel has pinned. The simulator only has the program's addresses. So with
+//! [`Builder::checked_access`](crate::Builder::checked_access) it does what a kernel does: it
+//! checks memory when it is mapped ([`check`]), and makes each access a system call that fails
 //! where an instruction would end the process ([`read`], [`write`]).
 //!
-//! A copy through a file in memory (`pwrite`, `pread`) finds the same out in half the time, but
-//! programs close descriptors that are not theirs, and the next file of that number would be
-//! written. A handler for SIGSEGV is the program's to install.
+//! A copy through a file in memory (`pwrite`, `pread`) would detect the same in half the time. But
+//! programs close descriptors that are not theirs, and the copy would then write to the next file
+//! with that number. A handler for SIGSEGV is no option: it belongs to the program.
 
 // UNSAFETY: system calls with addresses of the process, which the kernel checks.
 
@@ -20,13 +20,13 @@ use std::sync::OnceLock;
 
 use e810_hal::{Access, DmaError, SharedBytes};
 
-/// The program does not have the memory any more, or may not use it like that.
+/// The program no longer has the memory, or may not use it like that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NotThere;
 
-/// Whether the kernel lets this process reach its own memory by `process_vm_readv` and
-/// `process_vm_writev`, which sandboxes may forbid: what
-/// [`Builder::checked_access`](crate::Builder::checked_access) needs.
+/// Whether the kernel lets this process access its own memory with `process_vm_readv` and
+/// `process_vm_writev`, which [`Builder::checked_access`](crate::Builder::checked_access) needs.
+/// Sandboxes may forbid these calls.
 #[must_use]
 pub fn can_check_access() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
@@ -44,34 +44,34 @@ pub(crate) fn read(memory: &SharedBytes, into: &mut [u8]) -> Result<(), NotThere
     transfer(Access::Read, program, into.as_mut_ptr(), bytes)
 }
 
-/// Copies into memory of the program. When that ends in an error, part of it may be written: the
-/// pages before the first that is not there.
+/// Copies into memory of the program. On an error part of it may have been written: the pages
+/// before the first one that is not there.
 pub(crate) fn write(memory: &SharedBytes, from: &[u8]) -> Result<(), NotThere> {
     let bytes = from.len().min(memory.len());
     let program = memory.as_ptr().as_ptr();
     transfer(Access::ReadWrite, program, from.as_ptr().cast_mut(), bytes)
 }
 
-/// Has the kernel copy `bytes` bytes between `program`, memory that need not be there, and `own`,
-/// which is: to `own` for [`Access::Read`], from it otherwise, and it is not written then.
+/// Makes the kernel copy `bytes` bytes between `program`, memory that may not be there, and `own`,
+/// which is: to `own` for [`Access::Read`], otherwise from it, and `own` is not written then.
 fn transfer(access: Access, program: *mut u8, own: *mut u8, bytes: usize) -> Result<(), NotThere> {
     let mut done = 0;
-    // The kernel ends before a page that is not there, and in any case after 2 GiB: what is left is
-    // asked for again, until it is an error or nothing.
+    // The kernel stops before a page that is not there, and in any case after 2 GiB. The rest is
+    // requested again, until there is an error or nothing is left.
     while done < bytes {
         let part = |of: *mut u8| libc::iovec {
             iov_base: of.wrapping_add(done).cast(),
             iov_len: bytes - done,
         };
         let (local, remote) = (part(own), part(program));
-        // Not remembered: a child of the process is another.
+        // Not cached: a child of the process has another id.
         // SAFETY: no memory is touched.
         let pid = unsafe { libc::getpid() };
-        // SAFETY: `own` is memory of `bytes` bytes, which may be written where it is (the callers
-        // above have it as a slice). `program` is only ever an address to the kernel: it checks
-        // that the process has memory there and may use it so, and what is written is memory that
-        // was lent to the device (contract of `SharedBytes::new`), or what the program put in its
-        // place, which is its own doing.
+        // SAFETY: `own` is memory of `bytes` bytes, writable where it is written (the callers above
+        // have it as a slice). `program` is only an address for the kernel, which checks that the
+        // process has memory there and may use it so. What is written is memory that was lent to
+        // the device (contract of `SharedBytes::new`), or what the program put in its place, for
+        // which the program is responsible.
         let moved = unsafe {
             match access {
                 Access::Read => libc::process_vm_readv(pid, &local, 1, &remote, 1, 0),
@@ -86,14 +86,15 @@ fn transfer(access: Access, program: *mut u8, own: *mut u8, bytes: usize) -> Res
     Ok(())
 }
 
-/// Looks whether the program has all of `memory`, and may use it as `access` says, as a kernel does
-/// that pins it; its pages are there afterwards.
+/// Checks that the program has all of `memory` and may use it as `access` says, as a kernel does
+/// that pins it. The pages are present afterwards.
 ///
-/// What a kernel's `pin_user_pages` refuses is refused: memory that is not mapped, has no right to
-/// read (PROT_NONE, guards of stacks) or, for [`Access::ReadWrite`], to write; pages behind the end
-/// of a file; memory of devices (VM_IO), which no card reaches. Pages of private mappings are
-/// copied before they are written. A stack need not grow: its pages from the stack pointer on
-/// have been touched by the calls that led here, which lie below whatever they were given.
+/// It refuses what a kernel's `pin_user_pages` refuses: memory that is not mapped; memory without
+/// the right to read (PROT_NONE, guards of stacks) or, for [`Access::ReadWrite`], to write; pages
+/// behind the end of a file; memory of devices (VM_IO), which no card reaches. Pages of private
+/// mappings are copied before they are written. A stack need not grow: the frames of the calls that
+/// led here lie below any stack memory they were given, so these calls have touched its pages from
+/// the stack pointer on.
 ///
 /// # Errors
 /// [`DmaError::NotAccessible`]; [`DmaError::OutOfMemory`] when there are no pages for it.
@@ -120,7 +121,7 @@ pub(crate) fn check(memory: SharedBytes, access: Access) -> Result<(), DmaError>
             true => Ok(()),
             false => Err(not_accessible),
         },
-        // Of memory that is not mapped, and of memory that there is none for.
+        // The memory is not mapped, or there are no pages for it.
         Err(libc::ENOMEM) if mapped(address, bytes, access) => {
             let align = page;
             Err(DmaError::OutOfMemory { bytes, align })
@@ -129,12 +130,12 @@ pub(crate) fn check(memory: SharedBytes, access: Access) -> Result<(), DmaError>
     }
 }
 
-/// `madvise` with one of MADV_POPULATE_READ and MADV_POPULATE_WRITE, since Linux 5.14; its error
-/// number.
+/// Calls `madvise` with MADV_POPULATE_READ or MADV_POPULATE_WRITE, which exist since Linux 5.14;
+/// returns its error number.
 fn populate(start: *mut u8, bytes: usize, advice: c_int) -> Result<(), c_int> {
     loop {
-        // SAFETY: both advices change nothing of what the memory holds, and `start` may be
-        // anything: memory that is not there is an error.
+        // SAFETY: neither advice changes the contents of the memory, and `start` may be any
+        // address: memory that is not there causes an error.
         if unsafe { libc::madvise(start.cast(), bytes, advice) } == 0 {
             return Ok(());
         }
@@ -145,8 +146,8 @@ fn populate(start: *mut u8, bytes: usize, advice: c_int) -> Result<(), c_int> {
     }
 }
 
-/// Whether the kernel has these advices: EINVAL means that it has not, or that they cannot be
-/// followed here, so a page is asked for that is there.
+/// Whether the kernel has these advices. EINVAL means that it does not have them, or that they
+/// cannot be followed here, so they are tried on a page that is present.
 fn knows_populate() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN.get_or_init(|| {
@@ -157,8 +158,8 @@ fn knows_populate() -> bool {
     })
 }
 
-/// What `/proc/self/maps` says of the memory. It does not tell memory of devices, and files that
-/// are too short: an access to those fails later.
+/// Checks the memory against `/proc/self/maps`. This does not detect memory of devices or files
+/// that are too short: an access to those fails later.
 fn mapped(address: u64, bytes: usize, access: Access) -> bool {
     let maps = std::fs::read_to_string("/proc/self/maps");
     let end = address.saturating_add(bytes as u64);

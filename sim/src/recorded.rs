@@ -1,4 +1,4 @@
-//! Cards from files: a report of `e810 report`, as what a simulated card answers.
+//! Cards from files: a simulated card that answers as a report of `e810 report` says.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::fw::{Answers, RecordedAnswer};
 use crate::pe::{FpmProfile, NoProfile, QUERY_BYTES};
 use crate::regs::RecordedRegisters;
 
-/// Bytes that a command of the control QP can answer.
+/// Maximum bytes of an answer to a CQP command.
 const REPLY_BYTES: usize = 4096;
-/// Bytes that an AdminQ command can answer.
+/// Maximum bytes of an answer to an AdminQ command.
 const ANSWER_BYTES: usize = 4096;
-/// Answers that are kept: a report has some hundred.
+/// Maximum answers kept: a report has some hundred.
 const MOST_ANSWERS: usize = 4096;
 
-/// A card as its report has it. What the report does not say, the simulator's own model
-/// says.
+/// A card as its report describes it. Where the report is silent, the simulator's own model
+/// applies.
 ///
-/// [`Builder::card`](crate::Builder::card) makes functions of it.
+/// [`Builder::card`](crate::Builder::card) makes functions of that card.
 #[derive(Clone, Debug)]
 pub struct RecordedCard {
     pub(crate) registers: Arc<RecordedRegisters>,
@@ -36,15 +36,15 @@ pub struct RecordedCard {
 /// Why a report cannot be a simulated card.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoCard {
-    /// Digits that are none, or too many.
+    /// Invalid digits, or too many.
     #[error("{what}: not hexadecimal, or more than {most} bytes")]
     Bytes {
-        /// Which record.
+        /// The record.
         what: String,
         /// Bytes that it can have.
         most: usize,
     },
-    /// It is another device.
+    /// The report is of another device.
     #[error("configuration space is that of device {vendor:04x}:{device:04x}, which is no E810")]
     OtherDevice {
         /// Vendor id.
@@ -52,7 +52,7 @@ pub enum NoCard {
         /// Device id.
         device: u16,
     },
-    /// A register that is elsewhere, or larger, than the one of that name.
+    /// A register is elsewhere, or larger, than the one of that name here.
     #[error("register {name}: {why}")]
     Register {
         name: String,
@@ -70,7 +70,7 @@ pub enum NoCard {
     /// Too many answers.
     #[error("more than {MOST_ANSWERS} answers of the AdminQ")]
     TooMany,
-    /// Limits that no card has.
+    /// Limits that no card can have.
     #[error("QUERY_FPM_VAL: {0}")]
     Limits(#[from] NoProfile),
 }
@@ -83,7 +83,7 @@ fn bytes(what: impl Into<String>, text: &str, most: usize) -> Result<Vec<u8>, No
     })
 }
 
-/// The words that the device has written: at least `least`, as the buffer had zeros behind
+/// The words that the device has written, at least `least` of them: the buffer had zeros behind
 /// them.
 fn words(what: &str, text: &str, least: usize) -> Result<Arc<[u64]>, NoCard> {
     let words = words_from_hex(text).filter(|words| words.len() <= REPLY_BYTES / 8);
@@ -107,7 +107,7 @@ fn features_in(text: &str) -> usize {
 fn values(name: &str, offset: u32, values: &[Run]) -> Result<Vec<(u32, u32)>, NoCard> {
     let of_bar0 = |info: &&RegInfo| info.space == Space::Bar0 && info.name == name;
     let Some(info) = ALL.iter().find(of_bar0) else {
-        // Of a program that knew more registers.
+        // From a program that knew more registers.
         return Ok(Vec::new());
     };
     let wrong = |why: String| NoCard::Register {
@@ -192,7 +192,7 @@ impl RecordedCard {
                 _ => {}
             }
         }
-        // Registers beside another driver say what that one has set.
+        // Registers read next to another driver show what that driver has set.
         states.remove(&State::AsFound);
         let registers = RecordedRegisters::new(states);
         let number = |value| PF_FUNC_RID::FUNCTION_NUMBER.read(value) as u8;
@@ -215,15 +215,15 @@ impl RecordedCard {
         self.config.as_ref().map(|space| space.0.as_slice())
     }
 
-    /// Number of the function that was asked: PF 0 of a simulated card answers as PF 0 did.
-    /// The others answer with their own numbers in the place of its.
+    /// Number of the function that was recorded. PF 0 of a simulated card answers as PF 0 did. The
+    /// others answer with their own numbers in place of PF 0's.
     #[must_use]
     pub fn function(&self) -> u8 {
         self.answers.pf
     }
 
-    /// MSI-X vectors of the function: those of the firmware's capability, otherwise those of
-    /// configuration space.
+    /// MSI-X vectors of the function: from the firmware's capability, otherwise from configuration
+    /// space.
     #[must_use]
     pub fn vectors(&self) -> Option<u16> {
         const MSIX: u16 = 0x0043;

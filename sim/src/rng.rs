@@ -1,4 +1,4 @@
-//! Seeded random numbers: every choice that the hardware leaves open is made with them.
+//! Seeded random numbers, used for every choice that the hardware leaves open.
 //!
 //! Each part of the simulator draws from its own stream ([`Rng::fork`]), so a change in one part
 //! does not shift the choices of the others.

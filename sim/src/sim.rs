@@ -1,4 +1,4 @@
-//! [`Sim`]: the handle of a test on the whole simulator.
+//! [`Sim`]: a test's handle on the whole simulator.
 
 use crate::findings::Finding;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Sim {
         Self { owner, card }
     }
 
-    /// The card whose report the functions answer by.
+    /// The card whose report determines the functions' answers.
     #[must_use]
     pub const fn card(&self) -> Option<&RecordedCard> {
         self.card.as_ref()
@@ -89,15 +89,15 @@ impl Sim {
         SimPlatform::new(Arc::clone(&self.owner), function)
     }
 
-    /// Passes frames without a destination here, and those for a group, to `uplink` from now on;
+    /// From now on, passes frames without a destination here, and frames for a group, to `uplink`;
     /// `None` removes it.
     pub fn set_uplink(&self, uplink: Option<Uplink>) {
         self.with_machine(|machine| machine.link.set_uplink(uplink));
     }
 
-    /// Puts frames from another simulator's [`Uplink`] on the link; returns the number of those
-    /// that a function here will receive. The others are dropped. The frames need not be valid:
-    /// the receiver checks them.
+    /// Puts frames from another simulator's [`Uplink`] on the link. Returns how many of them a
+    /// function here will receive; the others are dropped. The frames need not be valid: the
+    /// receiver checks them.
     pub fn receive_frames<'a>(&self, frames: impl IntoIterator<Item = &'a [u8]>) -> usize {
         self.owner.runtime.inject_frames(frames.into_iter())
     }
@@ -125,7 +125,7 @@ impl Sim {
         })
     }
 
-    /// As [`Sim::findings`], and clears them.
+    /// Returns what [`Sim::findings`] does, and clears the findings.
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
         self.with_machine(|machine| {
@@ -149,7 +149,7 @@ impl Sim {
         self.with_state(function, |state| state.stats)
     }
 
-    /// Register accesses and commands of PF `function` since power-up, also through resets.
+    /// Register accesses and commands of PF `function` since power-up; resets do not clear them.
     #[must_use]
     pub fn accesses(&self, function: u8) -> Accesses {
         self.with_state(function, |state| state.tally.counter.all())
@@ -183,7 +183,7 @@ impl Sim {
         self.with_state(function, |state| state.resets)
     }
 
-    /// What the driver of PF `function` had left in the engine when it last ended.
+    /// Objects that the driver of PF `function` had left in the engine when it last ended.
     #[must_use]
     pub fn left_behind(&self, function: u8) -> LeftBehind {
         self.with_machine(|machine| {
@@ -200,7 +200,7 @@ impl Sim {
         self.with_state(function, |state| state.memory.counts())
     }
 
-    /// Makes the `nth` request for memory from now on fail, once: the next one is 1; 0 cancels.
+    /// Makes the `nth` request for memory from now on (1 is the next) fail, once; 0 cancels.
     pub fn fail_allocation(&self, function: u8, what: Allocation, nth: u64) {
         self.with_state(function, |state| state.memory.fail(what, nth));
     }
@@ -249,12 +249,12 @@ impl Sim {
         self.with_machine(|machine| machine.set_quality(quality));
     }
 
-    /// Calls `hook` for each frame from now on, to decide its fate; `None` removes it.
+    /// From now on, calls `hook` for each frame to decide its fate; `None` removes it.
     pub fn set_link_hook(&self, hook: Option<LinkHook>) {
         self.with_machine(|machine| machine.link.set_hook(hook));
     }
 
-    /// Passes each frame that is sent, and each one that comes from outside for a function here, to
+    /// Passes each frame that is sent, and each frame from outside for a function here, to
     /// `capture`; `None` removes it.
     pub fn set_capture(&self, capture: Option<Capture>) {
         self.with_machine(|machine| machine.link.set_capture(capture));

@@ -17,13 +17,13 @@ pub struct Stats {
     /// DMA writes executed.
     pub dma_writes: u64,
     pub dma_write_bytes: u64,
-    /// DMA accesses refused; each is a finding.
+    /// DMA accesses refused; each one is a finding.
     pub dma_faults: u64,
-    /// DMA accesses and MSI-X messages that failed because Bus Master Enable was cleared while
-    /// work was in progress: no finding.
+    /// DMA accesses and MSI-X messages that failed because Bus Master Enable was cleared while work
+    /// was in progress; no findings.
     pub stopped: u64,
-    /// DMA accesses that failed because the program does not have the memory any more, with
-    /// [`Builder::checked_access`](crate::Builder::checked_access): no finding.
+    /// DMA accesses that failed because the program no longer has the memory, with
+    /// [`Builder::checked_access`](crate::Builder::checked_access); no findings.
     pub program_faults: u64,
     /// Frames put on the wire.
     pub frames_sent: u64,
@@ -34,8 +34,8 @@ pub struct Stats {
     /// Frames that no switch rule forwarded to the RDMA engine (no rule for the address, the VSI's
     /// filter is closed, or the card has no package) and that no LAN receive queue took.
     pub frames_filtered: u64,
-    /// Frames of the function to its own address that the switch did not loop back: the VSI or the
-    /// rule does not allow it. They are sent to the port.
+    /// Frames from the function to its own address that the switch did not loop back because the
+    /// VSI or the rule does not allow it. They are sent to the port.
     pub frames_not_looped: u64,
     /// MSI-X messages sent.
     pub interrupts: u64,
@@ -45,10 +45,9 @@ pub struct Stats {
     pub arms_repeated: u64,
     /// Entries written to completion event queues.
     pub ceqes: u64,
-    /// Events raised at once by a request, because there were completions that had not been
-    /// polled.
+    /// Events raised at once by a request, because there were completions that had not been polled.
     pub events_at_once: u64,
-    /// Likewise, because of a solicited completion since the last event.
+    /// The same, because of a solicited completion since the last event.
     pub solicited_at_once: u64,
 }
 

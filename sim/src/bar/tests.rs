@@ -8,7 +8,7 @@ use e810_hal::{Bus, Clock, Ns, Vector};
 
 use crate::{Mode, ResetCounts, Sim, SimPlatform};
 
-/// Kinds of the findings so far, which are forgotten.
+/// Kinds of the findings so far; clears the findings.
 fn kinds(sim: &Sim) -> Vec<&'static str> {
     sim.take_findings()
         .iter()
@@ -45,7 +45,7 @@ fn accesses_that_are_not_ours_to_make_are_lints() {
     );
 }
 
-/// There is no QP and no CQ, so both doorbells are answered with a finding that says what was rung.
+/// No QP and no CQ exists, so each doorbell causes a finding that says what was rung.
 #[test]
 fn the_doorbell_page_rings_as_the_registers_do() {
     let (sim, nic) = one();
@@ -91,7 +91,7 @@ fn a_register_is_four_bytes_at_a_multiple_of_four() {
     assert_eq!(kinds(&sim), [kind::REGISTER_WIDTH.name; 5]);
 }
 
-/// Linux' ice reads counters of 40 bits as one, switches flow director on, and has a
+/// Linux' ice reads each 40-bit counter in one access, enables flow director, and has a
 /// PFINT_TSYN_MSK for each function.
 #[test]
 fn what_the_lan_driver_does_is_right() {
@@ -127,8 +127,8 @@ fn causes_of_the_other_interrupt_are_set_by_writing_and_cleared_by_reading() {
     assert_eq!(sim.findings(), []);
 }
 
-/// The interrupt test of Linux' `ethtool -t`: triggered by software, and PFINT_OICR says so; of
-/// another vector it says nothing.
+/// The interrupt test of Linux' `ethtool -t`: PFINT_OICR reports a software-triggered interrupt of
+/// its own vector, but not one of another vector.
 #[test]
 fn a_software_interrupt_of_the_other_causes_is_one_of_them() {
     let (sim, nic) = one();
@@ -229,7 +229,7 @@ fn an_interval_keeps_interrupts_apart_in_virtual_time() {
     nic.write32(hw::PFINT_OICR_ENA.off(), hw::OICR_ENABLED);
     // ITR_INDX 0.
     nic.write32(hw::PFINT_OICR_CTL.off(), 0x4000_0001);
-    // An interrupt, and that the next comes `apart` later. Accesses take time, too.
+    // One interrupt, and the next one `apart` later. Accesses take time too.
     let next_comes = |apart: u64| {
         enable();
         let first = nic.now();
@@ -252,7 +252,7 @@ fn an_interval_keeps_interrupts_apart_in_virtual_time() {
     assert_eq!(sim.findings(), []);
 }
 
-/// The rate limit is a register of a vector, as the timers are.
+/// The rate limit is a register of each vector, as the timers are.
 #[test]
 fn a_rate_limit_of_a_vector_that_is_not_there_is_found() {
     let sim = Sim::builder().vectors(3).build();

@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use e810_hal::SharedBytes;
 
-/// What freed memory is filled with: as an address it is unmapped, as a queue entry it is nonsense.
+/// Fill pattern of freed memory: unmapped when used as an address, invalid when used as a queue
+/// entry.
 pub(super) const POISON: u64 = 0xdead_beef_dead_beef;
-/// Words poisoned at the start of a block. Whole blocks of 2 MiB would cost more than the test that
-/// frees them.
+/// Words poisoned at the start of a block. Poisoning whole blocks of 2 MiB would cost more than the
+/// test that frees them.
 const POISONED: usize = 512;
 
-/// Alignment asked for. An allocator that is asked for more fills the memory with zeros itself,
-/// instead of taking pages that are zero: for the HMC that costs more than the rest of a bring-up.
+/// Alignment requested from the allocator. With a larger alignment the allocator zeroes the memory
+/// itself instead of using zero pages: for the HMC that costs more than the rest of a bring-up.
 const LAYOUT_ALIGN: usize = align_of::<u64>();
 
 /// An allocation, owned by this value.
@@ -26,7 +27,7 @@ pub(super) struct Block {
     layout: Layout,
 }
 
-// SAFETY: a block is memory that is only accessed atomically; it may be given back from any thread.
+// SAFETY: a block is only accessed atomically, and any thread may free it.
 unsafe impl Send for Block {}
 
 impl Block {
@@ -60,7 +61,7 @@ impl Block {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words.min(POISONED)) }
     }
 
-    /// Fills the start of the block. The block was freed: only the caller reaches it.
+    /// Poisons the start of the block. The block was freed, so only the caller can reach it.
     pub(super) fn poison(&mut self) {
         for index in 0..self.words.min(POISONED) {
             // SAFETY: inside the allocation. Not atomic: the caller that freed the block promised

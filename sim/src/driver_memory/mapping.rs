@@ -14,9 +14,9 @@ pub enum DmaSegmentation {
     PerPage,
     /// Segments of one to four pages, in random order.
     Chunks,
-    /// One segment for each aligned block of this many bytes (a power of two of at least a page),
-    /// in random order. The offset in a block is the same for the device as for the CPU, as
-    /// with large pages and no IOMMU.
+    /// One segment for each aligned block of this many bytes (a power of two, at least a page), in
+    /// random order. The offset in a block is the same for the device and the CPU, as with large
+    /// pages and no IOMMU.
     Blocks(u64),
     /// One of the first three, drawn for each mapping.
     #[default]
@@ -37,9 +37,9 @@ impl DriverMemory {
         if self.fails_now(Allocation::Map) {
             return Err(DmaError::Refused { address, bytes });
         }
-        // Also memory that is mapped already gets places of its own. One mapping for all who name
-        // the same addresses would be wrong: it outlives the memory that is there, and who comes
-        // later means other memory.
+        // Memory that is already mapped gets new IOVAs too. Sharing one mapping among all users of
+        // the same addresses would be wrong: the mapping outlives the memory behind it, and a later
+        // user of the addresses means other memory.
         let memory = match self.checked_access {
             true => Target::checked(memory),
             false => memory.into(),
@@ -122,7 +122,7 @@ impl DriverMemory {
         mapping
     }
 
-    /// The blocks that the next mapping is cut at, and how many of them a segment has at most;
+    /// Size of the blocks at which the next mapping is cut, and the most blocks in one segment;
     /// `None`: no limit.
     fn cut(&mut self) -> (u64, Option<u64>) {
         let segments = match self.segments {

@@ -19,8 +19,8 @@ fn memory(segments: DmaSegmentation) -> DriverMemory {
 
 fn word(raw: &RawDma, index: usize) -> &AtomicU64 {
     assert!(index < raw.len);
-    // SAFETY: inside a block that `dma_alloc` gave out; freed blocks are kept aside by the memory
-    // under test.
+    // SAFETY: inside a block that `dma_alloc` returned; the memory under test keeps freed blocks in
+    // quarantine.
     unsafe { raw.words.add(index).as_ref() }
 }
 
@@ -240,9 +240,8 @@ fn a_caller_may_choose_the_address() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 128 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The rules of `DmaMap`: segments cover the memory in order, end on page boundaries, keep
-    /// the offset in the page, and
-    /// reach the right bytes; after unmapping, nothing.
+    /// The rules of `DmaMap`: segments cover the memory in order, end on page boundaries, keep the
+    /// offset in the page, and reach the right bytes. After unmapping they reach nothing.
     #[test]
     fn runs_keep_the_rules(seed in any::<u64>(), skew in 0usize..4096, bytes in 1usize..40_000) {
         let bytes = if cfg!(miri) { bytes % 9_000 + 1 } else { bytes };
@@ -280,7 +279,8 @@ proptest! {
     }
 }
 
-/// The same memory many times, and memory that overlaps: each has a place of its own.
+/// Mapping the same memory several times, and overlapping memory: each mapping has IOVAs of its
+/// own.
 #[test]
 fn memory_is_mapped_as_often_as_it_is_asked_for() {
     const TIMES: usize = 64;
@@ -288,7 +288,7 @@ fn memory_is_mapped_as_often_as_it_is_asked_for() {
     let mut memory = memory(DmaSegmentation::Contiguous);
     let mut places = Vec::new();
     for n in 0..TIMES {
-        // Every second time all of it, else a part that begins elsewhere.
+        // Every second mapping covers all of it, the others a part that begins elsewhere.
         let from = if n % 2 == 0 { 0 } else { n * 8 };
         let window = user.shared().window(from, user.bytes - from).unwrap();
         let access = if n % 3 == 0 {

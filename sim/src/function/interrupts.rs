@@ -9,7 +9,7 @@ use super::{EngineEnv, FunctionState};
 use crate::irq::{self, Cause, Rules, Units};
 
 impl FunctionState {
-    /// What the registers say about interrupts.
+    /// Interrupt settings from the registers.
     fn interrupt_rules(&self) -> Rules {
         let control = self.registers.get(hw::GLINT_CTL.off());
         let power_mode = self.registers.get(hw::GL_PWR_MODE_CTL.off());
@@ -26,8 +26,8 @@ impl EngineEnv<'_> {
     pub(crate) fn raise_cause(&mut self, name: &str, register: RegOffset) {
         let cause = Cause::from(self.state.registers.get(register));
         if !cause.enabled {
-            // Whether a cause that is enabled later still interrupts for what came before is not in
-            // the sources: here it does not, so a driver must not count on it.
+            // The sources do not say whether a cause that is enabled later still interrupts for
+            // earlier events. Here it does not, so a driver must not rely on it.
             return;
         }
         self.raise_vector(name, cause.vector, cause.itr);
@@ -67,8 +67,8 @@ impl EngineEnv<'_> {
         self.check_messages();
     }
 
-    /// PFINT_OICR says of its vector that software has triggered it (`ice/ice_ethtool.c
-    /// ice_intr_test` counts on it).
+    /// Sets the bit of PFINT_OICR that reports a software trigger of its vector (`ice/ice_ethtool.c
+    /// ice_intr_test` relies on it).
     fn note_software_interrupt(&mut self, vector: u16) {
         const SWINT: u32 = 1 << 31;
         let registers = &mut self.state.registers;
@@ -99,14 +99,14 @@ impl EngineEnv<'_> {
         self.check_messages();
     }
 
-    /// Timers and credits of interrupts that wait for them.
+    /// Timers and rate-limit credits that interrupts wait for.
     pub(crate) fn pass_interrupt_time(&mut self) {
         let rules = self.state.interrupt_rules();
         self.state.irq.pass_time(rules, self.now);
         self.check_messages();
     }
 
-    /// A register of a vector that the function does not have was written.
+    /// Records a write to a register of a vector that the function does not have.
     fn no_such_vector(&mut self, name: &str, vector: u16) {
         let count = self.state.irq.count();
         self.found(
@@ -115,7 +115,7 @@ impl EngineEnv<'_> {
         );
     }
 
-    /// Sets causes of PFINT_OICR, and interrupts if one of them may.
+    /// Sets causes of PFINT_OICR, and raises an interrupt if one of them may.
     pub(crate) fn set_oicr(&mut self, causes: u32) {
         let registers = &mut self.state.registers;
         let oicr = registers.get(hw::PFINT_OICR.off()) | causes;

@@ -8,7 +8,7 @@ use crate::regs::lan::place;
 impl Function {
     pub(crate) fn count_sent(&mut self, frame: &[u8], has_link: bool) {
         if self.fw.is_none() {
-            // Its port is no part of the model.
+            // Its port is not modelled.
             return;
         }
         let counters = &mut self.state.lan_queues.counters;
@@ -19,10 +19,10 @@ impl Function {
         }
     }
 
-    /// Counts a frame that arrives at the port; false when it is too long for it.
+    /// Counts a frame that arrives at the port; false when it is longer than the port takes.
     pub(super) fn receives_all(&mut self, frame: &[u8]) -> bool {
         let Some(fw) = &self.fw else {
-            // Its port is no part of the model.
+            // Its port is not modelled.
             return true;
         };
         let counters = &mut self.state.lan_queues.counters;
@@ -34,8 +34,8 @@ impl Function {
         fits
     }
 
-    /// A frame that is not for the engine goes to the receive queue of each VSI that the switch
-    /// gives it to.
+    /// Delivers a frame that is not for the engine to the receive queue of each VSI that the switch
+    /// forwards it to.
     pub(super) fn receive_lan(&mut self, frame: &[u8], card: &CardView, log: &mut Log, now: u64) {
         let Some(fw) = &self.fw else {
             return;
@@ -58,8 +58,9 @@ impl Function {
         }
     }
 
-    /// The package describes layouts of receive descriptors: what it has a description of has flags
-    /// (lan-path 2.2, 18). Which flags is not in the sources; a driver tests that there is one.
+    /// Shows the receive descriptor layouts that the package describes: each described layout has
+    /// flags (lan-path 2.2, 18). The sources do not say which flags; a driver tests that one is
+    /// set.
     pub(super) fn show_layouts(&mut self) {
         const FLEX_NIC: u32 = 2;
         const COMMS: std::ops::RangeInclusive<u32> = 16..=25;

@@ -82,7 +82,7 @@ fn other_causes_are_kept_and_interrupt_when_enabled() {
     }
 }
 
-/// Each register of the engine is where the driver of this very function reads it.
+/// Each register of the engine is at the offset that this function's driver reads.
 #[test]
 fn the_engines_registers_are_at_the_offsets_of_hal() {
     let (sim, nic) = second();
@@ -174,7 +174,7 @@ fn memory_that_was_lent_for_reading_is_not_written() {
     drop(nic);
     drop(sim);
     let slice = std::ptr::slice_from_raw_parts_mut(start.cast::<u64>().as_ptr(), 4);
-    // SAFETY: leaked above with this length; the simulator that had it mapped is gone.
+    // SAFETY: leaked above with this length; the simulator that mapped it is gone.
     drop(unsafe { Box::from_raw(slice) });
 }
 

@@ -6,9 +6,9 @@ use super::descriptor::{Answer, Command};
 use super::layout::{put, put_u32};
 use super::{AqCode, Cx};
 
-/// Build of this firmware: a number that no card has.
+/// Build number of this firmware; no card has it.
 const BUILD: u32 = 0x0e81_0001;
-/// Branch and version of a firmware that a card was seen with (field-evidence 2).
+/// Branch and version of a firmware that was seen on a card (field-evidence 2).
 const FIRMWARE: [u8; 4] = [1, 7, 0, 7];
 
 impl Cx<'_, '_> {
@@ -29,13 +29,14 @@ impl Cx<'_, '_> {
         Ok(command.done())
     }
 
-    /// 0x0003: the driver is about to switch the queues off. The command itself is answered.
+    /// 0x0003: the driver is about to switch the queues off. The command itself still gets its
+    /// answer.
     pub(super) fn queue_shutdown(&mut self, command: &Command) -> Answer {
         self.fw.events.clear();
         Ok(command.done())
     }
 
-    /// 0x0107: one LAN address and the same for waking.
+    /// 0x0107: one LAN address, also used as the wake-up address.
     pub(super) fn read_mac(&mut self, command: &Command) -> Answer {
         const LAN_VALID: u16 = 1 << 4;
         const WOL_VALID: u16 = 1 << 7;
@@ -61,7 +62,7 @@ impl Cx<'_, '_> {
         Ok(command.done())
     }
 
-    /// 0x0110: PXE mode is the card's: which function ends it does not matter `[inf]`.
+    /// 0x0110: PXE mode belongs to the card; any function may end it `[inf]`.
     pub(super) fn clear_pxe(&mut self, command: &Command) -> Answer {
         // ICE_AQC_CLEAR_PXE_RX_CNT: the only value a driver sends.
         if command.param8(0) != 2 {
@@ -74,8 +75,7 @@ impl Cx<'_, '_> {
         }
     }
 
-    /// 0x02A4: forgets what an earlier driver of this function left in the switch and the
-    /// scheduler.
+    /// 0x02A4: clears what an earlier driver of this function left in the switch and the scheduler.
     pub(super) fn clear_pf_config(&mut self, command: &Command) -> Answer {
         self.fw.vsis.close_all(self.env.state);
         self.fw.vsis = super::vsi::Vsis::default();
@@ -90,12 +90,12 @@ impl Cx<'_, '_> {
         Ok(command.done())
     }
 
-    /// 0x06E0: nodes of the board. This board has none that a driver could use.
+    /// 0x06E0: nodes of the board. This board has none that a driver can use.
     pub(super) fn link_topology(&mut self, _command: &Command) -> Answer {
         Err(AqCode::ENOENT)
     }
 
-    /// 0xFF20: which health events are wanted; this card is never ill.
+    /// 0xFF20: selects health events; this card never reports any.
     pub(super) fn set_health_events(&mut self, command: &Command) -> Answer {
         Ok(command.done())
     }

@@ -13,11 +13,11 @@ const LOADING: u32 = 1 << 30;
 const PE_DONE: u32 = 1 << 10;
 /// GLPE_CPUSTATUS of an engine that is ready.
 const ENGINE_READY: u32 = 0x80;
-/// Shortest time that the engine is behind the rest of the card, and what is drawn on top, in ns.
-/// Not in the sources; existing drivers poll every 10 ms.
+/// Shortest time by which the engine becomes ready after the rest of the card, and the range of the
+/// random part added to it, in ns. Not in the sources; existing drivers poll every 10 ms.
 const ENGINE_TIME: (u64, u64) = (200_000, 4_000_000);
 
-/// What is still to come, and when.
+/// Parts still to become ready, and when.
 #[derive(Debug, Default)]
 pub(super) struct Boot {
     loaded: Option<u64>,
@@ -42,7 +42,7 @@ fn show_engine(state: &mut FunctionState, ready: bool) {
 }
 
 impl Boot {
-    /// Parts of the firmware come from somewhere else, and take their time (`ice/ice_main.c
+    /// Some parts of the firmware are loaded from elsewhere, which takes time (`ice/ice_main.c
     /// ice_wait_for_fw`).
     pub(super) fn start_loading(
         &mut self,
@@ -56,14 +56,14 @@ impl Boot {
         }
     }
 
-    /// The card is active again, its engine is not yet: PE_DONE is the last of the done bits.
+    /// The card is active again but its engine is not: PE_DONE is the last of the done bits.
     pub(super) fn start_engine(&mut self, now: u64, state: &mut FunctionState) {
         let time = ENGINE_TIME.0 + state.rng.below(ENGINE_TIME.1);
         self.engine = Some(now + time);
         show_engine(state, false);
     }
 
-    /// A card's own registers say whether its engine is ready.
+    /// A recorded card's own registers say whether its engine is ready.
     pub(super) fn engine_is_recorded(&mut self) {
         self.engine = None;
     }
@@ -74,7 +74,7 @@ impl Boot {
 }
 
 impl Cx<'_, '_> {
-    /// Whatever has come up by now.
+    /// Updates the registers for the parts that have become ready by now.
     pub(super) fn check_boot(&mut self) {
         let now = self.now();
         let boot = &mut self.fw.boot;

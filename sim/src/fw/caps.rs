@@ -19,7 +19,7 @@ fn capability(id: u16, number: u32, logical: u32, physical: u32) -> Capability {
 }
 
 impl Cx<'_, '_> {
-    /// Number of functions that the capabilities speak of.
+    /// Number of functions in the capabilities.
     pub(super) fn valid_functions(&self) -> u32 {
         let functions = match self.fw.config.functions {
             0 => self.card.functions,
@@ -28,7 +28,7 @@ impl Cx<'_, '_> {
         (1_u32 << u32::from(functions).min(8)) - 1
     }
 
-    /// Entries that both commands give.
+    /// Entries that both commands return.
     fn common(&self) -> Vec<Capability> {
         let config = &self.fw.config;
         let state = &self.env.state;
@@ -46,7 +46,7 @@ impl Cx<'_, '_> {
             capability(0x0047, MAX_MTU, 0, 0),
         ];
         if config.dcb {
-            // Classes that are active, and how many are possible.
+            // Active classes, and their possible number.
             all.push(capability(0x0018, 1, config.classes.into(), 8));
         }
         if config.rdma {

@@ -9,12 +9,12 @@ use crate::regs::ResetSource;
 use super::AqCode;
 use super::recorded::Answers;
 
-/// Whether a port has link.
+/// State of a port's link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortLink {
     /// As soon as it is enabled.
     Up,
-    /// This many ms after the function's last global reset, or after power-up.
+    /// Comes up this many ms after the function's last global reset, or after power-up.
     UpAfterMs(u32),
     /// A module is plugged in, without a link partner.
     Down,
@@ -27,25 +27,25 @@ pub enum PortLink {
 /// PHY configuration of a port after a reset of the card, from NVM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PhyStart {
-    /// Everything that port and module can do, link enabled.
+    /// Everything that the port and the module support, link enabled.
     Everything,
     /// The link is not enabled.
     Disabled,
     /// The link is enabled without forward error correction: it comes up, but received frames
     /// cannot be decoded (field-evidence 3.22).
     WithoutFec,
-    /// The link is configured and was switched off (0x0605).
+    /// The link is configured but was switched off (0x0605).
     SwitchedOff,
 }
 
-/// The package that a card starts with.
+/// The package with which a card starts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PackageStart {
-    /// None is active and none is in NVM.
+    /// No package is active and none is in NVM.
     None,
-    /// One in NVM, of that version, active from the start.
+    /// A package of that version is in NVM and active from the start.
     InNvm([u8; 4]),
-    /// Another function has downloaded one of that version already.
+    /// Another function has already downloaded a package of that version.
     Active([u8; 4]),
     /// Every buffer is refused with this code.
     Refused(AqCode),
@@ -64,8 +64,8 @@ pub enum AqFault {
     Truncated(u16),
     /// The critical error bit of both queues is set and the command is not completed.
     CriticalError,
-    /// The card (or, with [`ResetSource::Pfr`], the function) is reset at this moment; the command
-    /// is not completed.
+    /// The card (or, with [`ResetSource::Pfr`], the function) is reset at this moment, and the
+    /// command is not completed.
     Reset(ResetSource),
     /// An event of this opcode, without data, comes before the reply.
     EventBefore(u16),
@@ -73,12 +73,12 @@ pub enum AqFault {
     EventAfter(u16),
 }
 
-/// How much a card has of what its functions ask for.
+/// Sizes of the resources that functions request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Room {
     /// VSIs of the card.
     pub(super) vsis: u16,
-    /// LAN queues of each direction that a function has.
+    /// LAN queues of a function in each direction.
     pub(super) queues: u16,
 }
 
@@ -95,14 +95,14 @@ impl Default for Room {
 /// Configuration of one function's firmware.
 ///
 /// Settings of the card (package, topology) are taken from the function whose commands use them
-/// first: use the same for all functions of a card.
+/// first, so use the same for all functions of a card.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FirmwareConfig {
     /// API version: major, minor, patch.
     pub api: (u8, u8, u8),
     /// Capability 0x0051: the function may use RDMA.
     pub rdma: bool,
-    /// Capability 0x0018: DCB is supported.
+    /// Capability 0x0018: the card supports DCB.
     pub dcb: bool,
     /// The DCBX agent of the firmware runs.
     pub lldp_agent: bool,
@@ -112,7 +112,7 @@ pub struct FirmwareConfig {
     pub layers: u8,
     /// Vectors that capability 0x0043 reports; by default the function's own number.
     pub msix: Option<u16>,
-    /// Ports of the card that are in use, 1 to 8: above 4 Linux switches RDMA off.
+    /// Ports of the card in use, 1 to 8: above 4 Linux switches RDMA off.
     pub functions: u8,
     pub package: PackageStart,
     /// Ethernet address that 0x0107 returns; by default the function's own.
@@ -123,16 +123,16 @@ pub struct FirmwareConfig {
     pub command_us: u32,
     /// Load time of the firmware after a reset of the card, in ms.
     pub loading_ms: u32,
-    /// What the PHY is configured to after a reset of the card.
+    /// PHY configuration after a reset of the card.
     pub phy: PhyStart,
     /// A management controller owns the link: the firmware refuses to change the PHY (0x0601,
     /// 0x0605) with EMODE.
     pub link_is_managed: bool,
-    /// Traffic classes of the port, a bit each: class 0 and others.
+    /// Traffic classes of the port, one bit each: class 0 and others.
     pub classes: u8,
-    /// What a card's own firmware answered.
+    /// Answers of a card's own firmware.
     pub(crate) recorded: Option<Arc<Answers>>,
-    /// How much there is of what a function asks for.
+    /// Sizes of the resources that a function requests.
     pub(super) room: Room,
     faults: BTreeMap<(u16, u32), AqFault>,
 }
@@ -164,7 +164,7 @@ impl Default for FirmwareConfig {
 }
 
 impl FirmwareConfig {
-    /// Begins as the card that gave these answers.
+    /// Makes the function begin as the card that gave these answers.
     pub(crate) fn record(&mut self, answers: Arc<Answers>) {
         /// Capabilities (control-path 9.5).
         const FUNCTIONS: u16 = 0x0005;

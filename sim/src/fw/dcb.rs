@@ -5,24 +5,24 @@ use super::descriptor::{Answer, Command};
 use super::layout::put;
 use super::{AqCode, Cx};
 
-/// What the agent knows.
+/// State of the LLDP agent.
 #[derive(Debug, Default)]
 pub(super) struct Agent {
     local: Vec<u8>,
     pfc_mode: u8,
-    /// Started or stopped by command; otherwise as the configuration says.
+    /// Set by the start and stop commands; otherwise as the configuration says.
     runs: Option<bool>,
-    /// The driver wants to hear of changes of the MIB (0x0A01).
+    /// The driver has enabled events for MIB changes (0x0A01).
     tells: bool,
 }
 
 impl Agent {
-    /// A PF reset does not stop the agent; what the driver wanted to hear is forgotten `[inf]`.
+    /// A PF reset does not stop the agent; the driver's event selection is cleared `[inf]`.
     pub(super) fn forget_driver(&mut self) {
         self.tells = false;
     }
 
-    /// Whether an event of this opcode goes out: one about the MIB only when it is wanted.
+    /// Whether an event of this opcode is sent: a MIB event only if it is enabled.
     pub(super) fn lets_out(&self, opcode: u16) -> bool {
         opcode != MIB_CHANGE || self.tells
     }
@@ -31,7 +31,7 @@ impl Agent {
 /// Opcode of the command and of the event.
 const MIB_CHANGE: u16 = 0x0a01;
 
-/// An LLDP frame without a TLV that matters: Ethernet header, then the end.
+/// An LLDP frame without relevant TLVs: Ethernet header, then the end.
 fn empty_mib() -> Vec<u8> {
     let mut frame = vec![0; 16];
     put(&mut frame, 0, &[0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e]);
@@ -49,7 +49,7 @@ impl Cx<'_, '_> {
         Ok(command.done().put(0, &[self.fw.agent.pfc_mode]))
     }
 
-    /// 0x0303: by VLAN (1) or DSCP (2); without DCB the answer is 0.
+    /// 0x0303: by VLAN (1) or DSCP (2); 0 without DCB.
     pub(super) fn set_pfc_mode(&mut self, command: &Command) -> Answer {
         let mode = command.param8(0);
         if !matches!(mode, 1 | 2) {
@@ -79,7 +79,7 @@ impl Cx<'_, '_> {
         }
     }
 
-    /// 0x0A01: events about the MIB, on or off. It never changes by itself here.
+    /// 0x0A01: switches MIB events on or off. The MIB never changes by itself here.
     pub(super) fn lldp_mib_events(&mut self, command: &Command) -> Answer {
         const OFF: u8 = 1;
         self.fw.agent.tells = command.param8(0) & OFF == 0;
@@ -98,7 +98,7 @@ impl Cx<'_, '_> {
         Ok(command.done())
     }
 
-    /// 0x0A07: CEE is not in use.
+    /// 0x0A07: CEE is not used.
     pub(super) fn cee_config(&mut self, _command: &Command) -> Answer {
         Err(AqCode::ENOENT)
     }
@@ -111,13 +111,13 @@ impl Cx<'_, '_> {
         Ok(command.done())
     }
 
-    /// 0x0A09: the reply says in its first byte whether DCBX runs.
+    /// 0x0A09: the first byte of the reply says whether DCBX runs.
     pub(super) fn start_stop_agent(&mut self, command: &Command) -> Answer {
         let start = command.param8(0) & 1;
         Ok(command.done().put(0, &[start]))
     }
 
-    /// 0x0A0A: LLDP frames to a VSI, or no longer.
+    /// 0x0A0A: starts or stops passing LLDP frames to a VSI.
     pub(super) fn lldp_filter(&mut self, command: &Command) -> Answer {
         if command.param8(0) > 1 {
             return Err(AqCode::EINVAL);

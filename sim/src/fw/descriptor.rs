@@ -4,7 +4,7 @@ use super::layout::{put, put_u16, put_u32, u16_at, u32_at};
 
 /// Bytes of a descriptor.
 pub(super) const LEN: usize = 32;
-/// Where the 16 bytes of parameters begin.
+/// Offset of the 16 bytes of parameters.
 const PARAMS: usize = 16;
 
 /// Flags of a descriptor.
@@ -65,7 +65,7 @@ impl AqCode {
     pub const EBADBUF: Self = Self(28);
 }
 
-/// A descriptor as it lies in memory.
+/// A descriptor as it is in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Descriptor(pub(super) [u8; LEN]);
 
@@ -86,7 +86,7 @@ impl Descriptor {
         u16_at(&self.0, 6)
     }
 
-    /// Where the buffer is.
+    /// Address of the buffer.
     pub(super) fn buffer(&self) -> u64 {
         u64::from(u32_at(&self.0, 24)) << 32 | u64::from(u32_at(&self.0, 28))
     }
@@ -99,8 +99,8 @@ impl Descriptor {
 
     /// What the firmware writes back for a command.
     ///
-    /// Parameters of a command with a buffer keep the buffer's address: only their first 8 bytes
-    /// are the reply's.
+    /// The parameters of a command with a buffer keep the buffer's address: only their first 8
+    /// bytes belong to the reply.
     pub(super) fn complete(&mut self, reply: &Reply, datalen: Option<usize>) {
         let error = if reply.code == AqCode::OK {
             0
@@ -121,7 +121,7 @@ impl Descriptor {
         );
     }
 
-    /// An event in the place of a descriptor that the driver gave: its buffer's address stays.
+    /// An event in a descriptor that the driver posted: the buffer's address stays.
     pub(super) fn event(&mut self, event: &Event) {
         let buffered = if event.data.is_empty() { 0 } else { flag::BUF };
         let large = if event.data.len() > LARGE {
@@ -139,14 +139,14 @@ impl Descriptor {
     }
 }
 
-/// A command as a handler sees it.
+/// A command as its handler sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Command {
     pub(super) opcode: u16,
     pub(super) params: [u8; 16],
-    /// The command came with a buffer for the reply, of that many bytes.
+    /// Bytes of the reply buffer, if the command has one.
     pub(super) room: usize,
-    /// What the buffer held, if the command said so with RD.
+    /// Contents of the buffer, if the command has RD set.
     pub(super) data: Vec<u8>,
     /// RD was set.
     pub(super) reads: bool,
@@ -165,7 +165,7 @@ impl Command {
         u32_at(&self.params, at)
     }
 
-    /// The buffer's content, which must have at least `least` bytes: EINVAL otherwise, and without
+    /// The buffer's contents, which must have at least `least` bytes. EINVAL otherwise, and without
     /// RD.
     pub(super) fn input(&self, least: usize) -> Result<&[u8], AqCode> {
         if self.reads && self.data.len() >= least {
@@ -184,7 +184,7 @@ impl Command {
         }
     }
 
-    /// A reply with `data`; EINVAL when the command's buffer has no room for it.
+    /// A reply with `data`; EINVAL when the command's buffer is too small for it.
     pub(super) fn answer(&self, data: Vec<u8>) -> Answer {
         if data.len() > self.room {
             return Err(AqCode::EINVAL);
@@ -196,12 +196,12 @@ impl Command {
     }
 }
 
-/// What the firmware answers.
+/// The firmware's answer to a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Reply {
     pub(super) code: AqCode,
     pub(super) params: [u8; 16],
-    /// What is written to the buffer; without it the buffer and `datalen` stay as they are.
+    /// Data for the buffer; without it the buffer and `datalen` stay as they are.
     pub(super) data: Option<Vec<u8>>,
 }
 
@@ -225,10 +225,10 @@ impl Reply {
     }
 }
 
-/// A reply, or the code of a refusal that says nothing else.
+/// A reply, or the code of a refusal without further contents.
 pub(super) type Answer = Result<Reply, AqCode>;
 
-/// Something that the firmware says without being asked.
+/// An event that the firmware sends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Event {
     pub(crate) opcode: u16,

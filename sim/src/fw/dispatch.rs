@@ -4,7 +4,8 @@ use super::descriptor::{Answer, Command, Reply};
 use super::{AqCode, Cx};
 use crate::variation::{OthersInDownload, RefusedInDownload};
 
-/// What the holder of the global configuration lock may ask (`ice/ice_common.c ice_aq_send_cmd`).
+/// Commands that the holder of the global configuration lock may send (`ice/ice_common.c
+/// ice_aq_send_cmd`).
 fn goes_on_in_download(command: &Command) -> bool {
     matches!(
         command.opcode,
@@ -19,8 +20,8 @@ fn goes_on_in_download(command: &Command) -> bool {
     ) || (command.opcode == 0x0009 && command.param16(0) == super::locks::GLOBAL)
 }
 
-/// What other functions may ask meanwhile: what says whether it is still held, and the version,
-/// with which every driver begins `[inf]`.
+/// Commands that other functions may send meanwhile: those that tell whether the lock is still
+/// held, and the version, with which every driver begins `[inf]`.
 fn others_go_on_in_download(command: &Command) -> bool {
     command.opcode == 0x0001
         || (command.opcode == 0x0008 && command.param16(0) == super::locks::GLOBAL)
@@ -35,7 +36,7 @@ fn goes_on_in_recovery(opcode: u16) -> bool {
 }
 
 impl Cx<'_, '_> {
-    /// Carries out one command.
+    /// Executes one command.
     pub(super) fn execute(&mut self, command: &Command) -> Reply {
         if self.fw.config.recovery && !goes_on_in_recovery(command.opcode) {
             return command.done().refused(AqCode::EMODE);

@@ -1,28 +1,29 @@
 //! Formats of AdminQ commands: what a descriptor, its parameters and its buffer may have set
 //! (control-path 9.1, 9.4 to 9.10; lan-path 3, 7.4, 8, 9, 18).
 //!
-//! Whatever no row names is zero. A command without a row is held to the descriptor's rules alone.
+//! Bits that no row names must be zero. A command without a row is checked against the descriptor's
+//! rules only.
 
 use super::descriptor::{Command, Descriptor, LARGE, flag};
 use super::layout::{part, put, u8_at, u16_at};
 
-/// What a command has a buffer for.
+/// Use of a command's buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Buffer {
     None,
     /// For the reply: BUF without RD.
     Reply,
-    /// It brings data: BUF and RD.
+    /// The command brings data: BUF and RD.
     Data,
-    /// It brings data, or has none.
+    /// The command may bring data.
     DataOrNone,
 }
 
-/// A command's row: its opcode, its buffer, and the bits of its parameters, of which a command with
-/// a buffer has the first eight bytes.
+/// A command's row: its opcode, its buffer, and the bits of its parameters. Of a command with a
+/// buffer only the first eight bytes are parameters.
 struct Format(u16, Buffer, [u64; 2]);
 
-/// A VSI's number and whether it is valid.
+/// A VSI's number and its valid bit.
 const VSI: u64 = 0x83ff;
 
 #[rustfmt::skip]
@@ -77,8 +78,8 @@ const FORMATS: [Format; 48] = [
     Format(0x0c43, Buffer::Reply, [0, 0]),
 ];
 
-/// Bits of a descriptor's flags that a command may have: LB, RD, BUF, SI, EI and FE. The others are
-/// the firmware's.
+/// Flags that a command's descriptor may have: LB, RD, BUF, SI, EI and FE. The other flags are the
+/// firmware's.
 const COMMAND_FLAGS: u16 = flag::LB | flag::RD | flag::BUF | 1 << 13 | 1 << 14 | 1 << 15;
 
 /// Bits of the properties of a VSI, by first byte (control-path 9.6, lan-path 7.1).
@@ -91,7 +92,7 @@ const PROPERTIES: [(usize, &[u8]); 12] = [
     (16, &[0xff, 0xff, 0xff, 0]),
     (20, &[0xff, 0xff, 0xff, 0]),
     (24, &[0xff, 0xff, 0xff]),
-    // Queues: how they are mapped, which; options.
+    // Queues: mapping mode, queues; options.
     (28, &[0x01]),
     (30, &[0xff; 32]),
     (78, &[0xff, 0x9f, 0x01]),
@@ -100,16 +101,16 @@ const PROPERTIES: [(usize, &[u8]); 12] = [
     (90, &[0xff; 10]),
     (100, &[0xff, 0xff, 0x0f, 0x80]),
 ];
-/// Bytes of the properties, and where the map of the traffic classes is.
+/// Bytes of the properties, and offset of the traffic class map.
 const PROPERTIES_LEN: usize = 128;
 const CLASSES: std::ops::Range<usize> = 62..78;
 
-/// What the scheduler keeps of a node: type, valid sections, generic section, flags, CIR, EIR and
-/// shared limit.
+/// Data of a node that the scheduler keeps: type, valid sections, generic section, flags, CIR, EIR
+/// and shared limit.
 const NODE: [u8; 16] = [
     0xff, 0x0f, 0x1f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0,
 ];
-/// The node's TEID in an element, before what is kept of it.
+/// TEID of the node in an element, in front of the data that is kept.
 const TEID: [u8; 4] = [0xff; 4];
 
 /// The bits of the properties of a VSI.
@@ -124,7 +125,7 @@ fn properties() -> Vec<u8> {
     mask
 }
 
-/// Groups of a parent, the number of their entries in `width` bytes, and the entries.
+/// Groups of a parent, their entry counts in `width` bytes, and the entries.
 fn groups(data: &[u8], count: u16, width: usize, entry: &[u8]) -> Vec<u8> {
     let mut mask = Vec::new();
     for _ in 0..count {
@@ -141,8 +142,8 @@ fn groups(data: &[u8], count: u16, width: usize, entry: &[u8]) -> Vec<u8> {
     mask
 }
 
-/// The bits that the buffer of a command may have, from its first byte on. What lies behind is not
-/// judged.
+/// The bits that a command's buffer may have, from its first byte on. Bytes behind these are not
+/// checked.
 fn buffer_bits(command: &Command) -> Vec<u8> {
     let data = &command.data;
     match command.opcode {
@@ -159,7 +160,7 @@ fn buffer_bits(command: &Command) -> Vec<u8> {
             let element = [&TEID, &TEID, &NODE[..]].concat();
             groups(data, command.param16(0), 2, &element)
         }
-        // Only whose elements are wanted.
+        // A query that selects elements.
         0x0404 => {
             let element = [&[0; 4], &TEID, &[0; 16][..]].concat();
             element.repeat(command.param16(0).into())
@@ -194,7 +195,7 @@ fn buffer_bits(command: &Command) -> Vec<u8> {
     }
 }
 
-/// What of a command is not as its format says.
+/// The parts of a command that differ from its format.
 pub(super) fn oddities(descriptor: &Descriptor, command: &Command) -> Vec<String> {
     let mut all = Vec::new();
     let (flags, len) = (descriptor.flags(), descriptor.datalen());
@@ -205,7 +206,7 @@ pub(super) fn oddities(descriptor: &Descriptor, command: &Command) -> Vec<String
             descriptor.retval()
         ));
     }
-    // A large buffer without LB is right: iPXE's are (field-evidence 8).
+    // A large buffer without LB is accepted: iPXE sends such (field-evidence 8).
     if has(flag::BUF) != (len > 0)
         || !has(flag::BUF) && has(flag::RD)
         || has(flag::LB) && len <= LARGE
@@ -237,7 +238,7 @@ pub(super) fn oddities(descriptor: &Descriptor, command: &Command) -> Vec<String
     all
 }
 
-/// The first byte that has bits outside of its mask.
+/// The first byte with bits outside its mask.
 fn outside(what: &str, bytes: &[u8], mask: &[u8]) -> Option<String> {
     let mut bytes = bytes.iter().zip(mask).enumerate();
     let (at, (byte, _)) = bytes.find(|(_, (byte, mask))| *byte & !*mask != 0)?;

@@ -1,9 +1,9 @@
-//! Profiles of scaling: which fields of a packet a VSI's hash is made of.
+//! RSS profiles: which fields of a packet a VSI's hash covers.
 //!
 //! Drivers write them into tables of the package's RSS block (0x0C40, 0x0C42;
-//! `ice/ice_flex_type.h`, `ice/ice_flex_pipe.c`): a packet type has a group, a VSI has a group, and
-//! the first entry of a match table that matches both names a profile, whose words say what goes
-//! into the hash.
+//! `ice/ice_flex_type.h`, `ice/ice_flex_pipe.c`). Each packet type has a group, and each VSI has a
+//! group. The first entry of a match table that matches both groups names a profile, whose words
+//! say what goes into the hash.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +16,13 @@ const TYPE_GROUPS: u32 = 42;
 const VSI_GROUPS: u32 = 43;
 const MATCHES: u32 = 44;
 const WORDS: u32 = 46;
-/// Entries of each table: as many as Intel's package fills. Linux uses the first of the first two
-/// (`ice/ice_flex_pipe.c blk_sizes`).
+/// Entries of each table: as many as Intel's package fills. Linux uses the first value for the
+/// first two tables (`ice/ice_flex_pipe.c blk_sizes`).
 const MOST_TYPES: u16 = 8192;
 const MOST_VSIS: u16 = 1024;
 const MOST_MATCHES: u16 = 512;
 const MOST_PROFILES: u16 = 128;
-/// Bytes of an entry of the match table, of its key's halves, and of a profile of 24 words.
+/// Bytes of a match table entry, of each half of its key, and of a profile of 24 words.
 const MATCH: usize = 13;
 const HALF: usize = 5;
 const PROFILE: usize = 24 * 4;
@@ -37,8 +37,8 @@ struct Match {
 }
 
 impl Match {
-    /// Whether it is for packets of that group, of a VSI of that group if one is given. The flags
-    /// of a packet, in the first two bytes, are taken as 0 `[inf]`.
+    /// Whether the entry is for packets of that group, and, if given, of a VSI of that group. The
+    /// packet flags, in the first two bytes, are taken as 0 `[inf]`.
     fn has(&self, types: u8, vsis: Option<u16>) -> bool {
         let [low, high] = vsis.unwrap_or_default().to_le_bytes();
         let wanted = [0, 0, types, low, high];
@@ -56,16 +56,16 @@ pub(crate) struct HashProfiles {
     types: BTreeMap<u16, u8>,
     vsis: BTreeMap<u16, u16>,
     matches: BTreeMap<u16, Match>,
-    /// `None`: with a word that is not modelled.
+    /// `None`: a profile with a word that is not modelled.
     profiles: BTreeMap<u8, Option<HashFields>>,
 }
 
-/// Something is written where a table has no place, or asks for what is not modelled.
+/// A write outside a table, or one that requests something that is not modelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NotPossible;
 
 impl HashProfiles {
-    /// Takes a section of a buffer; those of other blocks are none of it.
+    /// Takes a section of a buffer; ignores those of other blocks.
     pub(super) fn take(&mut self, kind: u32, section: &[u8]) -> Result<(), NotPossible> {
         let (count, first) = (u16_at(section, 0), u16_at(section, 2));
         let places = |most: u16, len: usize| {
@@ -124,12 +124,13 @@ impl HashProfiles {
         Ok(())
     }
 
-    /// Whether packets have no profile that is not modelled, but where they had it `before`.
+    /// Whether no packet has a profile that is not modelled, except where it already had one in
+    /// `before`.
     pub(super) fn can_do_what_is_new_since(&self, before: &Self) -> bool {
         self.not_done().is_subset(&before.not_done())
     }
 
-    /// Entries that name a profile which is not modelled, with the packets that they are for.
+    /// Entries that name a profile that is not modelled, with the packet types that they are for.
     fn not_done(&self) -> BTreeSet<(Match, u16)> {
         let entries = self.matches.values();
         let not_modelled = entries.filter(|entry| self.profiles.get(&entry.profile) == Some(&None));
@@ -139,8 +140,8 @@ impl HashProfiles {
             .collect()
     }
 
-    /// What function `pf` has set for its VSIs goes, whose groups have its number in their highest
-    /// three bits.
+    /// Removes what function `pf` has set for its VSIs; the highest three bits of their groups are
+    /// its number.
     pub(super) fn forget(&mut self, pf: u8) {
         self.vsis.retain(|_, group| *group >> 13 != u16::from(pf));
         let is_of = |entry: &Match| {
@@ -154,8 +155,8 @@ impl HashProfiles {
         self.types.get(&packet_type).copied().unwrap_or(0)
     }
 
-    /// What the hash of a packet is made of; nothing where no profile matches. A package without
-    /// these tables stands for one with the profiles that drivers make by default `[inf]`.
+    /// The fields that a packet's hash covers; none if no profile matches. A package without these
+    /// tables stands for one with the profiles that drivers make by default `[inf]`.
     pub(crate) fn fields(&self, packet_type: u16, vsi: u16) -> HashFields {
         if self.types.is_empty() {
             return HashFields::ALL;
@@ -168,16 +169,17 @@ impl HashProfiles {
     }
 }
 
-/// What the words of a profile name: addresses of IP, whole, and ports. `None` with another word.
+/// The fields that the words of a profile name: whole IP addresses, and ports. `None` if there is
+/// another word.
 fn fields(words: &[u8]) -> Option<HashFields> {
-    /// Protocols (`ice/ice_protocol_type.h ice_prot_id`); the last is that of a word without use.
+    /// Protocols (`ice/ice_protocol_type.h ice_prot_id`); the last one marks an unused word.
     const NONE: u8 = 0;
     const IPV4: [u8; 2] = [32, 33];
     const IPV6: [u8; 2] = [40, 41];
     const PORTS: [u8; 3] = [49, 53, 96];
     const UNUSED: u8 = 255;
     let mut fields = HashFields::default();
-    // Words of source and destination, of which an address has two or eight.
+    // Words of source and destination; an address has two or eight.
     let (mut of, mut to) = ([0, 0], [0, 0]);
     for word in words.chunks_exact(4) {
         let (protocol, at) = (u8_at(word, 0), u16_at(word, 1));

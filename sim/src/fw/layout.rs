@@ -18,13 +18,13 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     array(bytes, at).map_or(0, u32::from_le_bytes)
 }
 
-/// `len` bytes from `at` on, fewer at the end.
+/// `len` bytes from `at` on, or fewer at the end.
 pub(super) fn part(bytes: &[u8], at: usize, len: usize) -> &[u8] {
     let rest = bytes.get(at..).unwrap_or_default();
     rest.get(..len).unwrap_or(rest)
 }
 
-/// Puts `value` at `at`, as far as there is room.
+/// Writes `value` at `at`, as far as there is room.
 pub(super) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     for (to, from) in bytes.iter_mut().skip(at).zip(value) {
         *to = *from;

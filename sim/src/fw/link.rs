@@ -10,7 +10,7 @@ use super::{AqCode, Cx};
 const CAPABILITIES: usize = 560;
 /// Bytes of a PHY configuration.
 const CONFIGURATION: usize = 24;
-/// Frames that the MAC takes (`ice/ice_adminq_cmd.h ICE_AQ_SET_MAC_FRAME_SIZE_MAX`), whatever MTU
+/// Frame lengths of the MAC (`ice/ice_adminq_cmd.h ICE_AQ_SET_MAC_FRAME_SIZE_MAX`), whatever MTU
 /// the capabilities have.
 const FRAMES: std::ops::RangeInclusive<u16> = 64..=9728;
 
@@ -21,8 +21,8 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Cx<'_, '_> {
-    /// A function has one port. Linux names it in some commands and says 0 in others
-    /// (`ice/ice_common.c ice_aq_get_phy_caps`), whichever its port is.
+    /// A function has one port. Linux names it in some commands and sends 0 in others
+    /// (`ice/ice_common.c ice_aq_get_phy_caps`), whatever its port is.
     fn is_own_port(&self, command: &Command) -> Result<(), AqCode> {
         if [0, self.port_number()].contains(&command.param8(0)) {
             Ok(())
@@ -32,7 +32,7 @@ impl Cx<'_, '_> {
     }
 
     /// EMODE when a management controller owns the link (`ice/ice_common.c
-    /// ice_aq_set_link_restart_an` is refused so there; the same for the configuration is
+    /// ice_aq_set_link_restart_an` is refused with it there; the same for the configuration is
     /// `[inf]`).
     fn may_change_link(&self) -> Result<(), AqCode> {
         if self.fw.config.link_is_managed {
@@ -41,7 +41,7 @@ impl Cx<'_, '_> {
         Ok(())
     }
 
-    /// 0x0600: bits [3:1] of the second word say what is wanted.
+    /// 0x0600: bits [3:1] of the second word select the answer.
     pub(super) fn phy_capabilities(&mut self, command: &Command) -> Answer {
         const MEDIA: u16 = 1 << 1;
         const ACTIVE: u16 = 1 << 2;
@@ -93,13 +93,13 @@ impl Cx<'_, '_> {
         command.answer(data)
     }
 
-    /// 0x06EA: how the port's lanes can be used. Here in one way: one port of 100G.
+    /// 0x06EA: possible uses of the port's lanes. Here there is one: one port of 100G.
     pub(super) fn port_options(&mut self, command: &Command) -> Answer {
         const VALID: u8 = 1 << 7;
         const MAX_LANE_100G: u8 = 7;
         let mut data = vec![0; 8];
         put(&mut data, 0, &[1, MAX_LANE_100G]);
-        // One option, of which the first is active; none is pending.
+        // One option, the first is active; none is pending.
         Ok(command.answer(data)?.put(2, &[1, 0, VALID, 0]))
     }
 
@@ -113,14 +113,14 @@ impl Cx<'_, '_> {
         Ok(command.done())
     }
 
-    /// 0x0620: what the MAC would send comes in again, and nothing leaves or enters the port.
+    /// 0x0620: frames that the MAC would send come in again, and nothing leaves or enters the port.
     pub(super) fn set_mac_loopback(&mut self, command: &Command) -> Answer {
         const ENABLE: u8 = 1;
         self.fw.port.loopback = command.param8(0) & ENABLE != 0;
         Ok(command.done())
     }
 
-    /// 0x06E9: the port's LED blinks (1), or does what it always does (0).
+    /// 0x06E9: the port's LED blinks (1), or returns to its normal behaviour (0).
     pub(super) fn set_port_led(&mut self, command: &Command) -> Answer {
         let (port, named) = (command.param8(0), command.param8(1) & 1 != 0);
         if named && port != self.port_number() || command.param8(2) > 1 {

@@ -1,10 +1,10 @@
-//! Resource locks that one function at a time holds: flash, change lock, global configuration lock
+//! Resource locks that one function holds at a time: flash, change lock, global configuration lock
 //! (0x0008, 0x0009).
 //!
 //! The global configuration lock is granted once per core reset, to the first function that
-//! requests it. When it is released the configuration counts as done, whatever was downloaded, and
+//! requests it. Once it is released the configuration counts as done, whatever was downloaded, and
 //! no function gets the lock again (field-evidence 3.4, 3.5, 3.7). What happens when a grant times
-//! out is a choice ([`LockRunsOut`]); after a PF reset of its holder the configuration counts as
+//! out is a choice ([`LockRunsOut`]). After a PF reset of its holder the configuration counts as
 //! done `[inf]`.
 
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ enum Global {
     Done,
 }
 
-/// Who holds what, by resource and, for SDPs, number.
+/// Holders of locks, by resource and, for SDPs, number.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
     held: BTreeMap<(u16, u32), Holder>,
@@ -61,12 +61,12 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// A package was downloaded before the simulation starts.
+    /// A package was downloaded before the simulation started.
     pub(super) fn configuration_is_done(&mut self) {
         self.global = Global::Done;
     }
 
-    /// What becomes of the global configuration lock at `now`, when its time is over.
+    /// State of the global configuration lock at `now`, after its time has run out.
     pub(super) fn run_out(&mut self, now: u64, then: LockRunsOut) {
         if matches!(self.global, Global::Held(holder) if holder.until <= now) {
             self.global = match then {
@@ -76,7 +76,7 @@ impl Locks {
         }
     }
 
-    /// The holder, unless its time is over: then the lock falls back `[inf]`.
+    /// The holder, unless its time has run out: then the lock is free again `[inf]`.
     fn holder(&mut self, key: (u16, u32), now: u64) -> Option<Holder> {
         if key.0 == GLOBAL {
             return match self.global {
@@ -97,7 +97,7 @@ impl Locks {
         self.held_until(resource, pf, now).is_some()
     }
 
-    /// Until when function `pf` holds `resource`, when it does.
+    /// End of function `pf`'s hold on `resource`, if it holds it.
     pub(super) fn held_until(&mut self, resource: u16, pf: u8, now: u64) -> Option<u64> {
         let holder = self.holder((resource, 0), now);
         Some(holder.filter(|holder| holder.pf == pf)?.until)
@@ -128,7 +128,7 @@ impl Locks {
 }
 
 impl Cx<'_, '_> {
-    /// Who has the global configuration lock.
+    /// The holder of the global configuration lock.
     pub(super) fn global_holder(&mut self, now: u64) -> Option<u8> {
         let then = self.env.state.variation.lock_runs_out;
         self.card.locks.run_out(now, then);

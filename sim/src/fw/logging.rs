@@ -6,11 +6,11 @@ use super::layout::{put_u16, u8_at, u16_at};
 
 /// Modules of the firmware (`ice/ice_adminq_cmd.h ICE_AQC_FW_LOG_ID_MAX`).
 const MODULES: usize = 32;
-/// Bytes of a module's entry: number, level, nothing.
+/// Bytes of a module's entry: number, level, unused.
 const ENTRY: usize = 4;
 const REGISTERED: u8 = 1 << 2;
 
-/// Levels of the modules, and who listens.
+/// Levels of the modules, and the functions that listen.
 #[derive(Debug, Default)]
 pub(super) struct FirmwareLog {
     levels: [u8; MODULES],

@@ -69,8 +69,8 @@ pub(crate) struct Card {
     vlan: vlan::VlanMode,
     recipes: recipe::Recipes,
     pool: resource_pool::CardPool,
-    /// The card boots a machine: until some function's driver ends it (0x0110). A reset of a
-    /// function does not bring it back (control-path 9.2, field-evidence 3.2).
+    /// The card is in PXE mode until the driver of some function ends it (0x0110). A reset of a
+    /// function does not restore it (control-path 9.2, field-evidence 3.2).
     pxe_mode: bool,
     /// Functions whose ports are enabled.
     pub(crate) enabled_ports: EnabledPorts,
@@ -105,18 +105,18 @@ impl Card {
         self.package.is_active()
     }
 
-    /// Whether a package with sections of the engine is active: without one the packet parser knows
-    /// nothing of RDMA `[inf]` (control-path 9.9, 9.10).
+    /// Whether a package with sections of the engine is active: without one the packet parser does
+    /// not know RDMA `[inf]` (control-path 9.9, 9.10).
     pub(crate) fn serves_engine(&self) -> bool {
         self.package.serves_engine()
     }
 
-    /// What hashes of packets are made of.
+    /// The fields that packet hashes cover.
     pub(crate) fn hash_profiles(&self) -> &Arc<HashProfiles> {
         self.package.hash_profiles()
     }
 
-    /// The whole card was reset: what lives in the device is gone, the flash is not.
+    /// The whole card was reset: the state in the device is gone, the flash is not.
     pub(crate) fn reset(&mut self, start: &PackageStart) {
         let flash = std::mem::take(&mut self.flash);
         let enabled_ports = self.enabled_ports;
@@ -124,23 +124,23 @@ impl Card {
         (self.flash, self.enabled_ports) = (flash, enabled_ports);
         self.package.start(start);
         if matches!(start, PackageStart::Active(_)) {
-            // The driver that has loaded it has done the rest, too.
+            // The driver that loaded it has done the rest too.
             self.locks.configuration_is_done();
             self.pxe_mode = false;
         }
     }
 }
 
-/// What the firmware knows of one function.
+/// Firmware state of one function.
 #[derive(Debug)]
 pub(crate) struct Firmware {
     pub(crate) config: FirmwareConfig,
     queues: queue::Queues,
     boot: boot::Boot,
-    /// Waiting for the driver to give descriptors.
+    /// Events that wait for descriptors from the driver.
     events: VecDeque<Event>,
     vsis: vsi::Vsis,
-    /// The firmware has a VSI of its own for the function.
+    /// The firmware's own VSI for the function exists.
     own_vsi: bool,
     tree: sched_tree::SchedTree,
     rules: switch_rules::SwitchRules,
@@ -181,9 +181,9 @@ impl Firmware {
 
     /// The function, or the whole card, was reset.
     ///
-    /// The AdminQ's registers outlive all but an EMPR. That the firmware serves a queue again only
-    /// after its length was written again is `[inf]`: otherwise it would use the memory of a
-    /// driver that has ended.
+    /// The AdminQ's registers survive all resets except an EMPR. The firmware serves a queue again
+    /// only after its length was written again; this is `[inf]`: otherwise it would use the memory
+    /// of a driver that has ended.
     pub(crate) fn reset(
         &mut self,
         source: ResetSource,
@@ -217,7 +217,7 @@ impl Firmware {
         }
     }
 
-    /// The reset is over, or power came: from now on the link may come up.
+    /// The reset is over, or the card has power: from now on the link may come up.
     pub(crate) fn started(&mut self, source: ResetSource, now: u64, state: &mut FunctionState) {
         if source != ResetSource::Pfr {
             self.port.start(&self.config, now);
@@ -226,29 +226,29 @@ impl Firmware {
         }
     }
 
-    /// A card's own registers say what has started.
+    /// A recorded card's own registers say what has started.
     pub(crate) fn started_as_recorded(&mut self) {
         self.boot.engine_is_recorded();
     }
 
-    /// Changes the choices; the link may be another one now.
+    /// Changes the choices; the kind of link may change with them.
     pub(crate) fn configure(&mut self, configure: impl FnOnce(&mut FirmwareConfig)) {
         configure(&mut self.config);
         self.port.recheck_link();
     }
 
-    /// Whether the port is enabled, that is, the other end can see it.
+    /// Whether the port is enabled, that is, visible to the other end.
     pub(crate) fn is_port_on(&self) -> bool {
         self.port.enabled && self.config.link != PortLink::NoMedia
     }
 
-    /// Whether the MAC gives back what the function sends (0x0620).
+    /// Whether the MAC loops back what the function sends (0x0620).
     pub(crate) fn is_looped(&self) -> bool {
         self.port.loopback
     }
 
-    /// Whether frames pass the port: it is enabled and has a link. `enabled_ports`: which
-    /// functions' ports are enabled.
+    /// Whether frames pass the port: it is enabled and has a link. `enabled_ports` has the
+    /// functions whose ports are enabled.
     pub(crate) fn has_link(&self, now: u64, enabled_ports: EnabledPorts) -> bool {
         self.port.is_up(&self.config, now, enabled_ports)
     }
@@ -258,7 +258,7 @@ impl Firmware {
         self.port.recheck_link();
     }
 
-    /// Whether the switch sends `frame`, which came from the wire, to one of the VSIs `open`.
+    /// Whether the switch forwards `frame`, which came from the wire, to one of the VSIs in `open`.
     pub(crate) fn accepts_frame(&self, frame: &[u8], open: &BTreeSet<u16>) -> bool {
         let takes = |vsi| {
             open.contains(&vsi)
@@ -271,9 +271,9 @@ impl Firmware {
                 .is_some_and(|address| self.rules.send_to(address, takes))
     }
 
-    /// Whether the switch gives a frame of this function that is for itself back to one of the VSIs
-    /// `open`. By the names of the bits both the VSI that sends has to allow it (ALLOW_LB) and
-    /// the rule has to do it (LB_EN) `[inf]`; existing drivers set both (control-path 9.6).
+    /// Whether the switch loops back a frame from this function to itself, to one of the VSIs in
+    /// `open`. By the names of the bits, both the sending VSI has to allow it (ALLOW_LB) and the
+    /// rule has to do it (LB_EN) `[inf]`; existing drivers set both (control-path 9.6).
     pub(crate) fn loops_back(&self, frame: &[u8], open: &BTreeSet<u16>) -> bool {
         frame.first_chunk::<6>().is_some_and(|address| {
             self.rules.loop_to(
@@ -284,7 +284,7 @@ impl Firmware {
         })
     }
 
-    /// The VSIs that the switch gives a frame from the wire to, whatever becomes of it there.
+    /// The VSIs that the switch forwards a frame from the wire to, whatever they do with it.
     pub(crate) fn destinations(&self, frame: &[u8]) -> Vec<u16> {
         let Some(source) = frame.get(6..12).and_then(<[u8]>::first_chunk) else {
             return Vec::new();
@@ -315,7 +315,7 @@ impl Firmware {
         }
     }
 
-    /// What frames of VSI `number` are sent with.
+    /// Properties with which frames of VSI `number` are sent.
     pub(crate) fn sender(&self, number: u16) -> Sender<'_> {
         Sender {
             firmware: self,
@@ -330,7 +330,8 @@ impl Firmware {
         self.rules.drop_sent(number, frame)
     }
 
-    /// Whether context descriptors of VSI `number` may say where its frames go (lan-path 4.2).
+    /// Whether context descriptors of VSI `number` may choose the destination of its frames
+    /// (lan-path 4.2).
     pub(crate) fn may_name_destination(&self, number: u16) -> bool {
         self.vsis.may_name_destination(number)
     }
@@ -340,8 +341,9 @@ impl Firmware {
         self.vsis.may_leave(number) && !self.rules.keep_sent(number, frame)
     }
 
-    /// Whether a frame of the engine, whose VSI is one of `vsis`, is sent: it is not longer than the
-    /// port takes, and one of them lets it out, unless it is for the function itself.
+    /// Whether the card sends a frame of the engine, which has the VSIs in `vsis`. The frame must
+    /// not be longer than the port takes, and one of the VSIs must let it out, unless it is for the
+    /// function itself.
     pub(crate) fn sends(&self, frame: &[u8], to_itself: bool, vsis: &BTreeSet<u16>) -> bool {
         let lets_out = |vsi: &u16| self.lets_out(*vsi, frame);
         wire_len(frame) <= self.max_frame()
@@ -354,7 +356,7 @@ impl Firmware {
     }
 
     /// Unicast addresses besides `own` whose frames rules bring in, and whether a rule brings in
-    /// those for any address.
+    /// frames for any address.
     pub(crate) fn other_addresses(&self, own: Mac) -> (BTreeSet<Mac>, bool) {
         self.rules.unicast_but(own)
     }
@@ -376,7 +378,7 @@ impl Firmware {
     }
 }
 
-/// What the LAN side has set up that the RDMA engine depends on.
+/// Results of the LAN side's set-up that the RDMA engine depends on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct LanSide {
     pub(crate) vsis: BTreeSet<u16>,
@@ -385,7 +387,7 @@ pub(crate) struct LanSide {
     pub(crate) queue_sets: BTreeSet<u16>,
 }
 
-/// What a handler works with.
+/// Context of a command handler.
 pub(crate) struct Cx<'a, 'b> {
     pub(crate) fw: &'a mut Firmware,
     pub(crate) card: &'a mut Card,

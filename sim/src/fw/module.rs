@@ -12,7 +12,7 @@ use super::{AqCode, Cx};
 
 /// Two-wire address of a module, in 7 bits.
 const ADDRESS: u16 = 0x50;
-/// Bits of the word with the address: 10-bit address, change of page, write.
+/// Bits of the word with the address: 10-bit address, page change, write.
 const TEN_BIT: u16 = 1 << 10;
 const WRITE: u16 = 1 << 15;
 /// Bytes of the lower page and the first upper one.
@@ -21,8 +21,8 @@ const BYTES: usize = 256;
 const IDENTIFIER: u8 = 0x11;
 
 impl Cx<'_, '_> {
-    /// 0x06EE. What firmware answers without a module, or for an address that is none, is
-    /// `[inf]`; so is that a write is refused, which on a card it is not.
+    /// 0x06EE. The answers without a module and for an address that does not exist are `[inf]`. So
+    /// is the refusal of writes; a card does not refuse them.
     pub(super) fn module_memory(&mut self, command: &Command) -> Answer {
         let recorded = self.fw.config.recorded.as_ref();
         let recorded = recorded.and_then(|answers| answers.module.clone());
@@ -44,7 +44,7 @@ impl Cx<'_, '_> {
     }
 }
 
-/// What a module says of itself; its serial number is made of the port's address.
+/// The module's description of itself; its serial number is made from the port's address.
 fn memory(mac: Mac) -> [u8; BYTES] {
     let mut memory = [0; BYTES];
     // Bit 2 of the status: one page.

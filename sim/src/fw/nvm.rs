@@ -8,12 +8,12 @@ use super::descriptor::{Answer, Command};
 use super::layout::{put, put_u16, put_u32};
 use super::{AqCode, Cx};
 
-/// Bytes of the shadow RAM; GLNVM_GENS.SR_SIZE says it as a power of two of KiB.
+/// Bytes of the shadow RAM; GLNVM_GENS.SR_SIZE gives it as a power of two of KiB.
 pub(crate) const SHADOW_RAM_LOG2_KB: u32 = 6;
 const SHADOW_RAM: usize = 1024 << SHADOW_RAM_LOG2_KB;
 const SECTOR: usize = 4096;
 
-/// First byte and length of the three modules: each has two banks, one behind the other.
+/// First byte and length of the three modules: each has two consecutive banks.
 const NVM: (usize, usize) = (0x1_0000, 0x2_0000);
 const OROM: (usize, usize) = (0x5_0000, 0x4000);
 const NETLIST: (usize, usize) = (0x5_8000, 0x2000);
@@ -29,7 +29,7 @@ mod word {
     pub(super) const NVM: usize = 0x42;
     pub(super) const OROM: usize = 0x44;
     pub(super) const NETLIST: usize = 0x46;
-    /// Where this card has its preserved fields.
+    /// Location of this card's preserved fields.
     pub(super) const PFA_HERE: usize = 0x1000;
 }
 
@@ -37,7 +37,7 @@ mod word {
 const PBA: u16 = 0x16;
 const LINK_OVERRIDE: u16 = 0x134;
 
-/// Words of the CSS header of an NVM bank, less the authentication header
+/// Words of the CSS header of an NVM bank, without the authentication header
 /// (`ice_get_nvm_css_hdr_len`).
 const CSS_WORDS: usize = 322;
 const AUTHENTICATION_WORDS: usize = 8;
@@ -45,7 +45,7 @@ const AUTHENTICATION_WORDS: usize = 8;
 /// Flags of 0x0701.
 const FLASH_ONLY: u8 = 1 << 7;
 
-/// The flash; made when it is first read.
+/// The flash contents, made when first read.
 #[derive(Debug, Default)]
 pub(super) struct Flash {
     image: Vec<u8>,
@@ -78,8 +78,7 @@ fn shadow_ram() -> Vec<u8> {
         set(at, in_sectors(from));
         set(at + 1, (bytes / SECTOR) as u16);
     }
-    // Preserved fields: length, then type, length and value of each module, and one word at the
-    // end.
+    // Preserved fields: length, then type, length and value of each module, and one final word.
     let part_number = b"E81000-SIM";
     let mut next = word::PFA_HERE + 1;
     let words = part_number.len() / 2;
@@ -152,7 +151,7 @@ impl Flash {
 }
 
 impl Cx<'_, '_> {
-    /// 0x0701: module 0 is the whole; without FLASH_ONLY the shadow RAM.
+    /// 0x0701: module 0 is the whole flash; without FLASH_ONLY the shadow RAM.
     pub(super) fn read_nvm(&mut self, command: &Command) -> Answer {
         let offset = usize::from(command.param16(0)) | usize::from(command.param8(2)) << 16;
         let flags = command.param8(3);
@@ -165,7 +164,8 @@ impl Cx<'_, '_> {
         } else {
             FLASH
         };
-        // Shadow RAM is not read across a sector's end (`ice/ice_nvm.c ice_read_flat_nvm`).
+        // A read of the shadow RAM must not cross a sector's end (`ice/ice_nvm.c
+        // ice_read_flat_nvm`).
         let crosses = flags & FLASH_ONLY == 0 && offset % SECTOR + length > SECTOR;
         if offset + length > limit || crosses {
             return Err(AqCode::EINVAL);
@@ -175,7 +175,7 @@ impl Cx<'_, '_> {
         command.answer(data.to_vec())
     }
 
-    /// 0x0706: the checksum is right.
+    /// 0x0706: the checksum is always right.
     pub(super) fn nvm_checksum(&mut self, command: &Command) -> Answer {
         Ok(command.done().put16(2, 0xbaba))
     }

@@ -10,21 +10,21 @@ use super::layout::{part, put, put_u16, put_u32, u16_at, u32_at};
 use super::{AqCode, Cx};
 use crate::findings::kind;
 
-/// The command that brings a buffer.
+/// The command that carries a buffer.
 pub(super) const DOWNLOAD: u16 = 0x0c40;
 
-/// Bytes of a buffer, and of what stands before a section's entry.
+/// Bytes of a buffer, and of the header in front of its section entries.
 const BUFFER: usize = 4096;
 const HEADER: usize = 4;
 const ENTRY: usize = 8;
-/// The section that names the package: version, name, track id.
+/// The section with the package's name: version, name, track id.
 const METADATA: u32 = 1;
 const NAME: usize = 28;
-/// Bit of the type of a buffer's first section: the buffer is not the card's (control-path 9.10).
+/// Bit in the type of a buffer's first section: the buffer is not for the card (control-path 9.10).
 const METADATA_ONLY: u32 = 1 << 31;
 /// Bytes of a package in the list.
 const INFO: usize = 40;
-/// The section that says, among much else, whether two VLAN tags are supported (`ice/ice_ddp.h
+/// The section that says, among other things, whether two VLAN tags are supported (`ice/ice_ddp.h
 /// ICE_SID_RXPARSER_METADATA_INIT`), and the bytes of an entry (`ice/ice_flex_type.h
 /// ICE_META_INIT_BITS`).
 const METADATA_INIT: u32 = 58;
@@ -38,7 +38,7 @@ struct Info {
     version: [u8; 4],
     name: [u8; NAME],
     track: u32,
-    /// It has sections of the RDMA engine.
+    /// The package has sections of the RDMA engine.
     for_engine: bool,
 }
 
@@ -49,13 +49,13 @@ pub(super) struct Package {
     in_nvm: Option<Info>,
     modified: bool,
     refuses: Option<AqCode>,
-    /// What a download has brought so far.
+    /// Contents of the current download so far.
     incoming: Info,
-    /// A buffer has come, and none that is marked as the last.
+    /// A buffer has arrived, but none marked as the last.
     unfinished: bool,
-    /// Until when the lock is held under which it goes on; none before the first buffer.
+    /// End time of the lock hold under which the download runs; none before the first buffer.
     under: Option<u64>,
-    /// Entries of the parser's metadata, the only section that is read again, by number.
+    /// Entries of the parser's metadata, by number: the only section that can be read back.
     metadata_init: BTreeMap<u16, [u8; METADATA_INIT_ENTRY]>,
     hash_profiles: Arc<HashProfiles>,
 }
@@ -100,14 +100,15 @@ impl Package {
         &self.hash_profiles
     }
 
-    /// A function begins again.
+    /// A function starts over: its hash profiles are removed.
     pub(super) fn forget_hashes_of(&mut self, pf: u8) {
         Arc::make_mut(&mut self.hash_profiles).forget(pf);
     }
 
-    /// Takes a buffer that comes while the lock is held until `until`. The first one under another
-    /// holding of the lock forgets what came before; one after a "last" under the same holding does
-    /// not, because a signed file of the older kind ends each of its ranges so (control-path 9.10).
+    /// Takes a buffer that arrives while the lock is held until `until`. The first buffer under a
+    /// new hold of the lock discards what came before. A buffer after a "last" one under the same
+    /// hold does not, because a signed file of the older kind ends each of its ranges that way
+    /// (control-path 9.10).
     fn take(&mut self, buffer: &[u8], until: u64) -> Result<(), u32> {
         if self.under.replace(until) != Some(until) {
             self.incoming = Info::default();
@@ -132,7 +133,7 @@ impl Package {
         Ok(())
     }
 
-    /// Changes what an active package says of hashes. All of a buffer, or nothing.
+    /// Changes the hash profiles of an active package: applies a whole buffer, or nothing.
     fn update(&mut self, buffer: &[u8]) -> Result<(), AqCode> {
         let mut profiles = HashProfiles::clone(&self.hash_profiles);
         for (kind, data) in sections(buffer).map_err(|_| AqCode::EINVAL)? {
@@ -146,8 +147,8 @@ impl Package {
         Ok(())
     }
 
-    /// Count, number of the first, entries: those that are there. Where two are one number the
-    /// first is the one.
+    /// A section with count, first number, and entries; takes the entries that are there. If a
+    /// number occurs twice, the first entry counts.
     fn take_metadata_init(&mut self, section: &[u8]) {
         let (count, first) = (u16_at(section, 0), u16_at(section, 2));
         let (entries, _) = part(section, HEADER, section.len()).as_chunks::<METADATA_INIT_ENTRY>();
@@ -156,8 +157,8 @@ impl Package {
         }
     }
 
-    /// Whether a last buffer was to come. The lock is given back, or a buffer failed: who brings them
-    /// gives up then.
+    /// Whether a last buffer was still missing. Called when the lock is released, or when a buffer
+    /// failed, after which the driver gives up.
     pub(super) fn is_left_unfinished(&mut self) -> bool {
         std::mem::take(&mut self.unfinished)
     }
@@ -169,9 +170,9 @@ impl Package {
     }
 }
 
-/// Kind and bytes of the sections of a buffer; the offset of what is wrong otherwise. Sections do
-/// not share bytes, nor does one lie over the list of them `[inf]`: no package has such, and a
-/// buffer then never means more than its size.
+/// Kind and bytes of the sections of a buffer; on an error, the offset of the wrong value. Sections
+/// do not share bytes, and none overlaps the list of sections `[inf]`: no package has such
+/// sections, and so a buffer never means more data than its size.
 fn sections(buffer: &[u8]) -> Result<Vec<(u32, &[u8])>, u32> {
     let (count, end) = (
         usize::from(u16_at(buffer, 0)),
@@ -201,7 +202,7 @@ fn sections(buffer: &[u8]) -> Result<Vec<(u32, &[u8])>, u32> {
 }
 
 impl Cx<'_, '_> {
-    /// 0x0C40: a buffer of 4096 bytes; the last one is marked.
+    /// 0x0C40: a buffer of 4096 bytes; the last one of the package is marked.
     pub(super) fn download_package(&mut self, command: &Command) -> Answer {
         const LAST: u8 = 1;
         let mut data = command.input(BUFFER)?.to_vec();
@@ -224,7 +225,7 @@ impl Cx<'_, '_> {
                 .map(|at| (AqCode::EINVAL, at)),
         };
         if let Some((code, at)) = wrong {
-            // Where, and what about it (`ice/ice_adminq_cmd.h ice_aqc_download_pkg_resp`).
+            // The offset, and the kind of error (`ice/ice_adminq_cmd.h ice_aqc_download_pkg_resp`).
             put_u32(&mut data, 0, at);
             put_u32(&mut data, 4, u32::from(code.0));
             return Ok(command.answer(data)?.refused(code));
@@ -235,7 +236,7 @@ impl Cx<'_, '_> {
         command.answer(data)
     }
 
-    /// 0x0C41: the section that the buffer names, filled in.
+    /// 0x0C41: returns the section that the buffer names.
     pub(super) fn upload_section(&mut self, command: &Command) -> Answer {
         let mut data = command.input(HEADER + ENTRY)?.to_vec();
         let (kind, offset) = (u32_at(&data, HEADER), u16_at(&data, HEADER + 4));
@@ -243,14 +244,14 @@ impl Cx<'_, '_> {
         if kind != METADATA_INIT {
             return Err(AqCode::ENOENT);
         }
-        // Count and first entry are the driver's question.
+        // Count and first entry come from the driver.
         let number = u16_at(&data, offset + 2);
         let entry = self.card.package.metadata_init.get(&number);
         put(&mut data, offset + 4, entry.ok_or(AqCode::ENOENT)?);
         command.answer(data)
     }
 
-    /// 0x0C42: only who holds the change lock, or the global one while it downloads.
+    /// 0x0C42: only for the holder of the change lock, or of the global lock while it downloads.
     pub(super) fn update_package(&mut self, command: &Command) -> Answer {
         let data = command.input(HEADER + ENTRY)?.to_vec();
         let (pf, now) = (self.pf(), self.now());
@@ -309,8 +310,8 @@ fn buffer(kind: u32, section: &[u8]) -> [u8; BUFFER] {
     bytes
 }
 
-/// A small, well-formed package for the E810, unsigned: metadata, and three buffers of which the
-/// first names the package. For tests and for simulated devices; nothing of it configures a card.
+/// A small, well-formed, unsigned package for the E810: metadata, and three buffers, the first of
+/// which names the package. For tests and for simulated devices; nothing in it configures a card.
 #[must_use]
 pub fn test_package() -> Vec<u8> {
     const VERSION: [u8; 4] = [1, 3, 0, 0];
@@ -332,7 +333,7 @@ pub fn test_package() -> Vec<u8> {
     put(&mut metadata, 0, &VERSION);
     put(&mut metadata, 4, b"Simulated package");
     put_u32(&mut metadata, 4 + NAME, 0xe810);
-    // No device and no NVM is named; three buffers.
+    // Names no device and no NVM; three buffers.
     let mut state = vec![0; 12];
     put_u32(&mut state, 8, 3);
     state.extend(buffer(METADATA, &metadata));
@@ -358,7 +359,7 @@ pub fn test_package() -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// Commands without end leave no more than the firmware has use for.
+    /// An endless series of commands leaves no more data than the firmware can use.
     #[test]
     fn the_store_is_bounded() {
         let mut package = Package::default();

@@ -7,20 +7,20 @@ use super::layout::{put, put_u16};
 use super::{Cx, Event};
 use crate::variation::FrameAtStart;
 
-/// PHY types that the module can do: 10G, 25G, 40G, 50G and 100G over copper (`ice/ice_adminq_cmd.h
-/// ICE_PHY_TYPE_LOW_*`).
+/// PHY types that the module supports: 10G, 25G, 40G, 50G and 100G over copper
+/// (`ice/ice_adminq_cmd.h ICE_PHY_TYPE_LOW_*`).
 pub(super) const PHY_TYPES: u64 = 1 << 13 | 1 << 20 | 1 << 30 | 1 << 36 | 1 << 51;
 /// 100GBASE-CR4, and its speed bit.
 const PHY_TYPE: u64 = 1 << 51;
 const SPEED: u16 = 1 << 10;
-/// PHY configuration: link enabled, and what it is without a driver.
+/// PHY configuration bits: link enabled, and the value without a driver.
 pub(super) const ENABLE_LINK: u8 = 1 << 3;
 const DEFAULT_CAPS: u8 = ENABLE_LINK;
 /// Forward error correction: RS-528.
 pub(super) const FEC: u8 = 1 << 2;
 /// Bytes of link data.
 const LINK_DATA: usize = 32;
-/// The event mask's bit for up and down.
+/// Bit of the event mask for link up and down.
 const UP_DOWN: u16 = 1 << 1;
 
 const fn frame_of(start: FrameAtStart) -> u16 {
@@ -33,18 +33,18 @@ const fn frame_of(start: FrameAtStart) -> u16 {
 /// The port of one function.
 #[derive(Debug)]
 pub(super) struct Port {
-    /// What port and module can do.
+    /// What the port and the module support.
     pub(super) abilities: (u64, u64),
     pub(super) phy_types: (u64, u64),
     pub(super) caps: u8,
     pub(super) fec: u8,
-    /// Configured, or switched by 0x0605.
+    /// Link enabled by a configuration, or switched by 0x0605.
     pub(super) enabled: bool,
     pub(super) max_frame: u16,
-    /// Frames come back in the MAC (0x0620).
+    /// The MAC loops frames back (0x0620).
     pub(super) loopback: bool,
     pub(super) events: bool,
-    /// Bits that are set are not wanted.
+    /// Event mask: a set bit disables its event.
     pub(super) mask: u16,
     started: u64,
     /// State of the link at the last check.
@@ -89,7 +89,7 @@ impl Port {
         port
     }
 
-    /// Power came, or the card was reset: the link comes up in its time.
+    /// The card has power or was reset: the link comes up after its usual time.
     pub(super) fn start(&mut self, config: &FirmwareConfig, now: u64) {
         self.started = now;
         self.next_check = Some(match config.link {
@@ -98,12 +98,12 @@ impl Port {
         });
     }
 
-    /// Autonegotiation restarts, and so does the time it takes.
+    /// Autonegotiation restarts, and so does its time.
     pub(super) fn restart(&mut self, config: &FirmwareConfig, now: u64) {
         self.start(config, now);
     }
 
-    /// A PF reset does not touch the PHY; the driver's event mask and the MAC's loopback are
+    /// A PF reset does not affect the PHY; the driver's event mask and the MAC's loopback are
     /// cleared \[inf\].
     pub(super) fn reset(
         &mut self,
@@ -120,12 +120,12 @@ impl Port {
         }
     }
 
-    /// Something may have changed.
+    /// The link state may have changed.
     pub(super) fn recheck_link(&mut self) {
         self.next_check = Some(0);
     }
 
-    /// When to check the link.
+    /// Time of the next link check.
     pub(super) fn next_change(&self) -> Option<u64> {
         self.next_check
     }
@@ -146,7 +146,7 @@ impl Port {
         self.enabled && other_end
     }
 
-    /// Whether what comes in is understood.
+    /// Whether received frames can be decoded.
     pub(super) fn receives(&self) -> bool {
         self.fec != 0
     }
@@ -156,12 +156,12 @@ impl Port {
 pub(crate) type EnabledPorts = [bool; 8];
 
 impl Cx<'_, '_> {
-    /// Checks the link when the check is due, and reports a change.
+    /// Checks the link if the check is due, and reports a change.
     pub(super) fn check_link(&mut self) {
         if self.fw.port.next_check.is_none_or(|at| at > self.now()) {
             return;
         }
-        // A check before the link comes up is repeated when it does.
+        // A check before the link comes up is repeated when it has come up.
         let comes_up = match self.fw.config.link {
             PortLink::UpAfterMs(ms) => self.fw.port.started + u64::from(ms) * 1_000_000,
             _ => 0,
@@ -205,7 +205,7 @@ impl Cx<'_, '_> {
         );
         put_u16(&mut data, 6, self.fw.port.max_frame);
         if up {
-            // RS-528 is on, or nothing.
+            // RS-528 is on, or no FEC.
             let fec = if self.fw.port.fec == 0 { 0 } else { 1 << 1 };
             put(&mut data, 8, &[fec]);
             put_u16(&mut data, 10, SPEED);

@@ -19,7 +19,7 @@ const ENABLE: u32 = 1 << 31;
 const CRITICAL: u32 = 1 << 30;
 const OVERFLOW: u32 = 1 << 29;
 const COUNT: u32 = 0x3ff;
-/// Bits of an address that a ring does not have.
+/// Bits that the address of a ring does not have.
 const BELOW_RING: u32 = 0x3f;
 
 const ATQBAL: RegOffset = hw::PF_FW_ATQBAL.off();
@@ -39,11 +39,11 @@ pub(super) struct Queues {
     commands: bool,
     events: bool,
     due: Option<u64>,
-    /// A fault was ordered: no command is completed any more.
+    /// After an injected fault: no command is completed any more.
     silent: bool,
 }
 
-/// What a step of the firmware does beyond its function.
+/// Effects of a firmware step beyond its function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FirmwareEffect {
     None,
@@ -51,7 +51,7 @@ pub(crate) enum FirmwareEffect {
 }
 
 impl Firmware {
-    /// When the firmware acts next by itself.
+    /// Time of the firmware's next action without a command.
     pub(crate) fn next_due(&self) -> Option<u64> {
         let event = if self.events.is_empty() || !self.queues.events {
             None
@@ -69,7 +69,7 @@ impl Firmware {
         .min()
     }
 
-    /// The driver wrote a register of the AdminQ; its value is stored already.
+    /// The driver wrote an AdminQ register, whose value is already stored.
     pub(crate) fn queue_written(&mut self, off: RegOffset, env: &mut EngineEnv<'_>) {
         let value = env.state.registers.get(off);
         match off {
@@ -94,7 +94,7 @@ impl Firmware {
                     env.state.bus_mastering.work_requested();
                     self.wake(env.now);
                 } else if value != 0 {
-                    // Zero is how a queue is prepared and put away.
+                    // Zero is written before a queue is set up and after it is shut down.
                     let text = format!("ATQT = {value} on a queue that is off");
                     env.found(kind::ADMINQ_RING, text);
                 }
@@ -110,7 +110,7 @@ impl Firmware {
         }
     }
 
-    /// A command waits.
+    /// Called when a command is waiting.
     fn wake(&mut self, now: u64) {
         let time = u64::from(self.config.command_us) * 1_000;
         self.queues.due.get_or_insert(now + time);
@@ -122,7 +122,7 @@ pub(crate) fn is_queue_register(off: RegOffset) -> bool {
     matches!(off, ATQBAL | ATQLEN | ATQT | ARQBAL | ARQLEN | ARQT)
 }
 
-/// Where descriptor `index` of the ring at `low` and `high` is.
+/// Address of descriptor `index` of the ring at `low` and `high`.
 fn place(env: &EngineEnv<'_>, low: RegOffset, high: RegOffset, index: u32) -> u64 {
     let registers = &env.state.registers;
     let base = u64::from(registers.get(high)) << 32 | u64::from(registers.get(low) & !BELOW_RING);
@@ -134,7 +134,7 @@ fn next(index: u32, length: u32) -> u32 {
 }
 
 impl Cx<'_, '_> {
-    /// Does what is due: a change of the link, an event, a command.
+    /// Does the work that is due: a link change, an event, a command.
     pub(crate) fn step(&mut self) -> FirmwareEffect {
         self.check_boot();
         self.check_link();
@@ -160,7 +160,7 @@ impl Cx<'_, '_> {
             && registers.get(ATQH) != registers.get(ATQT)
     }
 
-    /// Carries out the command at the head.
+    /// Executes the command at the head.
     fn take_command(&mut self) -> FirmwareEffect {
         if !self.commands_wait() {
             return FirmwareEffect::None;
@@ -176,7 +176,7 @@ impl Cx<'_, '_> {
         let at = place(self.env, ATQBAL, ATQBAH, head);
         let mut bytes = [0; LEN];
         if self.env.read(at, &mut bytes).is_err() {
-            // The refused access is the finding.
+            // The refused access is already a finding.
             self.critical_error();
             return FirmwareEffect::None;
         }
@@ -239,7 +239,7 @@ impl Cx<'_, '_> {
         FirmwareEffect::None
     }
 
-    /// An event that a test has injected, unless the driver masks its kind.
+    /// Adds an event that a test has injected, unless the driver masks its kind.
     fn push_ordered(&mut self, opcode: u16) {
         if self.fw.agent.lets_out(opcode) {
             self.fw.events.push_back(empty_event(opcode));
@@ -271,7 +271,7 @@ impl Cx<'_, '_> {
         })
     }
 
-    /// Buffer first, descriptor last.
+    /// Writes the buffer first and the descriptor last.
     fn write_reply(
         &mut self,
         at: u64,
@@ -299,7 +299,7 @@ impl Cx<'_, '_> {
         }
     }
 
-    /// Puts waiting events where the driver gave descriptors, and interrupts.
+    /// Writes waiting events to descriptors that the driver posted, and interrupts.
     pub(super) fn deliver_events(&mut self) {
         let mut delivered = false;
         while self.fw.queues.events {

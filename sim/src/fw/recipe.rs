@@ -8,8 +8,9 @@ use super::{AqCode, Cx};
 
 /// Bytes of a recipe in a buffer.
 const LEN: usize = 64;
-/// Recipes that are there before a driver comes. There is no room for more: rules of others are not
-/// modelled, so a driver that asks for one is refused as by a card whose recipes are all taken.
+/// Recipes that exist before a driver starts. No others fit: rules with other recipes are not
+/// modelled, so a driver that requests a recipe is refused, as by a card whose recipes are all
+/// taken.
 pub(super) const RECIPES: u16 = 16;
 
 /// All recipes of a card.
@@ -27,7 +28,7 @@ impl Recipes {
         if index >= RECIPES {
             return None;
         }
-        // A recipe of the firmware's own: it matches on the switch id first.
+        // A recipe of the firmware itself: it matches on the switch id first.
         let mut recipe = vec![0; LEN];
         put(&mut recipe, 0, &[index as u8]);
         put(&mut recipe, 4, &(1_u64 << index).to_le_bytes());
@@ -39,7 +40,7 @@ impl Recipes {
 }
 
 impl Cx<'_, '_> {
-    /// 0x0290: changes recipes that are there.
+    /// 0x0290: changes existing recipes.
     pub(super) fn add_recipe(&mut self, command: &Command) -> Answer {
         let count = usize::from(command.param16(0));
         let data = command.input(count * LEN)?.to_vec();

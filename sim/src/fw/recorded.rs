@@ -1,8 +1,8 @@
-//! Answers of a card's own firmware, as its report has them.
+//! Answers of a card's own firmware, from its report.
 //!
-//! Such an answer is given for as long as nothing that it speaks of was changed since the
-//! reset after which it was recorded; from then on the model answers, which started from
-//! the same numbers. A command is carried out by the model either way, for its effects.
+//! A recorded answer is used as long as nothing that it describes was changed since the reset after
+//! which it was recorded. After a change the model answers; it started from the same numbers. The
+//! model executes a command in either case, for its effects.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use super::sched_tree::{ELEMENT, Layer, NO_TEID};
 use super::{AqCode, Cx};
 use crate::regs::ResetSource;
 
-/// Bytes of an entry of the capabilities, of a layer, of what stands before a branch, and
-/// of a branch with room for nine elements.
+/// Bytes of a capability entry, of a layer, of the header of a branch, and of a branch with room
+/// for nine elements.
 const CAPABILITY: usize = 32;
 const LAYER: usize = 32;
 const BRANCH_HEADER: usize = 8;
@@ -24,14 +24,14 @@ const SWITCH_ELEMENT: usize = 6;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RecordedAnswer {
     pub(crate) opcode: u16,
-    /// Parameters of the command: 8 bytes where it has a buffer, 16 otherwise.
+    /// Parameters of the command: 8 bytes if it has a buffer, otherwise 16.
     pub(crate) params: Vec<u8>,
     pub(crate) code: u8,
     pub(crate) reply: Vec<u8>,
     pub(crate) data: Vec<u8>,
 }
 
-/// What an answer speaks of. What a command of each opcode changes is in [`changes`].
+/// Subjects of an answer. [`changes`] has what a command of each opcode changes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Topic {
     /// Elements of the switch.
@@ -51,18 +51,18 @@ pub(crate) enum Topic {
 }
 
 impl Topic {
-    /// Whether all functions of the card share it.
+    /// Whether all functions of the card share the subject.
     const fn is_of_the_card(self) -> bool {
         matches!(self, Self::Vlan | Self::Package)
     }
 
-    /// Whether a reset of that kind makes it what it was.
+    /// Whether a reset of that kind restores the subject's original state.
     fn is_restored_by(self, source: ResetSource) -> bool {
         source != ResetSource::Pfr || matches!(self, Self::Switch | Self::Scheduler | Self::Log)
     }
 }
 
-/// What an answer to this opcode speaks of; `None`: of nothing that changes.
+/// The subject of an answer to this opcode; `None`: nothing that changes.
 fn topic(opcode: u16) -> Option<Topic> {
     Some(match opcode {
         0x0200 => Topic::Switch,
@@ -76,7 +76,7 @@ fn topic(opcode: u16) -> Option<Topic> {
     })
 }
 
-/// What a command of this opcode changes when it succeeds.
+/// The subjects that a successful command of this opcode changes.
 fn changes(opcode: u16) -> &'static [Topic] {
     match opcode {
         0x020c => &[Topic::Vlan],
@@ -93,14 +93,14 @@ fn changes(opcode: u16) -> &'static [Topic] {
     }
 }
 
-/// The part of a command's parameters that says what is asked. Drivers set the rest
-/// differently: a port by its number or 0, events on or off.
+/// The part of a command's parameters that selects the answer. Drivers set the rest differently: a
+/// port by its number or 0, events on or off.
 fn question(opcode: u16, params: &[u8]) -> Vec<u8> {
     let byte = |at: usize| params.get(at).copied().unwrap_or(0);
     match opcode {
         // The first element.
         0x0200 => vec![byte(2), byte(3)],
-        // Which of the PHY's abilities.
+        // Which PHY abilities.
         0x0600 => vec![byte(2) & 0b1110],
         0x0a00 => vec![byte(0) & 3],
         0x0302 | 0x040e => params.iter().take(8).copied().collect(),
@@ -119,7 +119,7 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// What no card can have answered: the command, and why.
+    /// Finds an answer that no card can give: the command, and why.
     pub(crate) fn check(&self) -> Result<(), (u16, String)> {
         self.layers().map_err(|why| (0x0412, why))?;
         self.branches().map_err(|why| (0x0400, why))?;
@@ -132,15 +132,15 @@ impl Answers {
         fit.find(|answer| question(opcode, &answer.params) == asked)
     }
 
-    /// Data of the first answer to this opcode, if it was no refusal.
+    /// Data of the first answer to this opcode, if it was not refused.
     fn data(&self, opcode: u16) -> Option<&[u8]> {
         let mut fit = self.all.iter().filter(|answer| answer.opcode == opcode);
         fit.find(|answer| answer.code == 0)
             .map(|answer| answer.data.as_slice())
     }
 
-    /// The entry of a capability in the answer to `opcode` (0x000A or 0x000B): number, logical
-    /// and physical id.
+    /// The entry of a capability in the answer to `opcode` (0x000A or 0x000B): number, logical and
+    /// physical id.
     pub(crate) fn capability(&self, opcode: u16, id: u16) -> Option<[u32; 3]> {
         let (entries, _) = self.data(opcode)?.as_chunks::<CAPABILITY>();
         let entry = entries.iter().find(|entry| u16_at(*entry, 0) == id)?;
@@ -153,7 +153,7 @@ impl Answers {
 
     /// Elements of the switch: kind, number, switch.
     fn switch_elements(&self) -> impl Iterator<Item = (u16, u16, u16)> + '_ {
-        // The answers are its pages.
+        // The answers are consecutive pages.
         let pages = self.all.iter();
         let pages = pages.filter(|answer| answer.opcode == 0x0200 && answer.code == 0);
         let elements = pages.flat_map(|page| page.data.as_chunks::<SWITCH_ELEMENT>().0);
@@ -176,7 +176,7 @@ impl Answers {
         Some(switch.wrapping_add(pf.into()).wrapping_sub(self.pf.into()))
     }
 
-    /// The VSI that the firmware has for function `pf`.
+    /// The firmware's own VSI for function `pf`.
     pub(super) fn own_vsi(&self, pf: u8) -> Option<u16> {
         let (_, number, _) = self.switch_elements().find(|(kind, ..)| *kind == 2)?;
         Some(
@@ -190,7 +190,7 @@ impl Answers {
     /// Layers of the scheduler, by 0x0412.
     ///
     /// # Errors
-    /// What no tree can have.
+    /// A layer that no tree can have.
     pub(super) fn layers(&self) -> Result<Option<Vec<Layer>>, String> {
         let Some(data) = self.data(0x0412) else {
             return Ok(None);
@@ -212,7 +212,7 @@ impl Answers {
     /// Branches of the default topology, by 0x0400: elements from the root on.
     ///
     /// # Errors
-    /// What no tree can have.
+    /// A branch that no tree can have.
     pub(super) fn branches(&self) -> Result<Option<Vec<Vec<[u8; ELEMENT]>>>, String> {
         let Some(data) = self.data(0x0400) else {
             return Ok(None);
@@ -228,7 +228,7 @@ impl Answers {
         self.data(0x0607)?.get(2).map(|info| info & MEDIA != 0)
     }
 
-    /// Types of the PHY that port and module can do, by 0x0600.
+    /// PHY types that the port and the module support, by 0x0600.
     pub(super) fn phy_types(&self) -> Option<(u64, u64)> {
         const MEDIA: u8 = 1 << 1;
         let answer = self.find(0x0600, &[0, 0, MEDIA])?;
@@ -259,7 +259,7 @@ impl Answers {
     fn data_for(&self, answer: &RecordedAnswer, pf: u8) -> Vec<u8> {
         let mut data = answer.data.clone();
         let by = i32::from(pf) - i32::from(self.pf);
-        // What a refusal left in the buffer says nothing.
+        // The buffer contents after a refusal mean nothing.
         if by == 0 || answer.code != 0 {
             return data;
         }
@@ -273,7 +273,7 @@ impl Answers {
     }
 }
 
-/// The elements of a branch: each hangs from the one before it.
+/// The elements of a branch: each one is the child of the one before it.
 fn branch(bytes: &[u8]) -> Result<Vec<[u8; ELEMENT]>, String> {
     let count = usize::from(u16_at(bytes, 4));
     let (elements, _) = part(bytes, BRANCH_HEADER, bytes.len()).as_chunks::<ELEMENT>();
@@ -293,7 +293,7 @@ fn branch(bytes: &[u8]) -> Result<Vec<[u8; ELEMENT]>, String> {
     Ok(elements.iter().take(count).copied().collect())
 }
 
-/// First queues and vectors of another function follow in equal parts `[inf]`.
+/// First queues and vectors of other functions follow in equal parts `[inf]`.
 fn shift_capabilities(data: &mut [u8], by: i32) {
     let (entries, _) = data.as_chunks_mut::<CAPABILITY>();
     for entry in entries {
@@ -305,7 +305,7 @@ fn shift_capabilities(data: &mut [u8], by: i32) {
     }
 }
 
-/// Port, switch and VSI of another function have the next numbers `[inf]`.
+/// Port, switch and VSI of other functions have the next numbers `[inf]`.
 fn shift_switch(data: &mut [u8], by: i32) {
     let (elements, _) = data.as_chunks_mut::<SWITCH_ELEMENT>();
     for element in elements {
@@ -330,7 +330,7 @@ fn shift_branches(data: &mut [u8], by: i32) {
     }
 }
 
-/// The number of a node at another function. Empty elements stay empty.
+/// The number of the node at another function. Empty elements stay empty.
 pub(super) fn shift_teid(teid: u32, by: i32) -> u32 {
     match teid {
         0 | NO_TEID => teid,
@@ -338,7 +338,7 @@ pub(super) fn shift_teid(teid: u32, by: i32) -> u32 {
     }
 }
 
-/// What was changed since the reset.
+/// Subjects changed since the reset.
 #[derive(Debug, Default)]
 pub(crate) struct Changed(BTreeSet<Topic>);
 
@@ -349,7 +349,7 @@ impl Changed {
 }
 
 impl Cx<'_, '_> {
-    /// What the firmware answers to `command`, if the model's own answer is `model`.
+    /// The firmware's answer to `command`, given the model's own answer `model`.
     pub(super) fn as_recorded(&mut self, command: &Command, model: Answer) -> Answer {
         let Some(recorded) = self.fw.config.recorded.clone() else {
             return model;
@@ -368,7 +368,7 @@ impl Cx<'_, '_> {
         if topic(command.opcode).is_some_and(|topic| is_changed(&topic)) {
             return model;
         }
-        // A module is read by its address, not by question.
+        // A module is read by address.
         if command.opcode == 0x06ee && recorded.module.is_some() {
             return model;
         }

@@ -7,7 +7,7 @@ use super::descriptor::{Answer, Command};
 use super::layout::{put_u16, u16_at};
 use super::{AqCode, Cx};
 
-/// Type of the resource, without the flags above it.
+/// Type of the resource, without the flag bits above it.
 const TYPE: u16 = 0x7f;
 const IGNORE_INDEX: u16 = 1 << 13;
 
@@ -23,11 +23,11 @@ const FD_TCAM: u16 = 0x59;
 const HASH_PROFILE: u16 = 0x60;
 const HASH_TCAM: u16 = 0x61;
 
-/// First number and how many there are. Not in the sources; large enough for a driver.
+/// First number and count. Not in the sources; large enough for a driver.
 fn range(kind: u16) -> Option<(u16, u16)> {
     Some(match kind {
         VSI_LIST_REPLICATION | VSI_LIST_PRUNE => (0, 1024),
-        // The firmware's own, and no others.
+        // Only those of the firmware itself.
         RECIPE => (super::recipe::RECIPES, 0),
         SWITCH_ID => (1, 255),
         FD_COUNTERS => (0, 16),
@@ -41,21 +41,21 @@ fn range(kind: u16) -> Option<(u16, u16)> {
 #[derive(Debug, Default)]
 pub(super) struct CardPool {
     taken: BTreeMap<(u16, u16), u8>,
-    /// Flow director entries that a function took: type and function.
+    /// Flow director entries that functions took: type and function.
     filters: BTreeSet<(u16, u8)>,
 }
 
 impl CardPool {
-    /// Frees the resources of a function, except its counters: Linux takes a block of them once and
-    /// uses it after a reset of the function (`ice/ice_main.c ice_rebuild`), which gives no
-    /// time to take one again.
+    /// Frees the resources of a function, except its counters. Linux allocates a block of counters
+    /// once and keeps using it after a reset of the function (`ice/ice_main.c ice_rebuild`), which
+    /// leaves no time to allocate it again.
     pub(super) fn release_all(&mut self, pf: u8) {
         self.taken
             .retain(|(kind, _), owner| *owner != pf || *kind == FD_COUNTERS);
         self.filters.retain(|(_, owner)| *owner != pf);
     }
 
-    /// Whether the VSI list is given out to `pf`.
+    /// Whether the VSI list is allocated to `pf`.
     pub(super) fn has_list(&self, list: u16, pf: u8) -> bool {
         [VSI_LIST_REPLICATION, VSI_LIST_PRUNE]
             .into_iter()
@@ -64,7 +64,7 @@ impl CardPool {
 
     fn take(&mut self, kind: u16, pf: u8) -> Option<u16> {
         let (first, count) = range(kind)?;
-        // VSI lists of both kinds come from one table.
+        // VSI lists of both kinds share one table.
         let is_free = |number: u16| match kind {
             VSI_LIST_REPLICATION | VSI_LIST_PRUNE => [VSI_LIST_REPLICATION, VSI_LIST_PRUNE]
                 .into_iter()
@@ -77,7 +77,7 @@ impl CardPool {
     }
 }
 
-/// Type word and numbers of a buffer: res_type, num_elems, then one number each.
+/// Type word and numbers of a buffer: res_type, num_elems, then the numbers.
 fn entries(data: &[u8]) -> (u16, u16) {
     (u16_at(data, 0), u16_at(data, 2))
 }
@@ -140,8 +140,8 @@ impl Cx<'_, '_> {
         command.answer(data)
     }
 
-    /// 0x020A: the numbers that the function holds of a type, from the first one asked for on; then
-    /// where the next reply begins, or 0 (lan-path 18).
+    /// 0x020A: the numbers of a type that the function holds, from the first one requested on; then
+    /// the start of the next reply, or 0 (lan-path 18).
     pub(super) fn allocated_resources(&mut self, command: &Command) -> Answer {
         let (asked, first) = (command.param16(0), command.param16(2));
         let kind = asked & TYPE;

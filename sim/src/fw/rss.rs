@@ -18,7 +18,7 @@ enum Table {
     Global(u8),
 }
 
-/// What was set.
+/// Keys and tables that were set.
 #[derive(Debug, Default)]
 pub(super) struct Rss {
     keys: BTreeMap<u16, Vec<u8>>,
@@ -26,8 +26,8 @@ pub(super) struct Rss {
 }
 
 impl Rss {
-    /// How frames of a VSI are spread, whose options (lan-path 7.1) are `options`; `None` while it
-    /// has no key or no table, and with the hashes that drivers do not use.
+    /// How frames of a VSI with these `options` (lan-path 7.1) are spread. `None` while it has no
+    /// key or no table, and for hashes that drivers do not use.
     pub(super) fn spread(&self, vsi: u16, options: u8, fields: HashFields) -> Option<Spread<'_>> {
         let table = match options & 3 {
             0 => Table::Vsi(vsi),

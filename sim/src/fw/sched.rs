@@ -8,14 +8,15 @@ use crate::findings::kind;
 
 /// Bytes before the elements of a group.
 const GROUP: usize = 8;
-/// Bytes before the TEIDs of a group that moves.
+/// Bytes before the TEIDs of a group to move.
 const MOVE_GROUP: usize = 12;
 
-/// Valid sections of a node that name a rate profile, and where each does: CIR, EIR, shared limit.
+/// Valid-section bits of a node that name a rate profile, and the offset of each name: CIR, EIR,
+/// shared limit.
 const PROFILES: [(u8, usize); 3] = [(1, 4), (2, 8), (3, 12)];
 
 impl Cx<'_, '_> {
-    /// The rate profiles of a node's sections are the default one, 0, or of 0x0410.
+    /// The rate profiles in a node's sections must be the default one, 0, or one from 0x0410.
     pub(super) fn check_profiles(&mut self, opcode: u16, node: &[u8]) {
         for (section, at) in PROFILES {
             let profile = u16_at(node, at);
@@ -27,7 +28,7 @@ impl Cx<'_, '_> {
         }
     }
 
-    /// A node that a command names and that is not there.
+    /// Refuses a node that a command names and that does not exist.
     fn no_node(&mut self, opcode: u16, teid: u32) -> AqCode {
         let text = format!("command {opcode:#06x} names scheduler node {teid:#x}");
         self.env.found(kind::ADMINQ_UNKNOWN_OBJECT, text);
@@ -92,7 +93,7 @@ impl Cx<'_, '_> {
         Ok(command.answer(data)?.put16(2, count))
     }
 
-    /// 0x040F: only nodes of a driver's own, and the default ones; children before parents.
+    /// 0x040F: deletes nodes, only a driver's own and the default ones; children before parents.
     pub(super) fn delete_elements(&mut self, command: &Command) -> Answer {
         let data = command.input(GROUP + 4)?.to_vec();
         let groups = command.param16(0);
@@ -120,7 +121,7 @@ impl Cx<'_, '_> {
         }
         match (node.kind(), node.leaf) {
             (sched_tree::kind::ROOT | sched_tree::kind::TC, _) => return Err(AqCode::EPERM),
-            // Queues have commands of their own.
+            // Queues have their own commands.
             (_, Some(Leaf::Lan(_) | Leaf::Rdma(_))) => return Err(AqCode::EBUSY),
             _ => {}
         }
@@ -172,7 +173,7 @@ impl Cx<'_, '_> {
         Ok(command.answer(data)?.put16(2, count))
     }
 
-    /// 0x0410: numbers for profiles of 12 bytes.
+    /// 0x0410: returns numbers for profiles of 12 bytes.
     pub(super) fn add_rate_profiles(&mut self, command: &Command) -> Answer {
         const PROFILE: usize = 12;
         let count = command.param16(0);

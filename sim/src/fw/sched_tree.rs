@@ -10,7 +10,7 @@ use crate::variation::DefaultBranch;
 
 /// Bytes of an element: parent, node, and 16 bytes of data.
 pub(super) const ELEMENT: usize = 24;
-/// TEID that names nothing.
+/// TEID that names no node.
 pub(super) const NO_TEID: u32 = u32::MAX;
 
 /// Element types.
@@ -27,8 +27,8 @@ pub(super) const VALID: u8 = 0b111;
 const VALID_GENERIC: u8 = 1;
 const SUSPENDED: u8 = 1;
 
-/// Nodes that a parent may have as children, by layer of the children; how many of them a function
-/// has. The numbers are not in the sources.
+/// Maximum children of a parent, by layer of the children, and how many of these a function has.
+/// The numbers are not in the sources.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Layer {
     pub(super) siblings: u16,
@@ -58,10 +58,10 @@ const FIVE: [Layer; 5] = [
     layer(512, 2048),
 ];
 
-/// What a leaf stands for.
+/// Use of a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Leaf {
-    /// The one that the firmware starts with.
+    /// The leaf that the firmware starts with.
     Default,
     /// A LAN queue.
     Lan(u16),
@@ -91,12 +91,12 @@ pub(super) struct SchedTree {
     next_teid: u32,
     layers: Vec<Layer>,
     pub(super) default_branch: Vec<u32>,
-    /// The branches of the other traffic classes: number of the class, then root, class and entry
-    /// point. That they come without a default chain is `[inf]`.
+    /// The branches of the other traffic classes: class number, then root, class and entry point.
+    /// That they have no default chain is `[inf]`.
     pub(super) others: Vec<(u8, Vec<u32>)>,
 }
 
-/// Data of an element of that type with weight 4 and profile 0.
+/// Data of an element of that type, with weight 4 and profile 0.
 fn plain(kind: u8) -> [u8; 16] {
     let mut data = [0; 16];
     put(&mut data, 0, &[kind, VALID]);
@@ -106,7 +106,7 @@ fn plain(kind: u8) -> [u8; 16] {
 }
 
 impl SchedTree {
-    /// The default branch: root, TC 0, entry point, and down to a queue group or a leaf; then the
+    /// The default branch: root, TC 0, entry point, and down to a queue group or a leaf. Then the
     /// other classes.
     pub(super) fn new(pf: u8, config: &FirmwareConfig, branch: DefaultBranch) -> Self {
         if let Some(tree) = config
@@ -126,7 +126,7 @@ impl SchedTree {
         tree
     }
 
-    /// The tree that a card said it has; `None` if it did not say all of it.
+    /// The tree that a recorded card has; `None` if the report does not have all of it.
     fn recorded(pf: u8, answers: &Answers) -> Option<Self> {
         let (Ok(Some(layers)), Ok(Some(branches))) = (answers.layers(), answers.branches()) else {
             return None;
@@ -147,7 +147,7 @@ impl SchedTree {
                 let teid = shift_teid(u32_at(element, 4), by);
                 let mut data = [0; 16];
                 put(&mut data, 0, part(element, 8, 16));
-                // The root is in every branch.
+                // Every branch contains the root.
                 if !tree.nodes.contains_key(&teid) {
                     let leaf = (layer == last).then_some(Leaf::Default);
                     tree.insert_at(teid, parent, layer, data, leaf);
@@ -167,7 +167,7 @@ impl SchedTree {
     fn default_chain(pf: u8, layers: u8, branch: DefaultBranch) -> Self {
         let mut tree = Self {
             nodes: BTreeMap::new(),
-            // Different on every port, so that they cannot be mixed up unseen.
+            // Different on every port, so that mixing them up shows.
             next_teid: (u32::from(pf) + 1) << 16,
             layers: if layers == 5 {
                 FIVE.to_vec()
@@ -199,7 +199,7 @@ impl SchedTree {
         &self.layers
     }
 
-    /// Layer of the queue groups; in a tree of five layers these are the VSI nodes.
+    /// Layer of the queue groups; in a tree of five layers this is the VSI layer.
     pub(super) fn group_layer(&self) -> usize {
         self.layers().len() - 2
     }
@@ -250,7 +250,7 @@ impl SchedTree {
         let above = self.get(parent).ok_or(AqCode::ENOENT)?;
         let layer = above.layer + 1;
         let limits = self.layers().get(layer).ok_or(AqCode::EINVAL)?;
-        // Leaves belong to queue groups, and nothing else does; TCs are not a driver's to add.
+        // Leaves belong to queue groups, and only there; a driver does not add TCs.
         let is_leaf_layer = layer == self.layers().len() - 1;
         if layer < 2 || is_leaf_layer != leaf.is_some() {
             return Err(AqCode::EINVAL);
@@ -273,7 +273,7 @@ impl SchedTree {
         Ok(self.insert(parent, layer, own, leaf))
     }
 
-    /// Takes a node without children away.
+    /// Removes a node without children.
     pub(super) fn remove(&mut self, teid: u32) {
         let Some(node) = self.nodes.remove(&teid) else {
             return;
@@ -283,7 +283,7 @@ impl SchedTree {
         }
     }
 
-    /// Hangs a node below another parent of the same layer as its own.
+    /// Moves a node to another parent in the same layer as its own.
     pub(super) fn move_to(&mut self, teid: u32, parent: u32) -> Result<(), AqCode> {
         let node = self.get(teid).ok_or(AqCode::ENOENT)?;
         let (from, layer) = (node.parent, node.layer);
@@ -339,7 +339,7 @@ impl SchedTree {
         Some(element)
     }
 
-    /// Number of the traffic class that a node hangs below.
+    /// Number of the traffic class above a node.
     pub(super) fn class_of(&self, teid: u32) -> Option<u8> {
         let mut teid = teid;
         while self.get(teid)?.layer > 1 {

@@ -13,13 +13,13 @@ const SWID_BASE: u16 = 1;
 const ELEMENT: usize = 6;
 const PORT: u16 = 0;
 const VSI: u16 = 2;
-/// The firmware's VSI of function 0; that the others follow is `[inf]`. None of these numbers is
-/// given to a driver.
+/// The firmware's VSI of function 0; that the others follow is `[inf]`. Drivers get none of these
+/// numbers.
 const OWN_VSI_BASE: u16 = 4;
 
 /// The VLAN id of a frame, 0 when it has no tag.
 pub(super) fn vlan_of(frame: &[u8]) -> u16 {
-    /// Types of a tag, of a customer and of a provider.
+    /// Tag types: customer and provider.
     const TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
     let tagged = TAGS.iter().any(|tag| frame.get(12..14) == Some(tag));
     let tag = frame.get(14..16).filter(|_| tagged);
@@ -54,8 +54,8 @@ impl Cx<'_, '_> {
         self.fw.vsis.has(number) || self.fw.own_vsi && number == self.own_vsi()
     }
 
-    /// The function's elements: its port, and the VSI that the firmware has for it (field-evidence
-    /// 3.15: number 4 of function 0), below the port.
+    /// The function's elements: its port and, below the port, its VSI in the firmware
+    /// (field-evidence 3.15: number 4 of function 0).
     fn elements(&self) -> Vec<[u8; ELEMENT]> {
         let pf = u16::from(self.pf());
         let element = |kind: u16, number: u16| {
@@ -72,8 +72,8 @@ impl Cx<'_, '_> {
         all
     }
 
-    /// 0x0200: from the element that is asked for, as many as a reply has; then where the next
-    /// reply begins, or 0.
+    /// 0x0200: from the requested element on, as many as fit a reply; then the start of the next
+    /// reply, or 0.
     pub(super) fn switch_config(&mut self, command: &Command) -> Answer {
         let elements = self.elements();
         let first = command.param16(2);
@@ -103,7 +103,7 @@ impl Cx<'_, '_> {
         const FORWARDING_VALID: u8 = 1 << 2;
         const DOUBLE_VLAN: u16 = 1 << 2;
         let (swid, mode) = (command.param16(4), command.param8(6));
-        // Drivers that know no mode send a byte of zero.
+        // Drivers that do not know modes send a zero byte.
         if swid != 0 && swid & SWID_VALID == 0
             || mode & FORWARDING != 0 && mode & FORWARDING_VALID == 0
         {

@@ -9,7 +9,7 @@ use super::descriptor::{Answer, Command};
 use super::layout::{part, put_u16, u16_at, u32_at};
 use super::{AqCode, Cx};
 
-/// Bytes of a lookup rule before its header, and of the other rules before their arrays.
+/// Bytes of a lookup rule before its header, and of other rules before their arrays.
 const LOOKUP: usize = 16;
 const OTHER: usize = 8;
 
@@ -20,10 +20,10 @@ const LIST_SET: u16 = 3;
 const LIST_CLEAR: u16 = 4;
 const PRUNE_SET: u16 = 5;
 const PRUNE_CLEAR: u16 = 6;
-/// Of an action of type 0: frames go nowhere.
+/// Action of type 0: drop.
 const DROP: u32 = 1 << 18;
 
-/// The action counts.
+/// The action is valid.
 const ACTION_VALID: u32 = 1 << 17;
 /// Bytes of the header of a lookup by address.
 const HEADER: usize = 16;
@@ -43,11 +43,11 @@ struct Lookup {
 }
 
 impl Lookup {
-    /// Whether the rule is about frames for `address`; VLAN and Ethertype rules alone bring no
-    /// frame anywhere.
+    /// Whether the rule matches frames for `address`. VLAN and Ethertype rules alone do not forward
+    /// frames.
     fn matches(&self, address: &[u8; 6]) -> bool {
         /// Recipes (`ice/ice_switch.h enum ice_sw_lkup_type`): those that match the destination,
-        /// and the default one.
+        /// and the default recipe.
         const BY_ADDRESS: [u16; 5] = [1, 2, 3, 8, 9];
         self.is_default()
             || BY_ADDRESS.contains(&self.recipe) && self.header.starts_with(address)
@@ -57,7 +57,7 @@ impl Lookup {
     }
 
     /// What a rule of the promiscuous recipes matches besides its address: all unicast addresses
-    /// (false), or all group addresses (true) (lan-path 8).
+    /// (false) or all group addresses (true) (lan-path 8).
     fn pattern(&self) -> Option<bool> {
         const PROMISCUOUS: [u16; 2] = [3, 9];
         let pattern = match self.header.first_chunk::<6>()? {
@@ -68,7 +68,7 @@ impl Lookup {
         PROMISCUOUS.contains(&self.recipe).then_some(pattern)
     }
 
-    /// Whether the rule names the frame's VLAN, if it names one (recipes 2 and 9).
+    /// Whether the rule matches the frame's VLAN, if it has one (recipes 2 and 9).
     fn matches_vlan(&self, vlan: u16) -> bool {
         const BY_VLAN: [u16; 2] = [2, 9];
         let id = self.header.get(14..16).and_then(<[u8]>::first_chunk);
@@ -76,13 +76,13 @@ impl Lookup {
         !BY_VLAN.contains(&self.recipe) || id == Some(vlan)
     }
 
-    /// The Ethertype that the rule is about, if it is about one.
+    /// The Ethertype that the rule matches, if any.
     fn ethertype(&self) -> Option<&[u8]> {
         const ETHERTYPE: u16 = 0;
         self.header.get(12..14).filter(|_| self.recipe == ETHERTYPE)
     }
 
-    /// Whether the rule is about frames of that Ethertype in that direction.
+    /// Whether the rule matches frames of that Ethertype in that direction.
     fn matches_type(&self, kind: u16, frame: &[u8]) -> bool {
         self.kind == kind
             && self
@@ -94,8 +94,8 @@ impl Lookup {
         self.action & 3 == 0 && self.action & DROP != 0
     }
 
-    /// Whether frames are dropped as the rule says: by an Ethertype that packets of the engine,
-    /// which pass unseen, never have.
+    /// Whether the drop takes effect as the rule says. That needs an Ethertype that packets of the
+    /// engine never have, because those pass unchecked.
     fn drops_as_said(&self) -> bool {
         const OF_ENGINE: [[u8; 2]; 4] = [[0x08, 0x00], [0x86, 0xdd], [0x81, 0x00], [0x88, 0xa8]];
         let ethertype = self.ethertype();
@@ -107,7 +107,7 @@ impl Lookup {
         self.recipe == DEFAULT
     }
 
-    /// LB_EN of a rule of the transmit side.
+    /// LB_EN of a transmit rule.
     fn loops(&self) -> bool {
         const LB_EN: u32 = 1 << 2;
         self.kind == LOOKUP_TX && self.action & 3 == 0 && self.action & LB_EN != 0
@@ -126,7 +126,7 @@ impl Lookup {
         (self.recipe == VLAN).then(|| u16::from_be_bytes(*id) & 0xfff)
     }
 
-    /// Type 0: to a VSI or a list; VLAN rules are of type 2 (prune) and name one as well.
+    /// Forwards to a VSI or a list (type 0). VLAN rules are of type 2 (prune) and name one too.
     fn target(&self) -> Option<Target> {
         const LIST: u32 = 1 << 14;
         let number = (self.action >> 4 & 0x3ff) as u16;
@@ -154,7 +154,8 @@ pub(super) struct SwitchRules {
 }
 
 impl SwitchRules {
-    /// Rules that send packets to a VSI, and to no other, go; it is on no list any more.
+    /// Removes rules that forward packets to a VSI and to no other, and removes the VSI from all
+    /// lists.
     pub(super) fn forget_vsi(&mut self, vsi: u16) {
         self.lookups
             .retain(|_, rule| rule.target() != Some(Target::Vsi(vsi)));
@@ -163,15 +164,16 @@ impl SwitchRules {
         }
     }
 
-    /// Whether a rule brings frames for `address` to a VSI that takes them. Rules of both
-    /// directions count: Linux adds its addresses to the transmit side only, and receives by
-    /// them (control-path 9.6).
+    /// Whether a rule forwards frames for `address` to a VSI that accepts them. Rules of both
+    /// directions count: Linux adds its addresses to the transmit side only, and receives with them
+    /// (control-path 9.6).
     pub(super) fn send_to(&self, address: &[u8; 6], takes: impl Fn(u16) -> bool) -> bool {
         let mut rules = self.lookups.values();
         rules.any(|rule| rule.matches(address) && self.reaches(rule, &takes))
     }
 
-    /// Whether a rule gives a frame for `address` from a VSI that may back to one that takes it.
+    /// Whether a rule loops back a frame for `address`, from a VSI that may do so, to a VSI that
+    /// accepts it.
     pub(super) fn loop_to(
         &self,
         address: &[u8; 6],
@@ -184,7 +186,7 @@ impl SwitchRules {
         })
     }
 
-    /// The VSIs that rules give a received frame to; none when a rule drops it.
+    /// The VSIs that rules forward a received frame to; none when a rule drops it.
     pub(super) fn destinations(&self, frame: &[u8]) -> Vec<u16> {
         let Some(address) = frame.first_chunk() else {
             return Vec::new();
@@ -219,8 +221,8 @@ impl SwitchRules {
         rules.any(|rule| rule.source == vsi && rule.drops() && rule.matches_type(LOOKUP_TX, frame))
     }
 
-    /// Whether the rules of VSI `vsi` that are about a frame for a group keep it in the card
-    /// (LAN_EN; control-path 9.6). One that no rule is about leaves.
+    /// Whether the matching rules of VSI `vsi` keep a frame for a group in the card (LAN_EN;
+    /// control-path 9.6). A frame without a matching rule leaves.
     pub(super) fn keep_sent(&self, vsi: u16, frame: &[u8]) -> bool {
         let Some(address) = frame.first_chunk().filter(|address| is_group(address)) else {
             return false;
@@ -237,7 +239,8 @@ impl SwitchRules {
         of_frame.peek().is_some() && !of_frame.any(Lookup::lets_out)
     }
 
-    /// Whether a rule gives frames for exactly `address` to VSI `vsi`: one of its addresses.
+    /// Whether a rule forwards frames for exactly `address` to VSI `vsi`, so that it is one of its
+    /// addresses.
     pub(super) fn is_address_of(&self, address: &[u8; 6], vsi: u16) -> bool {
         let mut rules = self.lookups.values();
         !is_group(address)
@@ -249,7 +252,7 @@ impl SwitchRules {
             })
     }
 
-    /// Unicast addresses but `own` that rules name, and whether a rule takes all.
+    /// Unicast addresses other than `own` that rules name, and whether a rule takes all.
     pub(super) fn unicast_but(&self, own: [u8; 6]) -> (BTreeSet<[u8; 6]>, bool) {
         let mut named = BTreeSet::new();
         let mut takes_all = false;
@@ -262,8 +265,8 @@ impl SwitchRules {
         (named, takes_all)
     }
 
-    /// Whether VSI `vsi` is on the prune list of VLAN `id`; untagged frames count as VLAN 0, which
-    /// is why Linux adds a rule for it before it switches pruning on (`ice/ice_vsi_vlan_lib.c
+    /// Whether VSI `vsi` is on the prune list of VLAN `id`. Untagged frames count as VLAN 0, so
+    /// Linux adds a rule for it before it enables pruning (`ice/ice_vsi_vlan_lib.c
     /// ice_vsi_add_vlan_zero`).
     pub(super) fn has_vlan(&self, vsi: u16, id: u16) -> bool {
         let mut rules = self.lookups.values();
@@ -327,7 +330,7 @@ impl Cx<'_, '_> {
         AqCode::EINVAL
     }
 
-    /// What a new lookup has and an update has not.
+    /// Fields that a new lookup has and an update does not.
     fn check_header(&mut self, rule: &Lookup) -> Result<(), AqCode> {
         const BY_ADDRESS_ALONE: u16 = 1;
         let length = rule.header.len();
@@ -339,7 +342,7 @@ impl Cx<'_, '_> {
         )))
     }
 
-    /// Whether every object that a lookup names exists, and its action counts.
+    /// Whether every object that a lookup names exists, and its action is valid.
     fn check_lookup(&mut self, rule: &Lookup) -> Result<(), AqCode> {
         // Drivers take the port from 0x0200, iPXE from a register.
         let in_register = self.env.state.registers.get(hw::PFGEN_PORTNUM.off()) as u16;
@@ -356,7 +359,7 @@ impl Cx<'_, '_> {
             let text = format!("a switch rule has VSI {} as its source", rule.source);
             return Err(self.unknown_object(text));
         }
-        // To a VSI, or to be pruned: other actions are not carried out here.
+        // Forward to a VSI, or prune: other actions are not modelled here.
         if rule.recipe >= super::recipe::RECIPES || !matches!(rule.action & 3, 0 | 2) {
             return Err(AqCode::EINVAL);
         }
@@ -374,7 +377,7 @@ impl Cx<'_, '_> {
         }
     }
 
-    /// Puts VSIs on a list, or takes them off.
+    /// Adds VSIs to a list, or removes them.
     fn change_list(&mut self, rule: &[u8], set: bool) -> Result<(), AqCode> {
         let list = u16_at(rule, 4);
         if !self.card.pool.has_list(list, self.pf()) {
@@ -427,7 +430,7 @@ impl Cx<'_, '_> {
         command.answer(data)
     }
 
-    /// 0x02A1: other actions of lookups, other members of lists.
+    /// 0x02A1: changes actions of lookups, or members of lists.
     pub(super) fn update_rules(&mut self, command: &Command) -> Answer {
         let data = command.input(OTHER)?.to_vec();
         for (at, len) in split(&data, command.param16(0))? {

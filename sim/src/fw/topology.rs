@@ -5,9 +5,9 @@ use super::layout::{put, put_u16, put_u32};
 use super::sched_tree::{ELEMENT, NO_TEID};
 use super::{AqCode, Cx};
 
-/// Bytes of one layer's properties, and of what stands before them.
+/// Bytes of one layer's properties, and of the header before them.
 const LAYER: usize = 32;
-/// Layers that the reply of 0x0412 has room for.
+/// Layers that fit the reply of 0x0412.
 const LAYERS: usize = 9;
 /// Bytes of a branch in the reply of 0x0400: header and room for nine elements.
 const BRANCH: usize = 8 + LAYERS * ELEMENT;
@@ -39,7 +39,7 @@ impl Cx<'_, '_> {
 
     /// 0x0400: a branch for each active traffic class.
     pub(super) fn default_topology(&mut self, command: &Command) -> Answer {
-        // A function has one port; iPXE names none.
+        // A function has one port; iPXE names no port.
         if command.param8(0) != self.port_number() && command.param8(0) != 0 {
             return Err(AqCode::EINVAL);
         }
@@ -52,7 +52,7 @@ impl Cx<'_, '_> {
             put_u32(&mut data, at, NO_TEID);
             put_u16(&mut data, at + 4, branch.len() as u16);
             for (index, teid) in branch.iter().enumerate() {
-                // Nodes that are deleted already are still shown, with nothing in them.
+                // Deleted nodes are still shown, with no contents.
                 let element = tree.element(*teid).unwrap_or_default();
                 put(&mut data, at + 8 + index * ELEMENT, &element);
             }
@@ -61,8 +61,8 @@ impl Cx<'_, '_> {
         Ok(command.answer(data)?.put(1, &[count]))
     }
 
-    /// 0x040E: which node each traffic class is. Their shares, which nothing here depends on, are
-    /// equal and make a hundred; what is left over is class 0's.
+    /// 0x040E: the node of each traffic class. The classes' shares, on which nothing here depends,
+    /// are equal and add up to a hundred; class 0 gets the remainder.
     pub(super) fn query_port_ets(&mut self, command: &Command) -> Answer {
         if command.param32(0) != self.fw.tree.root() {
             return Err(AqCode::ENOENT);

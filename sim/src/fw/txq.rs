@@ -10,15 +10,15 @@ use super::layout::{part, put, put_u32, u8_at, u16_at, u32_at};
 use super::sched_tree::Leaf;
 use super::{AqCode, Cx};
 
-/// Bytes before the queues of a group, of a LAN queue, of a queue set.
+/// Bytes before the queues of a group, of a LAN queue, and of a queue set.
 const GROUP: usize = 8;
 const LAN_QUEUE: usize = 48;
 const QUEUE_SET: usize = 24;
-/// Where a LAN queue's context and scheduler data are.
+/// Offsets of a LAN queue's context and scheduler data.
 const CONTEXT: (usize, usize) = (8, 22);
 const LAN_INFO: usize = 32;
 const SET_INFO: usize = 8;
-/// A queue number that stands for a queue set.
+/// The queue number for a queue set.
 const IS_SET: u16 = 1 << 15;
 
 /// The queues of one function.
@@ -35,12 +35,12 @@ impl TxQueues {
         self.sets.keys().copied().collect()
     }
 
-    /// Whether 0x0410 gave the number, or it is the default one's.
+    /// Whether 0x0410 returned the number, or it is that of the default profile.
     pub(super) fn has_profile(&self, number: u16) -> bool {
         number <= self.profiles
     }
 
-    /// A number for a rate profile; 0 is the default one's.
+    /// A new number for a rate profile; 0 is that of the default profile.
     pub(super) fn next_profile(&mut self) -> u16 {
         self.profiles += 1;
         self.profiles
@@ -48,7 +48,7 @@ impl TxQueues {
 }
 
 impl Cx<'_, '_> {
-    /// The node that queues are to hang from; it must be a queue group.
+    /// The parent node for new queues; it must be a queue group.
     fn queue_parent(&mut self, opcode: u16, teid: u32) -> Result<(), AqCode> {
         let group = self.fw.tree.group_layer();
         match self.fw.tree.get(teid) {
@@ -152,7 +152,7 @@ impl Cx<'_, '_> {
     }
 
     /// 0x0C31: by parent and number. Without FLUSH_PIPE, frames that cannot leave (no link) keep
-    /// the queue until the command's time is over; that the answer is EIO then is `[inf]`.
+    /// the queue until the command's time-out. That the answer is EIO then is `[inf]`.
     pub(super) fn disable_tx_queues(&mut self, command: &Command) -> Answer {
         const FLUSH_PIPE: u8 = 1 << 3;
         const RESET: u8 = 3;
@@ -164,7 +164,7 @@ impl Cx<'_, '_> {
         }
         let groups = command.param8(1);
         if groups == 0 {
-            // The last word of a reset of a VM or VF.
+            // The last word is for a reset of a VM or VF.
             return Ok(command.done());
         }
         let data = command.input(8)?.to_vec();
@@ -213,7 +213,7 @@ impl Cx<'_, '_> {
         Ok(())
     }
 
-    /// 0x0C32: leaves change their parent.
+    /// 0x0C32: moves leaves to another parent.
     pub(super) fn move_tx_queues(&mut self, command: &Command) -> Answer {
         const ENTRY: usize = 8;
         let count = usize::from(command.param8(1));

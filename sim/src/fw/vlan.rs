@@ -9,14 +9,14 @@ const LEN: usize = 100;
 /// Priority tagging by the outer tag: double VLAN mode.
 const OUTER: u8 = 2;
 
-/// What goes with a tagging: rdma_packet and mng_vlan_prot_id.
+/// Values that belong to a tagging: rdma_packet and mng_vlan_prot_id.
 const WITH: [(u8, [u8; 2]); 2] = [(OUTER, [0x1a, 0x10]), (4, [0x10, 0x11])];
 
-/// What was set last.
+/// The mode set last.
 #[derive(Debug, Default)]
 pub(super) struct VlanMode {
     tagging: u8,
-    /// It was set, and nothing has looked at the ports' mode since.
+    /// The mode was set, and the ports' mode has not been compared since.
     is_new: bool,
     /// The double-VLAN flag of 0x0203.
     ports: Option<bool>,
@@ -33,14 +33,14 @@ impl VlanMode {
         self.ports = Some(is_double);
     }
 
-    /// The download is over: whether 0x020C and 0x0203 say different modes.
+    /// The download is over: whether 0x020C and 0x0203 set different modes.
     pub(super) fn disagrees(&mut self) -> bool {
         std::mem::take(&mut self.is_new) && self.ports != Some(self.is_double())
     }
 }
 
 impl Cx<'_, '_> {
-    /// 0x020C: only during the package download, by the function that downloads
+    /// 0x020C: only during the package download, by the downloading function
     /// (`ice/ice_vlan_mode.c`) `[inf]`.
     pub(super) fn set_vlan_mode(&mut self, command: &Command) -> Answer {
         let data = command.input(LEN)?.to_vec();

@@ -19,7 +19,7 @@ const PROPS: usize = 128;
 const NUMBER: u16 = 0x3ff;
 const VALID: u16 = 1 << 15;
 const KEEP: u16 = 1;
-/// Where the queue options' flags are, and the bit that lets packets into the RDMA engine.
+/// Offset of the queue options' flags, and the bit that lets packets into the RDMA engine.
 const Q_OPT_FLAGS: usize = 80;
 const PE_FILTER: u8 = 1;
 
@@ -38,14 +38,14 @@ const SECTIONS: [(u16, usize, usize); 11] = [
     (12, 100, 4),
 ];
 
-/// Guaranteed filters of the flow director in GLQF_FD_SIZE (lan-path 18); in VSIQF_FD_CNT they are
-/// in the same place.
+/// Guaranteed filters of the flow director in GLQF_FD_SIZE (lan-path 18); they have the same
+/// position in VSIQF_FD_CNT.
 const GUARANTEED: u32 = 0x3fff;
 
-/// Functions a card can have: numbers of one function's VSIs are this far apart.
+/// Maximum functions of a card: the distance between the VSI numbers of one function.
 const STRIDE: u16 = 8;
 
-/// Types of a VSI. VFs, which the card has not, have the third.
+/// Types of a VSI. The third is for VFs, which this card does not have.
 const OF_VMDQ: u16 = 1;
 const OF_PF: u16 = 2;
 
@@ -60,7 +60,7 @@ impl Vsi {
         self.kind == OF_PF && u8_at(&self.props, Q_OPT_FLAGS) & PE_FILTER != 0
     }
 
-    /// Takes over the sections that are valid.
+    /// Takes over the valid sections.
     fn merge(&mut self, props: &[u8]) {
         let valid = u16_at(props, 0);
         for (bit, at, len) in SECTIONS {
@@ -75,7 +75,7 @@ impl Vsi {
 #[derive(Debug, Default)]
 pub(super) struct Vsis {
     all: BTreeMap<u16, Vsi>,
-    /// Freed, but kept for later (`ICE_AQ_VSI_KEEP_ALLOC`).
+    /// Freed, but kept for later use (`ICE_AQ_VSI_KEEP_ALLOC`).
     kept: Vec<u16>,
 }
 
@@ -94,47 +94,49 @@ impl Vsis {
         open.map(|(number, _)| *number).collect()
     }
 
-    /// sw_flags: frames of this VSI may be given to VSIs of the same switch.
+    /// sw_flags: frames of this VSI may go to VSIs of the same switch.
     pub(super) fn may_loop(&self, number: u16) -> bool {
         const ALLOW_LB: u8 = 1 << 5;
         self.flag(number, 3, ALLOW_LB)
     }
 
-    /// LAN_ENA of sw_flags2: frames of this VSI may leave the card. Those of the firmware's own do.
+    /// LAN_ENA of sw_flags2: frames of this VSI may leave the card. Frames of the firmware's own
+    /// VSI may.
     pub(super) fn may_leave(&self, number: u16) -> bool {
         const LAN_ENA: u8 = 1 << 4;
         let vsi = self.all.get(&number);
         vsi.is_none_or(|vsi| u8_at(&vsi.props, 4) & LAN_ENA != 0)
     }
 
-    /// ALLOW_DEST_OVRD of sec_flags. What the firmware's own may is in no source: everything.
+    /// ALLOW_DEST_OVRD of sec_flags. No source says what the firmware's own VSI may do; here it may
+    /// do it.
     pub(super) fn may_name_destination(&self, number: u16) -> bool {
         const ALLOW_DEST_OVRD: u8 = 1;
         !self.all.contains_key(&number) || self.flag(number, 6, ALLOW_DEST_OVRD)
     }
 
-    /// sw_flags2: only frames of VLANs that a rule names reach this VSI.
+    /// sw_flags2: this VSI gets only frames of VLANs that a rule names.
     pub(super) fn prunes_vlans(&self, number: u16) -> bool {
         const RX_VLAN_PRUNE_ENA: u8 = 1;
         self.flag(number, 4, RX_VLAN_PRUNE_ENA)
     }
 
-    /// SRC_PRUNE, unless LOCAL_LB switches it off (lan-path 7.2): frames from an address of this
-    /// VSI do not reach it.
+    /// SRC_PRUNE, unless LOCAL_LB disables it (lan-path 7.2): frames from an address of this VSI do
+    /// not reach it.
     pub(super) fn prunes_sources(&self, number: u16) -> bool {
         const LOCAL_LB: u8 = 1 << 6;
         const SRC_PRUNE: u8 = 1 << 7;
         self.flag(number, 3, SRC_PRUNE) && !self.flag(number, 3, LOCAL_LB)
     }
 
-    /// The options of its receive side scaling.
+    /// Options of its receive side scaling.
     pub(super) fn rss_options(&self, number: u16) -> u8 {
         let vsi = self.all.get(&number);
         vsi.map_or(0, |vsi| u8_at(&vsi.props, 78))
     }
 
-    /// What the VSI does with LAN frames (lan-path 7.1, 7.3); `queue`: which of its receive queues
-    /// takes them. The firmware's own VSI has queue 0 and leaves frames as they are (lan-path 19).
+    /// How the VSI handles LAN frames (lan-path 7.1, 7.3); `queue` is the receive queue for them.
+    /// The firmware's own VSI has queue 0 and leaves frames as they are (lan-path 19).
     pub(super) fn lan_vsi(&self, number: u16, is_double: bool, queue: u16) -> LanVsi {
         const OUTER_TYPES: [u16; 4] = [0x8100, 0x88A8, 0x8100, 0x9100];
         let Some(vsi) = self.all.get(&number) else {
@@ -149,7 +151,7 @@ impl Vsis {
         } else {
             (u8_at(&vsi.props, 12) >> 3 & 3 != 3).then_some(0x8100)
         };
-        // In the first traffic class, or what a scattered map has there.
+        // In the first traffic class, or the first queue of a scattered map.
         let offset = (u16_at(&vsi.props, 62) & 0x7ff).wrapping_add(queue);
         let is_scattered = u16_at(&vsi.props, 28) & 1 != 0;
         let queue = if is_scattered {
@@ -174,7 +176,7 @@ impl Vsis {
         self.all.values().any(Vsi::lets_rdma_in)
     }
 
-    /// Shuts the filters of all VSIs, which lie in registers that a PF reset does not clear.
+    /// Closes the filters of all VSIs; they are in registers that a PF reset does not clear.
     pub(super) fn close_all(&self, state: &mut FunctionState) {
         for number in self.all.keys() {
             show_filter(state, *number, false);
@@ -183,7 +185,7 @@ impl Vsis {
     }
 }
 
-/// VSIQF_PE_CTL1.PE_FLTENA shows what the VSI's options say (control-path 9.9 `[inf]`).
+/// Shows the VSI's option in VSIQF_PE_CTL1.PE_FLTENA (control-path 9.9 `[inf]`).
 fn show_filter(state: &mut FunctionState, number: u16, open: bool) {
     if let Some(vsi) = VsiId::new(number) {
         let off = hw::VSIQF_PE_CTL1.at(vsi).off();
@@ -201,9 +203,9 @@ impl Cx<'_, '_> {
         registers.set(hw::PFQF_PE_FILTERING_ENA.off(), any);
     }
 
-    /// No filter of the flow director directs frames here, so all of the VSI's count as taken:
-    /// drivers then refuse a rule (`ice/ice_fdir.c ice_fdir_num_avail_fltr`) and start as on any
-    /// card, which DPDK would not without the capability (lan-path 18).
+    /// Shows all flow director filters of the VSI as taken, because no filter directs frames here.
+    /// Drivers then refuse a rule (`ice/ice_fdir.c ice_fdir_num_avail_fltr`) but start as on any
+    /// card; DPDK would not start without the capability (lan-path 18).
     fn show_no_room(&mut self, number: u16) {
         let functions = self.valid_functions().count_ones().max(1);
         let registers = &mut self.env.state.registers;
@@ -217,11 +219,11 @@ impl Cx<'_, '_> {
         let used = self.fw.vsis.all.len() as u16;
         let free = (self.fw.config.room.vsis / STRIDE).saturating_sub(used);
         let reply = reply.put16(0, number).put16(2, 0);
-        // Used and free take the place of the VF number and the flags.
+        // The used and free counts replace the VF number and the flags.
         reply.put16(4, used).put16(6, free)
     }
 
-    /// The VSI that the command names; ENOENT, and a finding, when there is none.
+    /// The VSI that the command names; ENOENT and a finding when it does not exist.
     fn named(&mut self, command: &Command) -> Result<u16, AqCode> {
         let word = command.param16(0);
         let number = word & NUMBER;
@@ -233,7 +235,7 @@ impl Cx<'_, '_> {
         Err(AqCode::ENOENT)
     }
 
-    /// The switch that a VSI's properties name is the function's.
+    /// The switch in a VSI's properties must be the function's.
     fn check_switch(&mut self, opcode: u16, props: &[u8]) -> Result<(), AqCode> {
         let named = u16::from(u8_at(props, 2));
         if named == self.swid() & 0xff {
@@ -270,7 +272,7 @@ impl Cx<'_, '_> {
                 .find(|number| !self.has_vsi(*number) && !vsis.kept.contains(number))
                 .ok_or(AqCode::ENOSPC)?
         };
-        // All sections count whether marked or not: Linux marks security alone (control-path 9.6).
+        // All sections count, marked or not: Linux marks security alone (control-path 9.6).
         let mut vsi = Vsi {
             kind: of_kind,
             props: vec![0; PROPS],
@@ -307,8 +309,8 @@ impl Cx<'_, '_> {
         Ok(self.counted(reply, number))
     }
 
-    /// 0x0213. Rules that send packets there go with it `[inf]`: DPDK frees its VSI without
-    /// removing its promiscuous rules (`dpdk/ice_ethdev.c ice_release_vsi`).
+    /// 0x0213. Rules that forward packets to the VSI are removed with it `[inf]`: DPDK frees its
+    /// VSI without removing its promiscuous rules (`dpdk/ice_ethdev.c ice_release_vsi`).
     pub(super) fn free_vsi(&mut self, command: &Command) -> Answer {
         let number = self.named(command)?;
         self.fw.rules.forget_vsi(number);

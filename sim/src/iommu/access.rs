@@ -4,12 +4,12 @@
 use super::{Iommu, Refusal, Refused, Target};
 use crate::pe::DmaFault;
 
-/// Why an access did not take place.
+/// Why an access failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoAccess {
     /// The IOMMU refused it.
     Refused(Refused),
-    /// The mapping is there, and the program's memory behind it is not ([`Target::checked`]).
+    /// The mapping exists, but the program's memory behind it does not ([`Target::checked`]).
     NotThere(DmaFault),
 }
 
@@ -29,7 +29,7 @@ impl NoAccess {
         })
     }
 
-    /// What the IOMMU refused.
+    /// The refusal of the IOMMU.
     #[cfg(test)]
     pub(crate) fn refused(self) -> Refused {
         match self {
@@ -62,8 +62,8 @@ impl Iommu {
         }
     }
 
-    /// Copies bytes in; all of them or none, but of memory that is not there as a whole the part in
-    /// front may be written.
+    /// Copies bytes in, all of them or none. Exception: if only part of the memory is there, the
+    /// part in front may be written.
     pub(crate) fn write(&self, iova: u64, from: &[u8]) -> Result<(), NoAccess> {
         let bytes = from.len();
         if bytes == 0 {
@@ -104,7 +104,7 @@ impl Iommu {
                 }
             }
             Err(refused) if refused.refusal == Refusal::Bounds => {
-                // Over the end of a mapping, into the next if there is one.
+                // Crosses the end of a mapping, into the next one if there is one.
                 for (value, index) in into.iter_mut().zip(0..) {
                     *value = self.load(iova.wrapping_add(8 * index))?;
                 }
@@ -150,7 +150,7 @@ impl Iommu {
         };
         let not_there = |_| NoAccess::not_there(iova, words.len() * 8, true);
         if let (&[first, second, third, valid], 3) = (words, last) {
-            // Most entries.
+            // The common case.
             for (index, value) in [first, second, third].into_iter().enumerate() {
                 memory.store(index, value, false).map_err(not_there)?;
             }
@@ -165,9 +165,9 @@ impl Iommu {
         Ok(())
     }
 
-    /// As [`Iommu::write_entry`], for an entry that runs over the end of a mapping.
+    /// Like [`Iommu::write_entry`], for an entry that crosses the end of a mapping.
     fn write_split_entry(&self, iova: u64, words: &[u64], last: usize) -> Result<(), NoAccess> {
-        // Refuses what is not mapped as a whole, in the words of the whole.
+        // Refuses an entry that is not mapped as a whole; the refusal names the whole range.
         self.pieces(iova, words.len().saturating_mul(8), true)?;
         let not_there = |_| NoAccess::not_there(iova, words.len() * 8, true);
         let places: Vec<Target> = (0..words.len() as u64)
@@ -183,12 +183,12 @@ impl Iommu {
         Ok(())
     }
 
-    /// `words` whole words at `iova`.
+    /// Memory of `words` whole words at `iova`.
     fn aligned(&self, iova: u64, words: usize, write: bool) -> Result<Target, Refused> {
         let bytes = words.saturating_mul(8);
         let memory = self.translate(iova, bytes, write)?;
-        // Virtual and device address agree modulo 8 by the rules of mapping; a caller that maps
-        // otherwise gets the refusal and not an unaligned atomic.
+        // The rules of mapping make virtual and device address agree modulo 8. If a caller maps
+        // otherwise, the access is refused instead of becoming an unaligned atomic.
         if iova.is_multiple_of(8) && memory.address().is_multiple_of(8) {
             Ok(memory)
         } else {

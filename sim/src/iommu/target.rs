@@ -1,4 +1,4 @@
-//! Memory behind a mapping, and how the device gets at it.
+//! Memory behind a mapping, and how the device accesses it.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -16,7 +16,7 @@ pub(crate) struct Target {
 }
 
 impl From<SharedBytes> for Target {
-    /// Memory that is there as long as its mapping: it is used as it is.
+    /// Memory that stays valid while it is mapped: accessed directly.
     fn from(bytes: SharedBytes) -> Self {
         let checked = false;
         Self { bytes, checked }
@@ -24,7 +24,7 @@ impl From<SharedBytes> for Target {
 }
 
 impl Target {
-    /// Memory that its owner may have taken away: each access asks the kernel.
+    /// Memory that its owner may have taken away: each access is a system call.
     pub(crate) fn checked(bytes: SharedBytes) -> Self {
         let checked = true;
         Self { bytes, checked }
@@ -47,18 +47,18 @@ impl Target {
         Ok(Self { bytes, ..*self })
     }
 
-    /// Copies the first bytes out.
+    /// Copies bytes out, from the start.
     #[inline]
     pub(super) fn read(&self, into: &mut [u8]) -> Result<(), NotThere> {
         if self.checked {
             return program_memory::read(&self.bytes, into);
         }
-        // The callers' windows have exactly this length.
+        // The windows of the callers have exactly this length.
         let _ = self.bytes.read(0, into);
         Ok(())
     }
 
-    /// Copies the first bytes in.
+    /// Copies bytes in, from the start.
     #[inline]
     pub(super) fn write(&self, from: &[u8]) -> Result<(), NotThere> {
         if self.checked {
@@ -68,7 +68,7 @@ impl Target {
         Ok(())
     }
 
-    /// Reads word `index`, with acquire order, of memory that begins at a word and has it.
+    /// Reads word `index` with acquire order. The memory must begin at a word and have that word.
     #[inline]
     pub(super) fn load(&self, index: usize) -> Result<u64, NotThere> {
         if self.checked {
@@ -77,7 +77,7 @@ impl Target {
         Ok(u64::from_le(self.word(index).load(Ordering::Acquire)))
     }
 
-    /// Writes word `index` of such memory; with release order if it is `last`.
+    /// Writes word `index` of such memory, with release order if it is `last`.
     #[inline]
     pub(super) fn store(&self, index: usize, value: u64, last: bool) -> Result<(), NotThere> {
         if self.checked {
@@ -92,9 +92,9 @@ impl Target {
         Ok(())
     }
 
-    /// Queues lie in memory of `DmaAlloc`, which is not checked; a driver that puts one into
-    /// mapped memory loses nothing but the promise that a word is read as a whole, which the
-    /// kernel's copy keeps for aligned words, and does not promise.
+    /// Queues lie in memory of `DmaAlloc`, which is not checked. A driver that puts a queue into
+    /// mapped memory loses only the promise that a word is read as a whole: the kernel's copy keeps
+    /// that for aligned words, but does not promise it.
     #[cold]
     fn load_checked(&self, index: usize) -> Result<u64, NotThere> {
         let mut word = [0; 8];
@@ -113,7 +113,7 @@ impl Target {
         program_memory::write(&window, &value.to_le_bytes())
     }
 
-    /// Word `index` of memory that is not checked.
+    /// Word `index` of unchecked memory.
     #[inline]
     fn word(&self, index: usize) -> &AtomicU64 {
         debug_assert!(index * 8 + 8 <= self.bytes.len());

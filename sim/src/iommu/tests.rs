@@ -108,12 +108,12 @@ fn words_behind_an_unaligned_pointer_are_refused() {
     let arena = Arena::new(2);
     let odd = arena.bytes().window(4, 12).unwrap();
     let mut iommu = iommu();
-    // The rules of mapping forbid this; a careless caller must not become undefined behaviour.
+    // The rules of mapping forbid this; a careless caller must still not cause undefined behaviour.
     assert!(iommu.map(0x1_0000, odd, Access::ReadWrite));
     assert_eq!(refusal(iommu.load(0x1_0000)), Refusal::Misaligned);
 }
 
-/// Mappings used a moment ago are kept at hand, but not longer than they are there.
+/// Recently used mappings are cached, but no longer than they exist.
 #[test]
 fn what_goes_is_refused_at_once() {
     let (arena, other) = (Arena::new(1024), Arena::new(1));
@@ -135,7 +135,7 @@ fn what_goes_is_refused_at_once() {
         assert_eq!(iommu.read(0x9_0007, &mut byte), Ok(()));
         iommu.unmap(0x9_0000);
     }
-    // The place of a big mapping belongs to a small one now.
+    // The address range of a large mapping now belongs to a small one.
     assert!(iommu.map(0x1_0000, other.bytes(), Access::ReadWrite));
     assert_eq!(refusal(iommu.read(0x1_1000, &mut byte)), Refusal::Freed);
     assert_eq!(iommu.read(0x1_0007, &mut byte), Ok(()));
@@ -159,7 +159,7 @@ fn what_is_detached_in_part_is_refused_in_that_part() {
 fn several_words_are_those_that_are_loaded_one_by_one() {
     let arena = Arena::new(1024);
     let mut iommu = iommu();
-    // Two mappings that touch, one quantum across the place where they do.
+    // Two mappings that touch, and one quantum across their border.
     let start = arena.bytes().address() % PAGE + 0x10_0000;
     let half = |at| arena.bytes().window(at, 4096).unwrap();
     assert!(iommu.attach(start, half(0), Access::ReadWrite));
@@ -261,7 +261,7 @@ struct Model {
     live: bool,
 }
 
-/// What the obvious model says about an access to `[iova, iova + len)`.
+/// What the simple model says about an access to `[iova, iova + len)`.
 fn expected(
     maps: &BTreeMap<u64, Model>,
     iova: u64,
@@ -296,7 +296,7 @@ fn expected(
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any sequence of mapping, unmapping and access does what a table of byte vectors does.
+    /// Any sequence of mapping, unmapping and access behaves as a table of byte vectors does.
     #[test]
     fn agrees_with_a_table(seed in any::<u64>(), ops in prop::collection::vec(op(), 1..60)) {
         let mut iommu = Iommu::new(Rng::new(seed));

@@ -1,8 +1,8 @@
 //! Interrupt vectors of one function: enable, auto-mask, pending events, throttling.
 //!
 //! A cause (an event queue, the AEQ, PFINT_OICR) names a vector. The vector fires at once or waits
-//! until [`throttle`] allows it. Its message is handled in [`msix`](crate::msix), its arrival at
-//! the host in [`interrupt_lines`](crate::interrupt_lines).
+//! until [`throttle`] allows it. [`msix`](crate::msix) handles its message, and
+//! [`interrupt_lines`](crate::interrupt_lines) its arrival at the host.
 
 mod throttle;
 
@@ -21,7 +21,7 @@ const INTENA_MSK: u32 = 1 << 31;
 /// Bits that act when written and read as 0.
 const ACTIONS: u32 = CLEARPBA | SWINT_TRIG;
 
-/// Whether a write of `value` to GLINT_DYN_CTL is an event of its own.
+/// Whether a write of `value` to GLINT_DYN_CTL is itself an event.
 pub(crate) const fn is_trigger(value: u32) -> bool {
     value & SWINT_TRIG != 0
 }
@@ -69,7 +69,7 @@ impl From<u32> for Cause {
     }
 }
 
-/// What the function's registers say about all its vectors.
+/// Settings in the function's registers that concern all its vectors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rules {
     /// A vector masks itself when it fires: GLINT_CTL.DIS_AUTOMASK = 0 (control-path 2.4 `[inf]`).
@@ -80,14 +80,14 @@ pub(crate) struct Rules {
 #[derive(Clone, Copy, Default, Debug)]
 struct VectorState {
     enabled: bool,
-    /// Events that no interrupt has reported yet.
+    /// Events not reported by an interrupt yet.
     waiting: Waiting,
-    /// Events were served by a write-back while the vector was disabled.
+    /// A write-back served events while the vector was disabled.
     ///
-    /// They are reported when it is enabled, as any other earlier one: their fate is not in the
-    /// sources `[inf]`.
+    /// They are reported when it is enabled, like any other earlier event. The sources do not say
+    /// what happens to them `[inf]`.
     written_back: bool,
-    /// What GLINT_DYN_CTL reads as, apart from INTENA.
+    /// The value that GLINT_DYN_CTL reads as, apart from INTENA.
     control: u32,
     throttle: Throttle,
 }
@@ -98,7 +98,7 @@ impl VectorState {
         self.enabled || self.control & WB_ON_ITR != 0
     }
 
-    /// When the vector does something next.
+    /// Time of the vector's next action.
     fn due(&self) -> Option<u64> {
         let mut waiting = self.waiting;
         if self.enabled && self.written_back {
@@ -107,7 +107,7 @@ impl VectorState {
         self.throttle.due(waiting).filter(|_| self.is_armed())
     }
 
-    /// Serves all causes; true when a message goes out.
+    /// Serves all causes; true when a message is sent.
     fn serve(&mut self, rules: Rules, now: u64) -> bool {
         let message = self.enabled;
         self.waiting = Waiting::default();
@@ -151,8 +151,8 @@ impl Interrupts {
         self.delayed.clear();
     }
 
-    /// A cause that is routed to `vector` with timer `itr` has something to say; false when the
-    /// function has no such vector.
+    /// A cause routed to `vector` with timer `itr` has an event; false when the function has no
+    /// such vector.
     pub(crate) fn raise(&mut self, vector: u16, itr: u32, rules: Rules, now: u64) -> bool {
         debug_assert!(itr <= NO_ITR);
         let Some(state) = self.vectors.get_mut(usize::from(vector)) else {
@@ -163,7 +163,7 @@ impl Interrupts {
         true
     }
 
-    /// Serves `vector` if its time has come, or remembers that it will.
+    /// Serves `vector` if its time has come; otherwise remembers its time.
     fn settle(&mut self, vector: u16, rules: Rules, now: u64) {
         let Some(state) = self.vectors.get_mut(usize::from(vector)) else {
             return;
@@ -180,7 +180,7 @@ impl Interrupts {
         }
     }
 
-    /// When a vector that waits may fire.
+    /// Time at which a waiting vector may fire.
     pub(crate) fn next_due(&self) -> Option<u64> {
         let delayed = self.delayed.iter();
         delayed
@@ -188,7 +188,7 @@ impl Interrupts {
             .min()
     }
 
-    /// Fires what has waited until now.
+    /// Fires the vectors whose wait is over.
     pub(crate) fn pass_time(&mut self, rules: Rules, now: u64) {
         for vector in std::mem::take(&mut self.delayed) {
             self.settle(vector, rules, now);
@@ -215,7 +215,7 @@ impl Interrupts {
         if value & INTENA_MSK == 0 {
             state.enabled = value & INTENA != 0;
         }
-        // Of 3 there is none.
+        // ITR 3 does not exist.
         let _ = state
             .throttle
             .set_interval(itr_index(value), interval(value) as u16);

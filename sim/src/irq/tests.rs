@@ -180,8 +180,7 @@ fn one_interrupt_serves_the_causes_of_all_timers() {
     );
 }
 
-/// A timer runs on while the vector is disabled: then the event waits for the enable, not for more
-/// time.
+/// A timer keeps running while the vector is disabled: the event then waits for the enable only.
 #[test]
 fn enabling_finds_the_timer_expired() {
     let mut irq = two_vectors();
@@ -239,7 +238,7 @@ fn the_rate_limit_holds_for_every_timer_and_for_none() {
     assert_eq!(irq.take_fired(), [0], "no limit any more");
 }
 
-/// Another vector neither has this one's interval nor waits with it.
+/// Another vector does not have this one's interval and does not wait with it.
 #[test]
 fn each_vector_has_intervals_of_its_own() {
     let mut irq = two_vectors();
@@ -265,7 +264,7 @@ fn each_vector_has_intervals_of_its_own() {
     }
 }
 
-/// Nor does it take this one's credit.
+/// Another vector does not take this one's credit.
 #[test]
 fn each_vector_has_a_rate_limit_of_its_own() {
     let mut irq = two_vectors();

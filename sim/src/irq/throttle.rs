@@ -18,20 +18,20 @@ const INTRL_ENA: u32 = 1 << 6;
 /// INTERVAL of GLINT_RATE.
 const RATE_INTERVAL: u32 = 0x3f;
 
-/// What intervals are counted in.
+/// Units of the intervals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Units {
-    /// Of GLINT_ITR and GLINT_DYN_CTL.INTERVAL, in ns.
+    /// Unit of GLINT_ITR and GLINT_DYN_CTL.INTERVAL, in ns.
     pub(crate) itr: u64,
-    /// Of GLINT_RATE, in ns.
+    /// Unit of GLINT_RATE, in ns.
     pub(crate) intrl: u64,
 }
 
 impl Units {
-    /// The units by GL_PWR_MODE_CTL and GLINT_CTL (control-path 2.5).
+    /// The units from GL_PWR_MODE_CTL and GLINT_CTL (control-path 2.5).
     ///
-    /// The granularity field of the card's bandwidth is a number of µs; 0 there makes every
-    /// interval end at once `[inf]`.
+    /// The granularity field for the card's bandwidth is a number of µs; with 0 every interval ends
+    /// at once `[inf]`.
     pub(crate) fn of(power_mode: u32, glint_ctl: u32) -> Self {
         // CAR_MAX_BW: 0 = 200G, 1 = 100G, 2 = 50G, 3 = 25G; ITR_GRAN_200 [19:16] and so on upwards.
         let class = power_mode >> 30;
@@ -47,13 +47,13 @@ impl Units {
 /// One timer of a vector.
 #[derive(Clone, Copy, Default, Debug)]
 struct Timer {
-    /// In units of the ITR granularity.
+    /// Interval, in units of the ITR granularity.
     interval: u16,
-    /// When it expires, in ns.
+    /// Time of expiry, in ns.
     expires: u64,
 }
 
-/// Events that wait, by timer; the last is of no timer.
+/// Waiting events, by timer; the last entry is for events without a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Waiting(u8);
 
@@ -73,10 +73,10 @@ pub(super) struct Throttle {
     timers: [Timer; 3],
     /// GLINT_RATE as written.
     rate: u32,
-    /// When the credit that the last message took is restored, in ns.
+    /// Time at which the credit taken by the last message is restored, in ns.
     ///
-    /// One credit, back an interval after it was taken: the description says only that it must be
-    /// positive `[inf]`.
+    /// There is one credit, restored an interval after it was taken: the description only says that
+    /// the credit must be positive `[inf]`.
     credit: u64,
 }
 
@@ -87,7 +87,7 @@ impl Throttle {
             .map_or(0, |timer| timer.interval)
     }
 
-    /// Gives a timer an interval; false when there is no such timer.
+    /// Sets the interval of a timer; false when there is no such timer.
     pub(super) fn set_interval(&mut self, itr: u32, interval: u16) -> bool {
         let Some(timer) = self.timers.get_mut(itr as usize) else {
             return false;
@@ -113,7 +113,7 @@ impl Throttle {
         self.rate & INTRL_ENA != 0
     }
 
-    /// When the first of the waiting events may be served; `None` when none waits.
+    /// Time at which the first waiting event may be served; `None` when none waits.
     pub(super) fn due(&self, waiting: Waiting) -> Option<u64> {
         let timers = (0..).zip(&self.timers);
         let expired = timers
@@ -125,8 +125,8 @@ impl Throttle {
         Some(expired.max(credit))
     }
 
-    /// The vector's causes were served at `now`: all its timers run from here. `message` if one was
-    /// sent, which takes a credit.
+    /// The vector's causes were served at `now`, which restarts all its timers. `message`: a
+    /// message was sent, which takes a credit.
     pub(super) fn served(&mut self, now: u64, units: Units, message: bool) {
         for timer in &mut self.timers {
             timer.expires = now + u64::from(timer.interval) * units.itr;
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(throttle.due(waiting(1)), Some(0), "never served: expired");
         throttle.served(1_000, UNITS, true);
         assert_eq!(throttle.due(waiting(1)), Some(51_000));
-        // Others have no interval, and no timer waits for none.
+        // The other timers have no interval, so none waits for a timer.
         assert_eq!(throttle.due(waiting(0)), Some(1_000));
         assert_eq!(throttle.due(waiting(NO_ITR)), Some(0));
         assert_eq!(throttle.due(Waiting::default()), None);
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(throttle.due(waiting(NO_ITR)), Some(0), "there at first");
         throttle.served(1_000, UNITS, true);
         assert_eq!(throttle.due(waiting(NO_ITR)), Some(21_000));
-        // A write-back takes none.
+        // A write-back takes no credit.
         throttle.served(30_000, UNITS, false);
         assert_eq!(throttle.due(waiting(NO_ITR)), Some(21_000));
         // Whichever is later.

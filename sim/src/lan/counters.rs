@@ -1,6 +1,6 @@
-//! What ports and VSIs count (lan-path 13): GLPRT_*, GLV_*.
+//! Counters of ports and VSIs (lan-path 13): GLPRT_*, GLV_*.
 //!
-//! Byte counters include the FCS, as DPDK takes it off again (`dpdk/ice_ethdev.c
+//! Byte counters include the FCS, because DPDK subtracts it (`dpdk/ice_ethdev.c
 //! ice_read_stats_registers`).
 
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ use super::rx::wire_len;
 /// Bits of a long counter.
 const LONG: u64 = (1 << 40) - 1;
 
-/// Which way a frame goes.
+/// Direction of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Direction {
     Received,
     Sent,
 }
 
-/// Frames of one kind each way.
+/// Frames of one kind in each direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Way {
     bytes: u64,
@@ -63,14 +63,14 @@ pub(crate) struct Counters {
     vsis: BTreeMap<u16, Vsi>,
     received: Way,
     sent: Way,
-    /// Frames that were to be sent without a link, or longer than the port's longest.
+    /// Frames sent without a link, or longer than the port's longest.
     no_link: u64,
     /// Frames longer than the port's longest.
     too_long: u64,
 }
 
 impl Counters {
-    /// A frame passes the port.
+    /// Counts a frame that passes the port.
     pub(crate) fn port(&mut self, direction: Direction, frame: &[u8]) {
         match direction {
             Direction::Received => self.received.count(frame),
@@ -102,8 +102,8 @@ impl Counters {
         self.vsis.entry(vsi).or_default().not_sent += 1;
     }
 
-    /// What the counter `element` reads as; `None` when it is none of these. `port` is the
-    /// function's.
+    /// The value of counter `element`; `None` if it is not one of these. `port` is the function's
+    /// port.
     pub(crate) fn register(&self, element: &Element, port: u8) -> Option<u32> {
         let name = element.register.name;
         let counter = name.strip_prefix("GLV_");
@@ -121,7 +121,7 @@ impl Counters {
         }
         let counter = name.strip_prefix("GLPRT_")?;
         let value = self.port_counter(counter)?;
-        // The elements of the short ones are eight bytes apart.
+        // Elements of short counters are eight bytes apart.
         let is_short = matches!(counter, "TDOLD" | "ROC");
         let (number, half) = if is_short {
             (index, 0)

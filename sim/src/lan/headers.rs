@@ -1,4 +1,4 @@
-//! What the packet parser finds in a frame: packet type, headers, checksums (lan-path 11).
+//! The packet parser's results: packet type, headers, checksums of a frame (lan-path 11).
 
 use super::crc32c::crc32c;
 use crate::wire::checksum::{add, fold};
@@ -18,9 +18,9 @@ const UDP: u8 = 17;
 const SCTP: u8 = 132;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
-/// Tags that the parser looks behind.
+/// Tags that the parser skips.
 const MOST_TAGS: usize = 2;
-/// Extension headers of IPv6 that the parser looks behind: hop-by-hop, routing, destination.
+/// IPv6 extension headers that the parser skips: hop-by-hop, routing, destination.
 const EXTENSIONS: [u8; 3] = [0, 43, 60];
 const FRAGMENT: u8 = 44;
 
@@ -32,28 +32,28 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
         .map(u16::from_be_bytes)
 }
 
-/// Types of packets that have addresses: IPv4 and IPv6, fragments, others, UDP, TCP, SCTP, ICMP.
+/// Types of packets with addresses: IPv4 and IPv6, fragments, others, UDP, TCP, SCTP, ICMP.
 pub(crate) const PACKET_TYPES: [u16; 12] = [22, 23, 24, 26, 27, 28, 88, 89, 90, 92, 93, 94];
 
 /// An IP packet inside a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ip<'a> {
-    /// From the IP header to the end that its length says.
+    /// From the IP header to the end given by its length.
     bytes: &'a [u8],
     is_v6: bool,
-    /// Where the header of the transport is.
+    /// Offset of the transport header.
     transport: usize,
     protocol: u8,
     is_fragment: bool,
     has_extensions: bool,
 }
 
-/// What the parser says of a frame.
+/// The parser's result for a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Parsed {
     /// Packet type.
     pub(super) ptype: u16,
-    /// Headers were recognised, and their checksums verified.
+    /// Headers were recognised and their checksums checked.
     pub(super) is_checked: bool,
     /// The checksum of the IPv4 header is wrong.
     pub(super) is_ip_wrong: bool,
@@ -63,7 +63,7 @@ pub(super) struct Parsed {
     pub(super) has_extensions: bool,
 }
 
-/// The Ethernet type behind all tags, and where what it says begins.
+/// The Ethernet type behind all tags, and the offset of what it describes.
 fn payload(frame: &[u8]) -> Option<(u16, usize)> {
     let mut at = 12;
     for _ in 0..=MOST_TAGS {
@@ -160,7 +160,7 @@ impl<'a> Ip<'a> {
         }
     }
 
-    /// Whether the checksum of the transport is right; `None` when there is none to verify.
+    /// Whether the transport checksum is right; `None` when there is none to check.
     fn is_transport_right(&self) -> Option<bool> {
         let payload = self.payload();
         let sum = || fold(add(self.pseudo() + payload.len() as u64, payload)) == 0xFFFF;
@@ -181,7 +181,7 @@ impl<'a> Ip<'a> {
     }
 }
 
-/// What the packets of a flow have in common.
+/// The fields that the packets of a flow share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Flow {
     /// IP addresses.
@@ -239,12 +239,12 @@ pub(super) fn parse(frame: &[u8]) -> Parsed {
     }
 }
 
-/// Whether a frame is for the RDMA engine where its filter is on: RoCEv2 in a packet that is no
+/// Whether a frame is for the RDMA engine if its filter is open: RoCEv2 in a packet that is not a
 /// fragment (lan-path 14).
 pub(crate) fn is_roce(frame: &[u8]) -> bool {
     let port = || {
         let (kind, at) = payload(frame)?;
-        // Lengths are the engine's to judge.
+        // The engine checks the lengths.
         let bytes = frame.get(at..)?;
         let (udp, protocol, offset) = match kind {
             IPV4 => {

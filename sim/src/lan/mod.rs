@@ -1,9 +1,10 @@
-//! The LAN queues of a function, as `docs/reference/lan-path.md` has them: frames that the RDMA
-//! engine does not take are received into memory of the driver, and frames in its memory are sent.
+//! The LAN queues of a function, as described in `docs/reference/lan-path.md`. Frames that the RDMA
+//! engine does not take are received into the driver's memory, and frames in the driver's memory
+//! are sent.
 //!
-//! Decoded from the reference with code of its own, as everything here. What silicon does where
-//! the reference has no source is a choice, marked `[inf]`: descriptors are written back at once,
-//! byte counters include the FCS.
+//! Decoded from the reference with its own code, like everything here. Behaviour of silicon for
+//! which the reference has no source is a choice, marked `[inf]`: descriptors are written back at
+//! once, and byte counters include the FCS.
 
 mod counters;
 mod crc32c;
@@ -27,17 +28,17 @@ pub(crate) use tx_context::TxContext;
 use rx::RxQueue;
 use tx::TxQueue;
 
-/// Bytes of the frame check sequence, which no frame here has.
+/// Bytes of the frame check sequence, which frames here do not have.
 const FCS: usize = 4;
 
-/// What the switch block of a VSI says about its frames.
+/// The switch block's decision for a VSI's frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct LanVsi {
-    /// The receive queue that the frame is for.
+    /// The receive queue for the frame.
     pub(crate) queue: u16,
-    /// The hash by which that queue was found, if it was.
+    /// The hash that selected that queue, if any.
     pub(crate) hash: Option<u32>,
-    /// The type of the tag that is taken out of arriving frames, if one is.
+    /// The type of the tag that is removed from arriving frames, if any.
     pub(crate) strip: Option<u16>,
     /// The type of the tag that L2TAG2 of a context descriptor inserts.
     pub(crate) outer_type: u16,
@@ -52,17 +53,17 @@ pub(crate) struct LanQueues {
 }
 
 impl LanQueues {
-    /// The firmware has added a transmit queue.
+    /// Called when the firmware has added a transmit queue.
     pub(crate) fn add_tx(&mut self, number: u16, context: TxContext) {
         self.tx.insert(number, TxQueue::new(context));
     }
 
-    /// The firmware has taken a transmit queue away.
+    /// Called when the firmware has removed a transmit queue.
     pub(crate) fn remove_tx(&mut self, number: u16) {
         self.tx.remove(&number);
     }
 
-    /// Whether there is a transmit queue of that number.
+    /// Whether a transmit queue with that number exists.
     pub(crate) fn has_tx(&self, number: u16) -> bool {
         self.tx.contains_key(&number)
     }
@@ -72,8 +73,8 @@ impl LanQueues {
         !self.rx.is_empty()
     }
 
-    /// A reset of the function: no queue is left (QRX_CTRL is cleared, and the firmware forgets
-    /// its queues).
+    /// A reset of the function: no queue is left (QRX_CTRL is cleared, and the firmware drops its
+    /// queues).
     pub(crate) fn reset(&mut self) {
         self.tx.clear();
         self.rx.clear();

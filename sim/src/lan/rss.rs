@@ -1,12 +1,11 @@
-//! Receive side scaling: which queue of a VSI a frame goes to (lan-path 7.4).
+//! Receive side scaling: the queue of a VSI that gets a frame (lan-path 7.4).
 //!
-//! What of a packet goes into the hash is programmed with profiles: addresses of an IP packet, and
-//! ports where it is one of TCP, UDP or SCTP and no fragment. Their order is that of the packet
-//! `[inf]`.
+//! Profiles determine which fields of a packet go into the hash: addresses of an IP packet, and
+//! ports if it is TCP, UDP or SCTP and not a fragment. Their order is that of the packet `[inf]`.
 
 use super::headers::{Flow, flow, parse};
 
-/// Which fields of a packet a hash is made of.
+/// The fields of a packet that a hash covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct HashFields {
     pub(crate) source: bool,
@@ -24,7 +23,7 @@ impl HashFields {
     };
 }
 
-/// The packet type by which a frame's profile is found.
+/// The packet type that selects a frame's profile.
 pub(crate) fn packet_type(frame: &[u8]) -> u16 {
     parse(frame).ptype
 }
@@ -33,17 +32,17 @@ pub(crate) fn packet_type(frame: &[u8]) -> u16 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Spread<'a> {
     pub(crate) key: &'a [u8],
-    /// A queue of the VSI each.
+    /// Queues of the VSI, one for each entry.
     pub(crate) table: &'a [u8],
-    /// Both directions of a flow have one hash.
+    /// Both directions of a flow have the same hash.
     pub(crate) is_symmetric: bool,
     pub(crate) fields: HashFields,
 }
 
-/// The fields of a pair that are wanted.
+/// The selected fields of a pair.
 fn pair(wanted: [bool; 2], [one, other]: [&[u8]; 2], is_symmetric: bool) -> Vec<u8> {
     match wanted {
-        // What is the same from both ends.
+        // Symmetric: the same from both ends.
         [true, true] if is_symmetric => one.iter().zip(other).map(|(a, b)| a ^ b).collect(),
         [true, true] => [one, other].concat(),
         [true, false] => one.to_vec(),
@@ -53,8 +52,8 @@ fn pair(wanted: [bool; 2], [one, other]: [&[u8]; 2], is_symmetric: bool) -> Vec<
 }
 
 impl Spread<'_> {
-    /// The hash of a frame and the queue that the table has for it; `None` of a frame that has
-    /// none.
+    /// The hash of a frame and the queue that the table has for it; `None` for a frame without a
+    /// hash.
     pub(crate) fn queue(&self, frame: &[u8]) -> Option<(u32, u16)> {
         let Flow {
             source,
@@ -79,7 +78,7 @@ impl Spread<'_> {
     }
 }
 
-/// The Toeplitz hash: the 32 bits of the key from each bit of the input on that is set.
+/// The Toeplitz hash: for each set bit of the input, the 32 key bits from that position on.
 fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
     let window = |bit: usize| {
         (0..32).fold(0, |window, n| {
@@ -100,7 +99,7 @@ fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// Key and rows of the suite that Microsoft publishes for drivers of network cards.
+    /// Key and rows of the test suite that Microsoft publishes for drivers of network cards.
     const KEY: [u8; 40] = [
         0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f,
         0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30,
@@ -118,7 +117,7 @@ mod tests {
         assert_eq!(toeplitz(&KEY, &all), 0x51cc_c178);
     }
 
-    /// A UDP packet from and to ports.
+    /// A UDP packet with these ports.
     fn udp(from: u16, to: u16, is_back: bool) -> Vec<u8> {
         let mut frame = vec![0; 14 + 20 + 8];
         frame[12] = 8;
@@ -161,7 +160,7 @@ mod tests {
         spread.is_symmetric = true;
         let (there, other) = back(&spread);
         assert_eq!(there, other);
-        // ARP is of no flow.
+        // ARP has no flow.
         assert_eq!(spread.queue(&[0; 60]), None);
     }
 }

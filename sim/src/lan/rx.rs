@@ -11,10 +11,10 @@ use crate::function::EngineEnv;
 use crate::pe::Env;
 use crate::regs::lan::place;
 
-/// Buffers of a frame at most.
+/// Maximum buffers of a frame.
 const BUFFERS: usize = 5;
 
-/// A queue that is on: its context, as it was then.
+/// An enabled queue: its context when it was enabled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RxQueue {
     base: u64,
@@ -24,11 +24,11 @@ pub(super) struct RxQueue {
     /// Bytes of a descriptor.
     descriptor: u64,
     strips_fcs: bool,
-    /// A tag goes to L2TAG1.
+    /// The removed tag goes to L2TAG1.
     l2tsel: bool,
     longest: usize,
     rxdid: u8,
-    /// The next descriptor that is filled.
+    /// The next descriptor to fill.
     head: u32,
 }
 
@@ -54,17 +54,17 @@ impl RxQueue {
         }
     }
 
-    /// Descriptors that are the device's, from its head to `tail`, whose lower three bits do not
+    /// Descriptors that the device owns, from its head to `tail`, whose lower three bits do not
     /// count.
     fn room(&self, tail: u32) -> usize {
         let tail = tail & !7;
         let room = (tail + self.length).checked_sub(self.head);
-        // A tail outside the ring is a finding where it is written.
+        // A tail outside the ring is a finding when it is written.
         room.filter(|_| self.length != 0 && tail < self.length)
             .map_or(0, |room| (room % self.length) as usize)
     }
 
-    /// Puts a frame into the buffers; false when they do not take it.
+    /// Writes a frame to the buffers; false when it does not fit.
     fn put(&mut self, frame: &Arriving<'_>, tail: u32, env: &mut EngineEnv<'_>) -> bool {
         let mut bytes = frame.bytes.to_vec();
         if !self.strips_fcs {
@@ -84,7 +84,7 @@ impl RxQueue {
             let at = self
                 .base
                 .wrapping_add(u64::from(self.head) * self.descriptor);
-            // Memory that cannot be reached is recorded where it is found.
+            // The access records a finding if the memory cannot be reached.
             let Ok(buffer) = env.load(at) else {
                 return false;
             };
@@ -117,13 +117,13 @@ impl RxQueue {
 struct Arriving<'a> {
     bytes: &'a [u8],
     parsed: Parsed,
-    /// The tag that was taken out.
+    /// The removed tag.
     tag: Option<u16>,
     hash: Option<u32>,
 }
 
 impl LanQueues {
-    /// QRX_CTRL of queue `number` was written: it is on or off from now.
+    /// QRX_CTRL of queue `number` was written: the queue is enabled or disabled from now on.
     pub(crate) fn switch_rx(number: u16, on: bool, env: &mut EngineEnv<'_>) {
         let is_on = env.state.lan_queues.rx.contains_key(&number);
         if on && !is_on {
@@ -137,7 +137,7 @@ impl LanQueues {
     /// QRX_TAIL of queue `number` was written.
     pub(crate) fn rx_tail(number: u16, tail: u32, env: &mut EngineEnv<'_>) {
         let Some(queue) = env.state.lan_queues.rx.get(&number) else {
-            // It counts when the queue is switched on.
+            // Takes effect when the queue is enabled.
             return;
         };
         if tail >= queue.length {
@@ -149,7 +149,7 @@ impl LanQueues {
         }
     }
 
-    /// A frame arrives for VSI `number`. Whether a queue took it.
+    /// Delivers a frame to VSI `number`. Returns whether a queue took it.
     pub(crate) fn receive(
         number: u16,
         vsi: &LanVsi,
@@ -190,7 +190,7 @@ impl LanQueues {
     }
 }
 
-/// Takes the first tag out of a frame, if it is one of type `kind`.
+/// Removes the first tag of a frame, if it is of type `kind`.
 fn strip(frame: &[u8], kind: u16) -> Option<(u16, Vec<u8>)> {
     let (addresses, rest) = frame.split_at_checked(12)?;
     let (tag, rest) = rest.split_first_chunk::<4>()?;

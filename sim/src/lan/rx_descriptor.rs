@@ -2,12 +2,12 @@
 
 use super::headers::Parsed;
 
-/// RXDIDs up to this one are the legacy layout.
+/// RXDIDs up to this one select the legacy layout.
 const LEGACY: u8 = 1;
 /// The layout with a flow id.
 const OVS: u8 = 22;
 
-/// What is said of a buffer.
+/// What the descriptor reports about a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report {
     /// Layout.
@@ -17,11 +17,11 @@ pub(super) struct Report {
     /// The last buffer of its frame.
     pub(super) is_last: bool,
     pub(super) parsed: Parsed,
-    /// The tag that was taken out, and whether it goes to L2TAG1 (else to the second L2TAG2).
+    /// The removed tag, and whether it goes to L2TAG1 (otherwise to the second L2TAG2).
     pub(super) tag: Option<(u16, bool)>,
     /// The FCS is in the buffer.
     pub(super) has_fcs: bool,
-    /// By which the queue was found.
+    /// The hash that selected the queue.
     pub(super) hash: Option<u32>,
 }
 
@@ -32,7 +32,7 @@ fn bits<const N: usize>(set: [(bool, u32); N]) -> u64 {
 }
 
 impl Report {
-    /// The four words; the second has the DD bit.
+    /// The four words of the descriptor; the second has the DD bit.
     pub(super) fn words(&self) -> [u64; 4] {
         if self.rxdid <= LEGACY {
             self.legacy()
@@ -63,7 +63,7 @@ impl Report {
         ]);
         let more = bits([(second.is_some(), 11)]);
         let hash = u64::from(self.hash.filter(|_| self.is_last).unwrap_or(0));
-        // One layout has a flow id, here none, where the others have the hash.
+        // One layout has a flow id, here none, in place of the others' hash.
         let (flow, last) = if self.rxdid == OVS {
             (u32::MAX.into(), hash)
         } else {
@@ -109,7 +109,7 @@ impl Report {
         ]
     }
 
-    /// What is in L2TAG1, and in the second L2TAG2.
+    /// Contents of L2TAG1 and of the second L2TAG2.
     fn tags(&self) -> (Option<u16>, Option<u16>) {
         match self.tag.filter(|_| self.is_last) {
             Some((tag, true)) => (Some(tag), None),

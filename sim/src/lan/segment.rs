@@ -1,5 +1,5 @@
-//! What the device does to a packet before it is a frame: checksums, segmentation, tags
-//! (lan-path 4, 10).
+//! What the device does to make frames from a packet: checksums, segmentation, tags (lan-path 4,
+//! 10).
 
 use super::crc32c::crc32c;
 use crate::wire::checksum::{add, fold};
@@ -10,11 +10,11 @@ const SHORTEST: usize = 60;
 const MSS: std::ops::RangeInclusive<u16> = 64..=9668;
 /// Type of the tag of L2TAG1.
 const INNER_TYPE: u16 = 0x8100;
-/// Flags of TCP: of the last segment only, of the first only.
+/// TCP flags: those of the last segment only, those of the first only.
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
-/// IIPT: what the IP header is, and whether the device fills its checksum in.
+/// IIPT: kind of IP header, and whether the device inserts its checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum IpKind {
     #[default]
@@ -24,7 +24,7 @@ pub(super) enum IpKind {
     V4Checksum,
 }
 
-/// L4T: whose checksum the device fills in.
+/// L4T: the protocol whose checksum the device inserts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum L4Kind {
     #[default]
@@ -34,7 +34,7 @@ pub(super) enum L4Kind {
     Udp,
 }
 
-/// What is asked for of a packet.
+/// What is requested for a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Offload {
     pub(super) ip: IpKind,
@@ -46,7 +46,7 @@ pub(super) struct Offload {
     /// Tags to insert: L2TAG1; L2TAG2 with its type.
     pub(super) inner_tag: Option<u16>,
     pub(super) outer_tag: Option<(u16, u16)>,
-    /// Bytes to segment, and those of one segment.
+    /// Bytes to segment, and bytes of one segment.
     pub(super) segments: Option<(u32, u16)>,
 }
 
@@ -63,10 +63,10 @@ pub(super) enum Refused {
     Length { asked: u32, there: usize },
 }
 
-/// The frames that a packet becomes.
+/// The frames made from a packet.
 ///
 /// # Errors
-/// [`Refused`]: what is asked for and the packet do not fit together.
+/// [`Refused`]: the request and the packet do not fit together.
 pub(super) fn frames(packet: &[u8], offload: &Offload) -> Result<Vec<Vec<u8>>, Refused> {
     let mut all = match offload.segments {
         Some((len, mss)) => segments(packet, offload, len, mss)?,
@@ -118,7 +118,7 @@ fn segments(packet: &[u8], offload: &Offload, len: u32, mss: u16) -> Result<Vec<
     Ok(all)
 }
 
-/// Where a segment is in its packet.
+/// Position of a segment in its packet.
 #[derive(Clone, Copy)]
 struct SegmentPlace {
     index: usize,
@@ -126,7 +126,7 @@ struct SegmentPlace {
     is_last: bool,
 }
 
-/// Fills in what the device fills in: lengths and numbers of a segment, then checksums.
+/// Fills in the device's part: lengths and numbers of a segment, then checksums.
 fn fill(frame: &mut [u8], offload: &Offload, segment: Option<SegmentPlace>) -> Result<(), Refused> {
     if offload.ip == IpKind::None {
         return Ok(());
@@ -157,7 +157,7 @@ fn fill(frame: &mut [u8], offload: &Offload, segment: Option<SegmentPlace>) -> R
         let sum = !fold(add(0, ip));
         put16(ip, 10, sum);
     }
-    // Ethernet's fill is not part of the packet.
+    // Ethernet padding is not part of the packet.
     let length = usize::from(if is_v6 { get16(ip, 4) } else { get16(ip, 2) });
     let end = if is_v6 {
         (length + 40).saturating_sub(offload.ip_len)
@@ -196,8 +196,8 @@ fn number(l4: &mut [u8], kind: L4Kind, segment: SegmentPlace) {
     }
 }
 
-/// The checksum of the transport: its field has the sum of the pseudo header, without the length
-/// if this is a segment.
+/// The transport checksum: its field holds the sum of the pseudo header, without the length for a
+/// segment.
 fn checksum(l4: &mut [u8], kind: L4Kind, is_segment: bool) -> Option<()> {
     let at = match kind {
         L4Kind::None => return Some(()),
@@ -213,7 +213,7 @@ fn checksum(l4: &mut [u8], kind: L4Kind, is_segment: bool) -> Option<()> {
     l4.get(at..at + 2)?;
     let length = if is_segment { l4.len() as u64 } else { 0 };
     let sum = !fold(add(length, l4));
-    // Zero says "none" in UDP.
+    // Zero means "none" in UDP.
     let value = if sum == 0 && kind == L4Kind::Udp {
         0xFFFF
     } else {
@@ -223,7 +223,7 @@ fn checksum(l4: &mut [u8], kind: L4Kind, is_segment: bool) -> Option<()> {
     Some(())
 }
 
-/// Inserts the tags behind the addresses, the outer one first.
+/// Inserts the tags after the addresses, the outer one first.
 fn tag(frame: &mut Vec<u8>, offload: &Offload) {
     let inner = offload.inner_tag.map(|tag| (INNER_TYPE, tag));
     for (kind, tag) in inner.into_iter().chain(offload.outer_tag) {

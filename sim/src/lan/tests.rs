@@ -1,4 +1,4 @@
-//! Any bytes: what a driver posts and what comes from the wire never ends the simulator.
+//! Random input: neither a driver's posts nor bytes from the wire ever end the simulator.
 
 use super::headers::{is_roce, parse};
 use super::segment::{IpKind, L4Kind, Offload, frames};
@@ -23,7 +23,7 @@ fn l4_kinds() -> impl Strategy<Value = L4Kind> {
     ]
 }
 
-/// A frame that begins as one with tags, IPv4 or IPv6 may, so that parsers get far.
+/// A frame that begins like one with tags, IPv4 or IPv6, so that parsers get far.
 fn frames_like() -> impl Strategy<Value = Vec<u8>> {
     let kinds = prop_oneof![
         Just(vec![8, 0, 0x45]),
@@ -45,7 +45,7 @@ proptest! {
         let _ = is_roce(cut);
     }
 
-    /// Each byte of the payload is in one frame, none of which is longer than it may be.
+    /// Each byte of the payload is in exactly one frame, and no frame is too long.
     #[test]
     fn any_offload_makes_frames_or_is_refused(
         packet in prop::collection::vec(any::<u8>(), 0..3000),

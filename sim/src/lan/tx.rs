@@ -1,4 +1,4 @@
-//! Transmit queues: descriptors become packets, and packets frames (lan-path 3.4, 4).
+//! Transmit queues: descriptors to packets, and packets to frames (lan-path 3.4, 4).
 
 use super::segment::{IpKind, L4Kind, Offload, frames};
 use super::tx_context::TxContext;
@@ -10,7 +10,7 @@ use crate::pe::Env;
 
 /// Bytes of a descriptor; its second word holds type, command and lengths.
 const LEN: u64 = 16;
-/// Types of descriptors; the last one is that of one that is done.
+/// Types of descriptors; the last one marks a descriptor that is done.
 const DATA: u64 = 0;
 const CONTEXT: u64 = 1;
 const FILTER: u64 = 8;
@@ -26,7 +26,7 @@ const IL2TAG2: u32 = 6;
 /// Shortest packet, and most descriptors of one that is not segmented (lan-path 1.4).
 const SHORTEST: usize = 17;
 const MOST: u32 = 8;
-/// Bytes that are gathered for one packet: all that TSO_LEN can say, and headers.
+/// Bytes gathered for one packet: the maximum of TSO_LEN, and headers.
 const LONGEST: usize = (1 << 18) + 1024;
 
 fn bit(word: u64, at: u32) -> bool {
@@ -37,14 +37,14 @@ fn bits(word: u64, high: u32, low: u32) -> u64 {
     word >> low & ((1 << (high - low + 1)) - 1)
 }
 
-/// A packet whose last descriptor has not come.
+/// A packet whose last descriptor has not arrived.
 #[derive(Clone, Debug, Default)]
 struct Packet {
     bytes: Vec<u8>,
     descriptors: u32,
     /// Both words of its context descriptor.
     context: Option<(u64, u64)>,
-    /// It is no packet: a filter is programmed with it.
+    /// Not a packet: it programs a filter.
     is_dummy: bool,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct TxQueue {
     packet: Packet,
 }
 
-/// What a doorbell led to.
+/// Result of a doorbell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sent {
     /// The queue's new head.
@@ -94,7 +94,7 @@ impl TxQueue {
         while self.head != tail {
             let at = self.context.base.wrapping_add(u64::from(self.head) * LEN);
             let mut words = [0; 2];
-            // Memory that cannot be reached is recorded where it is found; the queue stays there.
+            // The access records a finding if the memory cannot be reached; the queue stops there.
             if env.load_words(at, &mut words).is_err() {
                 break;
             }
@@ -116,7 +116,7 @@ impl TxQueue {
                     }
                 }
                 CONTEXT => self.packet.context = Some((address, word)),
-                // What it programs is not modelled: no frame is directed by filters here.
+                // The filter that it programs is not modelled: no filter directs frames here.
                 FILTER => {}
                 other => {
                     let what = format!("a descriptor of type {other}");
@@ -129,7 +129,7 @@ impl TxQueue {
         sent
     }
 
-    /// Reads what a data descriptor names.
+    /// Reads the memory that a data descriptor names.
     fn gather(
         &mut self,
         number: u16,
@@ -154,8 +154,8 @@ impl TxQueue {
     }
 }
 
-/// Where a context descriptor sends a packet, whatever the switch's rules say (lan-path 4.2): to the
-/// port, or to VSIs; 0 where the switch decides.
+/// Destination that a context descriptor sets, whatever the switch's rules say (lan-path 4.2): the
+/// port, or VSIs; 0 leaves it to the switch.
 fn destination((_, second): (u64, u64)) -> u64 {
     bits(second, 9, 8)
 }
@@ -164,9 +164,9 @@ const TO_THE_UPLINK: u64 = 1;
 
 /// What all frames of a queue have in common.
 pub(crate) struct Sender<'a> {
-    /// Whose rules may drop a frame.
+    /// The firmware whose rules may drop a frame.
     pub(crate) firmware: &'a Firmware,
-    /// The VSI that sends, and its number.
+    /// The sending VSI, and its number.
     pub(crate) vsi: LanVsi,
     pub(crate) number: u16,
     /// Longest frame of the port, FCS included.
@@ -206,7 +206,7 @@ impl Sender<'_> {
         offload
     }
 
-    /// Makes frames of a packet, whose last descriptor has `word`, and puts them out.
+    /// Makes frames from a packet, whose last descriptor has `word`, and sends them.
     fn send(&self, number: u16, packet: &Packet, word: u64, env: &mut EngineEnv<'_>) {
         if packet.is_dummy {
             return;
@@ -259,13 +259,13 @@ impl Sender<'_> {
 }
 
 impl LanQueues {
-    /// The VSI whose frames queue `number` sends.
+    /// The VSI that queue `number` sends for.
     pub(crate) fn vsi_of(&self, number: u16) -> Option<u16> {
         self.tx.get(&number).map(|queue| queue.context.vsi)
     }
 
-    /// The driver has posted up to `tail` on transmit queue `number`. `None` when there is no such
-    /// queue, or it cannot be served, which is a finding.
+    /// The driver has posted up to `tail` on transmit queue `number`. `None` when the queue does
+    /// not exist or cannot be served, which is a finding.
     pub(crate) fn doorbell(
         number: u16,
         tail: u32,

@@ -1,13 +1,13 @@
-//! The context of a transmit queue, which 0x0C30 brings (lan-path 3.3).
+//! The context of a transmit queue, set by 0x0C30 (lan-path 3.3).
 
-/// What the queue takes from its context.
+/// The values that the queue takes from its context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TxContext {
     /// IOVA of the ring.
     pub(super) base: u64,
     /// Descriptors of the ring.
     pub(super) length: u32,
-    /// The VSI that its frames come from.
+    /// The VSI that sends its frames.
     pub(crate) vsi: u16,
 }
 

@@ -1,4 +1,4 @@
-//! Who sees the frames of a link, decides about them or takes them elsewhere.
+//! Hooks that see the frames of a link, decide about them or take them elsewhere.
 
 use e810_hal::Ns;
 
@@ -33,8 +33,8 @@ pub struct Frame<'a> {
 /// It is called with the simulator locked and must not use it.
 pub type LinkHook = Box<dyn FnMut(Frame<'_>) -> Verdict + Send>;
 
-/// Receives each frame when it is sent, before any impairment, and each one from outside that has a
-/// destination here. The restriction of [`LinkHook`] applies.
+/// Receives each frame when it is sent, before any impairment, and each frame from outside that has
+/// a destination here. The restriction of [`LinkHook`] applies.
 pub type Capture = Box<dyn FnMut(Frame<'_>) + Send>;
 
 /// Receives each frame that leaves this simulator, from the destination address on, without FCS,

@@ -1,4 +1,4 @@
-//! Ethernet addresses, as they are written in options.
+//! Ethernet addresses in the notation of options.
 
 use super::Mac;
 

@@ -1,14 +1,14 @@
-//! The ports of the functions: each sends one frame after the other, at the link's rate.
+//! The ports of the functions: each sends one frame after another, at the link's rate.
 
 use super::Rate;
 
-/// Bytes that each frame takes on the wire beside its own: preamble and start delimiter 8, FCS 4,
-/// gap 12.
+/// Bytes that each frame takes on the wire in addition to its own: preamble and start delimiter 8,
+/// FCS 4, gap 12.
 const OVERHEAD: u64 = 24;
-/// Bytes of the shortest frame without FCS: a port pads what is shorter.
+/// Bytes of the shortest frame without FCS: a port pads shorter frames.
 const SHORTEST: u64 = 60;
-/// Time, in ns, for which a port may have frames queued before its engine has to wait. Larger than
-/// what a sleeping device thread wakes up late by, so that the port does not run dry.
+/// Time, in ns, for which a port may have frames queued before its engine has to wait. It is longer
+/// than the usual wake-up delay of a sleeping device thread, so that the port does not run dry.
 const MAX_QUEUED: u64 = 100_000;
 
 /// The port of each function.
@@ -20,8 +20,8 @@ impl Ports {
         Self(vec![Port::default(); functions])
     }
 
-    /// Sends a frame of so many bytes, without FCS, from the port of function `from`. Returns when
-    /// its last bit has left.
+    /// Sends a frame of that many bytes, without FCS, from the port of function `from`. Returns the
+    /// time when its last bit has left.
     pub(super) fn send(&mut self, now: u64, from: u8, bytes: usize, rate: Option<Rate>) -> u64 {
         match (rate, self.0.get_mut(usize::from(from))) {
             (Some(rate), Some(port)) => port.send(now, bytes, rate),
@@ -29,24 +29,25 @@ impl Ports {
         }
     }
 
-    /// When the port of function `from` has few enough frames queued for its engine to send more.
+    /// Time at which the port of function `from` has few enough frames queued for its engine to
+    /// send more.
     pub(super) fn ready_at(&self, from: usize, rate: Option<Rate>) -> u64 {
         let port = rate.and_then(|_| self.0.get(from));
         port.map_or(0, |port| port.ready_at())
     }
 }
 
-/// When a port is busy.
+/// Until when a port is busy.
 #[derive(Clone, Copy, Debug, Default)]
 struct Port {
     /// The end of its last frame, in ns, rounded down.
     free_at: u64,
-    /// What was rounded off, in units of 1 ns / rate.
+    /// The part rounded off, in units of 1 ns / rate.
     remainder: u64,
 }
 
 impl Port {
-    /// Sends a frame behind those before it.
+    /// Sends a frame after those before it.
     fn send(&mut self, now: u64, bytes: usize, rate: Rate) -> u64 {
         let rate = rate.bits_per_second();
         if self.free_at < now {
@@ -75,11 +76,11 @@ mod tests {
 
     #[test]
     fn a_frame_takes_its_bytes_and_24_more() {
-        // 1000 bits in a µs.
+        // 1000 bits take one µs.
         let gigabit = rate(1_000_000_000);
         let mut port = Port::default();
         assert_eq!(port.send(0, 1_000, gigabit), 1_024 * 8);
-        // Behind it, although it was handed over earlier than that.
+        // Queued behind it, although handed over before it ended.
         assert_eq!(port.send(5, 101, gigabit), (1_024 + 125) * 8);
         // An idle port begins at once.
         assert_eq!(port.send(100_000, 101, gigabit), 101_000);
@@ -92,7 +93,7 @@ mod tests {
         assert_eq!(port.send(10_000, 60, rate(1_000_000_000)), 10_000 + 84 * 8);
     }
 
-    /// Of 6.72 ns each nothing gets lost.
+    /// Frames of 6.72 ns each: no rounding error accumulates.
     #[test]
     fn parts_of_a_nanosecond_add_up() {
         let mut port = Port::default();

@@ -5,8 +5,8 @@ use e810_hal::Ns;
 use super::Rate;
 use crate::runtime::Mode;
 
-/// Latency and rate of the link, and its impairments. The shares are parts per million of all
-/// frames. A frame can have several faults; each copy of a duplicated frame has its own.
+/// Latency, rate and impairments of the link. The shares are parts per million of all frames. A
+/// frame can have several faults, and each copy of a duplicated frame has its own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Quality {
     /// Frames lost.
@@ -16,15 +16,15 @@ pub struct Quality {
     /// Frames held back until later ones have overtaken them.
     pub reorder: u32,
     /// Frames with one bit flipped behind the Ethernet addresses. The frame check counts as
-    /// recomputed after the damage: the receiver has only its own checks to detect it.
+    /// recomputed after the damage, so the receiver has only its own checks to detect it.
     pub corrupt: u32,
     /// Time on the wire of each frame.
     pub latency: Ns,
-    /// Rate of each function's port; `None` is not limited. A port is busy for as long as a frame
-    /// takes, with the 24 bytes of preamble, FCS and gap that it has on the wire and padded to 64
-    /// bytes with FCS; frames queue behind it, and an engine waits while its port has more than
-    /// 100 µs queued. A frame that the function's own switch loops back does not use the port, and
-    /// what a wire between processes brings has used another one.
+    /// Rate of each function's port; `None`: not limited. A frame keeps the port busy for its time
+    /// on the wire: padded to 64 bytes with FCS, and with its 24 bytes of preamble, FCS and gap.
+    /// Further frames queue behind it, and an engine waits while its port has more than 100 µs
+    /// queued. A frame that the function's own switch loops back does not use the port. Neither
+    /// does a frame that a wire between processes brings: it has used another port.
     pub rate: Option<Rate>,
     /// Maximum additional latency, drawn for each frame: frames that are sent closer together than
     /// this can overtake each other.
@@ -32,7 +32,7 @@ pub struct Quality {
 }
 
 impl Quality {
-    /// A link without faults, with a latency of 1 µs and no limit of its rate.
+    /// A link without faults, with a latency of 1 µs and no rate limit.
     pub const PERFECT: Self = Self {
         loss: 0,
         duplicate: 0,
@@ -43,8 +43,8 @@ impl Quality {
         jitter: Ns(0),
     };
 
-    /// What a link has unless something else is asked for: no faults, and in real time no latency
-    /// either, so that what is measured is the driver and the simulator.
+    /// The default link: no faults, and in real time no latency either, so that measurements show
+    /// the driver and the simulator.
     #[must_use]
     pub const fn default_in(mode: Mode) -> Self {
         match mode {

@@ -21,7 +21,7 @@ fn frame(to: Mac, tag: u8) -> Vec<u8> {
     frame
 }
 
-/// Everything that arrives, in order: receiver and tag.
+/// All frames that arrive, in order: receiver and tag.
 fn arrivals(link: &mut Link) -> Vec<(usize, u8)> {
     std::iter::from_fn(|| link.arrive(u64::MAX))
         .map(|(to, frame)| match to {
@@ -130,7 +130,7 @@ fn corruption_flips_one_bit_behind_the_addresses() {
     for _ in 0..20 {
         link.send(0, 0, original.clone());
     }
-    // A frame with no body cannot be hurt.
+    // A frame with no body cannot be damaged.
     link.send(0, 0, original[..14].to_vec());
     let differing = |frame: &[u8]| -> u32 {
         let pairs = frame.iter().zip(&original);
@@ -169,7 +169,7 @@ fn a_hook_decides_and_a_capture_sees_what_was_sent() {
     assert_eq!(arrived, [(1, 0), (1, 2), (1, 2), (2, 40), (1, 5), (1, 3)]);
     let expected: Vec<(Ns, Option<u8>, u8)> = (0..6).map(|tag| (Ns(7), Some(0), tag)).collect();
     assert_eq!(*seen.lock().unwrap(), expected);
-    // Of those from outside it sees what is for somebody here.
+    // Of the frames from outside it sees those with a destination here.
     assert!(link.inject_frame(8, &frame(C, 9)));
     assert!(!link.inject_frame(8, &frame([2; 6], 9)));
     assert_eq!(arrivals(&mut link), [(2, 9)]);
@@ -248,7 +248,7 @@ fn a_random_delay_lets_frames_overtake_and_never_exceeds_its_limit() {
     assert_eq!(tags, (0..50).collect::<Vec<u8>>());
 }
 
-/// Each fault at half of all frames: every combination comes up.
+/// Each fault on half of all frames, so that every combination occurs.
 #[test]
 fn faults_compose() {
     let half = 500_000;
@@ -262,12 +262,12 @@ fn faults_compose() {
     });
     let sent = 400;
     for n in 0..sent {
-        // A time apart at which nothing overtakes anything of another number.
+        // Far enough apart that no frame overtakes one with another number.
         let mut frame = frame(B, 0);
         frame[15..17].copy_from_slice(&(n as u16).to_be_bytes());
         link.send(n * 1_000_000, 0, frame);
     }
-    // Of each frame that comes twice: late and damaged, of both copies.
+    // Both copies of each duplicated frame can be late and damaged.
     let mut seen = BTreeSet::new();
     let mut copies: Vec<(u64, u32)> = Vec::new();
     let mut arrived = 0;
@@ -288,7 +288,7 @@ fn faults_compose() {
     let counts = link.counts();
     assert_eq!(arrived, sent - counts.lost + counts.duplicated);
     assert_eq!(counts.delivered, arrived);
-    // The one that is not late comes first.
+    // The copy that is not late comes first.
     for both in [
         (0, 0),
         (0, 1),
@@ -307,7 +307,7 @@ fn faults_compose() {
 #[test]
 fn a_port_sends_one_frame_after_the_other() {
     let mut link = link(Quality {
-        // A frame of 101 bytes and its 24 take 1 µs.
+        // A frame of 101 bytes plus 24 takes 1 µs.
         rate: Rate::new(1_000_000_000),
         latency: Ns(300),
         ..Quality::PERFECT
@@ -319,9 +319,9 @@ fn a_port_sends_one_frame_after_the_other() {
     };
     link.send(0, 0, frame(B, 1));
     link.send(0, 0, frame(C, 2));
-    // Another port, which is free.
+    // Another port, which is idle.
     link.send(100, 1, frame(C, 3));
-    // What its own switch loops back.
+    // A frame that the function's own switch loops back.
     link.send(100, 0, frame(A, 4));
     let mut arrived = Vec::new();
     while let Some(due) = link.next_due() {
@@ -329,7 +329,7 @@ fn a_port_sends_one_frame_after_the_other() {
         arrived.push((due, frame[14]));
     }
     assert_eq!(arrived, [(400, 4), (1_300, 1), (1_400, 3), (2_300, 2)]);
-    // A frame that is lost was sent.
+    // A lost frame was sent too.
     link.set_quality(Quality {
         loss: 1_000_000,
         ..link.quality

@@ -1,4 +1,4 @@
-//! Times and rates of a link, as they are written in options.
+//! Times and rates of a link in the notation of options.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use e810_hal::Ns;
 
-/// Longest time, in ms: more is a wire that is cut.
+/// Longest time, in ms: anything longer is a cut wire.
 const MAX_TIME: u64 = 10_000;
 
 /// Why a string is not a time.
@@ -51,7 +51,7 @@ pub fn time_option(time: Ns) -> String {
     }
 }
 
-/// The whole number that `text` is; nothing but digits.
+/// Parses `text` as a whole number; digits only.
 fn digits(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| plain)
@@ -77,12 +77,12 @@ fn why_no_rate(text: &str) -> String {
 const UNITS: [(&str, u64); 3] = [("G", 1_000_000_000), ("M", 1_000_000), ("K", 1_000)];
 
 impl Rate {
-    /// The lowest: the longest frame takes 78 s at it.
+    /// The lowest rate: the longest frame takes 78 s at it.
     pub const MIN: u64 = 1_000;
-    /// The highest.
+    /// The highest rate.
     pub const MAX: u64 = 1_000_000_000_000;
 
-    /// A rate of so many bits per second; `None` outside of [`Rate::MIN`] to [`Rate::MAX`].
+    /// A rate of that many bits per second; `None` outside [`Rate::MIN`] to [`Rate::MAX`].
     #[must_use]
     pub const fn new(bits_per_second: u64) -> Option<Self> {
         match NonZeroU64::new(bits_per_second) {
@@ -96,7 +96,7 @@ impl Rate {
         self.0.get()
     }
 
-    /// Number and unit, the largest that needs no decimals.
+    /// Number and unit: the largest unit that needs no decimals.
     fn parts(self) -> (u64, &'static str) {
         let bits = self.0.get();
         let whole = |(_, size): &&(&str, u64)| bits.is_multiple_of(*size);
@@ -104,7 +104,7 @@ impl Rate {
         unit.map_or((bits, ""), |(unit, size)| (bits / size, *unit))
     }
 
-    /// As it is given in options, like `25G`.
+    /// The notation of options, like `25G`.
     #[must_use]
     pub fn option(self) -> String {
         let (number, unit) = self.parts();

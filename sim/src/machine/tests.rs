@@ -6,7 +6,7 @@ use e810_hal::regs::PFGEN_CTRL;
 
 use crate::Sim;
 
-/// A broadcast with nothing in it.
+/// A broadcast without content.
 const HELLO: [u8; 60] = {
     let mut frame = [0; 60];
     let mut i = 0;
@@ -55,7 +55,8 @@ fn what_an_engine_sends_goes_on_the_wire() {
     assert_eq!(sim.link().sent, 1);
 }
 
-/// rdma_rxe sends through the queues of the same card, and nothing checks it as this engine.
+/// rdma_rxe sends through the queues of the same card; its frames are not checked as this engine's
+/// are.
 #[test]
 fn frames_of_lan_queues_are_not_an_engines() {
     let sim = Sim::builder().functions(2).build();

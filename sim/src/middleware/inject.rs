@@ -10,39 +10,39 @@ use super::Layer;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Rule {
-    /// All registers read as all-ones from the `nth` read on, and writes go nowhere: the device
+    /// All registers read as all-ones from the `nth` read on, and writes are dropped: the device
     /// left the bus.
     Gone {
-        /// First read that is answered with all-ones.
+        /// Number of the first read that is answered with all-ones.
         nth: u64,
     },
     /// One register reads as all-ones from the `nth` read of it on.
     AllOnes {
         /// The register.
         off: RegOffset,
-        /// First read of it that is answered with all-ones.
+        /// Number of the first read of it that is answered with all-ones.
         nth: u64,
     },
-    /// One register reads as a value of its own.
+    /// One register reads as a fixed value.
     Reads {
         /// The register.
         off: RegOffset,
-        /// What it reads as.
+        /// The value.
         value: u32,
     },
-    /// Writes to one register go nowhere from the `nth` on.
+    /// Writes to one register are dropped from the `nth` on.
     DropWrites {
         /// The register.
         off: RegOffset,
-        /// First write that goes nowhere.
+        /// Number of the first write that is dropped.
         nth: u64,
     },
-    /// One register reads as what it read first; writes to it go nowhere.
+    /// One register keeps the value that it read first; writes to it are dropped.
     Frozen {
         /// The register.
         off: RegOffset,
     },
-    /// All writes go nowhere: a device that does not react.
+    /// All writes are dropped: a device that does not react.
     Silent,
 }
 
@@ -111,7 +111,7 @@ impl Active {
         }
     }
 
-    /// Whether a write to `at` goes nowhere under this rule.
+    /// Whether this rule drops a write to `at`.
     fn drops_write(&mut self, at: RegOffset) -> bool {
         match self.rule {
             Rule::Gone { nth } => self.seen >= nth,

@@ -31,7 +31,7 @@ impl Trace {
         self.lock().clone()
     }
 
-    /// The lines so far, which are forgotten.
+    /// Returns the lines so far and clears them.
     #[must_use]
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.lock())

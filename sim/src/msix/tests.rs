@@ -124,7 +124,7 @@ fn the_table_keeps_what_a_host_writes() {
     nic.bar3_write(16 * 39 + 8, &0xffff_fffe_0000_4021_u64.to_le_bytes());
     let words: Vec<u32> = (0..4).map(|n| word(&nic, 16 * 39 + 4 * n)).collect();
     assert_eq!(words, [0xfee0_100c, 1, 0x4021, 0]);
-    // Behind the last entry, and in the pending bits, nothing can be written.
+    // Writes behind the last entry, and to the pending bits, have no effect.
     nic.bar3_write(16 * 40, &[0xff; 8]);
     nic.bar3_write(PBA, &[0xff; 8]);
     assert_eq!((word(&nic, 16 * 40), word(&nic, PBA)), (0, 0));
@@ -149,7 +149,7 @@ fn the_second_word_of_pending_bits_begins_at_32() {
     assert_eq!(u64::from_le_bytes(both), 1 << 33);
 }
 
-/// CLEARPBA takes back the message that waits in the table, not the event of a disabled vector.
+/// CLEARPBA removes the message that waits in the table, but not the event of a disabled vector.
 #[test]
 fn clearpba_clears_the_pending_bit() {
     let sim = Sim::builder().vectors(40).build();
@@ -161,7 +161,7 @@ fn clearpba_clears_the_pending_bit() {
     assert_eq!(word(&nic, PBA), 0);
     nic.mask_vector(vector(0), false);
     assert_eq!(messages(&nic), [0; 0]);
-    // Disabled: the event waits in front of the table, for INTENA.
+    // Disabled: the event waits for INTENA, before it reaches the table.
     GLINT_DYN_CTL.at(vector(0)).set(&nic, DYN_CTL_DISABLE);
     fire(&nic, 0);
     assert_eq!((messages(&nic), word(&nic, PBA)), (vec![], 0));
@@ -169,8 +169,8 @@ fn clearpba_clears_the_pending_bit() {
     assert_eq!(messages(&nic), [0]);
 }
 
-/// A vector that fired masks itself, whether or not the table let its message out: two events are
-/// one message.
+/// A vector that fired masks itself, whether or not the table lets its message out, so two events
+/// cause one message.
 #[test]
 fn a_masked_vector_masks_itself_all_the_same() {
     let sim = Sim::builder().vectors(40).build();

@@ -9,7 +9,7 @@ use super::ring::Memory;
 use super::word::{bit, bits, flag, put};
 use crate::variation::{CqEventContext, QpEventContext, Variation};
 
-/// The context that an event is to carry, as its object was given it.
+/// Whose context an event carries, in the form in which its object got it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Named {
     /// None.
@@ -44,7 +44,7 @@ pub(crate) struct Event {
     pub(crate) id: u32,
     /// WQDESCIDX in quanta, 15 bits.
     pub(crate) wqe_index: u16,
-    /// Whose context COMPCTX is.
+    /// Owner of the context in COMPCTX.
     pub(crate) context: Named,
     /// IWSTATE.
     pub(crate) state: u8,
@@ -72,9 +72,9 @@ pub(crate) struct Aeq {
     entries: u32,
     index: u32,
     polarity: bool,
-    /// Entries written and not returned by PFPE_AEQALLOC.
+    /// Entries written and not yet returned by PFPE_AEQALLOC.
     used: u32,
-    /// The last event that found no room.
+    /// The last event for which there was no room.
     lost: Option<Event>,
 }
 
@@ -99,7 +99,7 @@ impl Aeq {
 const MALFORMED_WQE: RangeInclusive<u16> = 0x020A..=0x020C;
 
 impl Device {
-    /// Reports an event that the driver, a peer or memory led to.
+    /// Reports an event that the driver, a peer or memory caused.
     pub(crate) fn async_event(&mut self, event: Event, env: &mut dyn Env) {
         if MALFORMED_WQE.contains(&event.code) {
             // The card says so by the event alone; here it is a mistake of regardless of the
@@ -118,9 +118,9 @@ impl Device {
 
     /// Puts an event into the queue, or counts it as dropped.
     ///
-    /// All entries belong to the device from CREATE_AEQ on (control-path 7.3). What the card does
-    /// when they run out is not in the sources beyond the OVERFLOW bit and the drop counter;
-    /// here the last event that found no room is kept and goes out with OVERFLOW set as soon as
+    /// All entries belong to the device from CREATE_AEQ on (control-path 7.3). The sources do not
+    /// say what the card does when they run out, beyond the OVERFLOW bit and the drop counter. Here
+    /// the last event that found no room is kept, and is written with OVERFLOW set as soon as
     /// PFPE_AEQALLOC returns an entry \[inf\].
     pub(super) fn put_event(&mut self, event: Event, env: &mut dyn Env) {
         match &mut self.aeq {
@@ -181,7 +181,7 @@ impl Device {
         }
     }
 
-    /// Adds one to a 16-bit drop counter.
+    /// Increments a 16-bit drop counter.
     pub(crate) fn count_drop(&self, counter: PeReg, env: &mut dyn Env) {
         let count = u64::from(env.register(counter)) + 1;
         env.set_register(counter, bits(count, 15, 0) as u32);

@@ -3,7 +3,7 @@
 use super::contexts::{Context, Reader, Writer};
 use super::fpm::Kind;
 
-/// An address handle: the words of its command, header excepted.
+/// An address handle: the words of its command without the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AddressHandle {
     /// q0, q8, q16: MAC, VLAN, TOS, PD, flow label, hop limit, ARP index.
@@ -16,12 +16,12 @@ pub(crate) struct AddressHandle {
 
 impl Context for AddressHandle {
     const KIND: Kind = Kind::FsiAv;
-    // Seven after the marker fill the 64-byte object: `head` 3, `addresses` 4; the flags go into
-    // spare bits of `head`.
+    // Seven words after the marker fill the 64-byte object: `head` 3, `addresses` 4. The flags go
+    // into spare bits of `head`.
     const WORDS: usize = 7;
 
     fn save(&self, words: &mut Writer<'_>) {
-        // Bits [15:0] of q0 are free in the command, the flags sit in [62:59] of the header.
+        // Bits [15:0] of q0 are unused in the command; the flags are in [62:59] of the header.
         let [first, second, third] = self.head;
         words.put(first & !0xFFFF | self.flags >> 59 & 0xF);
         words.put(second);

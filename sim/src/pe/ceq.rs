@@ -1,7 +1,7 @@
 //! Completion event queues (control-path 7.1).
 //!
-//! The device is not given the consumer index of a CEQ; it counts the CEQEs whose CQ was not
-//! acknowledged instead.
+//! The device does not get the consumer index of a CEQ. Instead it counts the CEQEs whose CQ was
+//! not acknowledged.
 
 use super::device::{Device, Unreachable};
 use super::env::{Env, EventCount, PeReg};
@@ -83,7 +83,8 @@ impl Device {
         }
     }
 
-    /// A CQ goes whose CEQEs were not all acknowledged: software skips them (control-path 7.2).
+    /// Removes a CQ with CEQEs that were not all acknowledged: software skips them (control-path
+    /// 7.2).
     pub(crate) fn ceq_forget(&mut self, id: Option<u16>, entries: u32) {
         if let Some(ceq) = id.and_then(|id| self.ceqs.get_mut(&id)) {
             ceq.outstanding = ceq.outstanding.saturating_sub(entries);

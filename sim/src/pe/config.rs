@@ -30,19 +30,18 @@ pub enum CqpErrors {
     },
 }
 
-/// Overrides of wire parameters for every connection of an engine. They take effect with the next
-/// change of the QP's state.
+/// Overrides of wire parameters for every connection of an engine. They take effect at the next
+/// state change of a QP.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct WireLimits {
-    /// Time without progress after which a requester sends again; without it RTOMIN says.
+    /// Time without progress after which a requester retransmits; by default from RTOMIN.
     pub ack_timeout: Option<Ns>,
-    /// Packets of sends and writes that may be unacknowledged, at least 1; without it CWNDROCE
-    /// says.
+    /// Packets of sends and writes that may be unacknowledged, at least 1; by default from
+    /// CWNDROCE.
     pub window: Option<u32>,
-    /// RNR timer code that responders ask for, 0 to 31; without it 12, which is 0.64 ms.
+    /// RNR timer code that responders request, 0 to 31; by default 12, which is 0.64 ms.
     pub rnr_timer: Option<u8>,
-    /// Credit code of acknowledges, 0 to 31, of which 31 is "not limited"; without it ACKCREDITS
-    /// says.
+    /// Credit code of acknowledges, 0 to 31, where 31 is "not limited"; by default from ACKCREDITS.
     pub ack_credits: Option<u8>,
 }
 
@@ -51,26 +50,26 @@ pub struct WireLimits {
 pub struct Config {
     /// PF number 0..7: the HMC function id of its commands (control-path 0).
     pub pf: u8,
-    /// What QUERY_FPM_VAL reports.
+    /// The object limits that QUERY_FPM_VAL reports.
     pub profile: FpmProfile,
-    /// Words with which a card answered QUERY_FPM_VAL, instead of the profile's own.
+    /// Words of a card's reply to QUERY_FPM_VAL, used instead of the profile's own.
     pub(crate) fpm_reply: Option<Arc<[u64]>>,
-    /// The same of QUERY_RDMA_FEATURES.
+    /// The same for QUERY_RDMA_FEATURES.
     pub(crate) feature_reply: Option<Arc<[u64]>>,
     /// Choices for unknown behaviour of the engine.
     pub variation: Variation,
     /// Injected command failures.
     pub cqp_errors: CqpErrors,
-    /// The CQP accepts commands and never completes one.
+    /// The CQP accepts commands but never completes one.
     pub cqp_silent: bool,
     /// Shortest and longest time in nanoseconds that one CQP command takes.
     pub cqp_delay: (u64, u64),
     /// Overrides of the wire parameters of connections.
     pub wire: WireLimits,
-    /// Test mode: contexts are written to their HMC backing and read again after each step.
+    /// Test mode: after each step contexts are written to their HMC backing, and read again.
     pub write_through: bool,
-    /// What was looked up is used again while nothing has changed it. Without this, the test mode,
-    /// everything is looked up and checked each time, and the engine does the same but slower.
+    /// Looked-up values are used again while nothing has changed them. Without this (test mode),
+    /// everything is looked up and checked each time; the engine does the same, but slower.
     pub shortcuts: bool,
 }
 

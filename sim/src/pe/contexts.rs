@@ -3,12 +3,12 @@
 //! A [`Cache`] holds a few contexts of one type, each in the cache line that its index selects. A
 //! miss reads the context from the host memory behind the HMC. A modified context is written back
 //! when its line is needed for another object, when its SD is invalidated, or (test mode) after
-//! each step. A destroyed object is marked in memory by the destroying command and never written
-//! again.
+//! each step. The destroying command marks a destroyed object in memory; after that the object is
+//! never written again.
 //!
 //! The layouts are this model's own (the card's are not in the sources). The first word of a stored
 //! context holds the object's index and the generation of the CQP that created it, so that stale
-//! data of an earlier CQP is not taken for an object.
+//! data of an earlier CQP is not mistaken for an object.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use super::fpm::{Kind, SD_BYTES};
 use super::hmc::{Hmc, HmcFault};
 use super::word::put;
 
-/// Contexts of one type kept on the chip. The card's number and order are not in the sources;
-/// small, so that it matters.
+/// Contexts of one type kept on the chip. The card's number and order are not in the sources; this
+/// number is small, so that evictions happen.
 const LINES: usize = 64;
-/// Words of the largest stored context, its first word included.
+/// Words of the largest stored context, including its first word.
 const MAX_WORDS: usize = 128;
 
 /// A context that can be stored.
@@ -35,11 +35,11 @@ pub(crate) trait Context: Clone {
     fn load(words: &mut Reader<'_>) -> Self;
 }
 
-/// Takes the words of a context one after the other.
+/// Collects the words of a context one by one.
 pub(crate) struct Writer<'a>(std::slice::IterMut<'a, u64>);
 
 impl Writer<'_> {
-    /// Appends a word; what does not fit is a mistake in `WORDS`.
+    /// Appends a word; a word that does not fit is a mistake in `WORDS`.
     pub(crate) fn put(&mut self, value: u64) {
         let slot = self.0.next();
         debug_assert!(slot.is_some(), "a context is longer than its WORDS");
@@ -49,7 +49,7 @@ impl Writer<'_> {
     }
 }
 
-/// Gives the words of a context one after the other.
+/// Returns the words of a context one by one.
 pub(crate) struct Reader<'a>(std::slice::Iter<'a, u64>);
 
 impl Reader<'_> {
@@ -87,17 +87,18 @@ pub(crate) struct Cache<T> {
     lines: Box<[Option<Line<T>>]>,
     /// Objects whose contexts are lent.
     lent: Vec<u64>,
-    /// Names the life of the CQP that the contexts belong to.
+    /// Identifies the life of the CQP that the contexts belong to.
     epoch: u32,
-    /// Changes of what the cache answers: contexts stored, made, ended or written back.
+    /// Number of changes to the cache's answers: contexts stored, created, destroyed or written
+    /// back.
     generation: u64,
-    /// The words of stored contexts that an object is too small for: the card packs its contexts
-    /// tighter than this model does. They count only with what is in the object.
+    /// Words of stored contexts that do not fit the object, because the card packs its contexts
+    /// tighter than this model does. They are only used together with the words in the object.
     beyond: BTreeMap<u64, Vec<u64>>,
 }
 
 impl<T: Context> Cache<T> {
-    /// An empty cache; `epoch` differs from life to life of the CQP.
+    /// An empty cache; each life of the CQP has its own `epoch`.
     pub(crate) fn new(epoch: u32) -> Self {
         Self {
             lines: (0..LINES).map(|_| None).collect(),
@@ -108,7 +109,7 @@ impl<T: Context> Cache<T> {
         }
     }
 
-    /// Grows whenever a context may have changed, or its backing is looked for again.
+    /// Grows whenever a context may have changed, or its backing must be looked up again.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
@@ -118,7 +119,7 @@ impl<T: Context> Cache<T> {
         u64::from(self.epoch) | put(T::KIND as u64 + 1, 39, 32) | put(index, 63, 40)
     }
 
-    /// Where an object's context is kept.
+    /// Location of an object's context.
     fn line(&mut self, index: u64) -> &mut Option<Line<T>> {
         let place = (index % LINES as u64) as usize;
         match self.lines.get_mut(place) {
@@ -132,7 +133,7 @@ impl<T: Context> Cache<T> {
         self.line(index).as_mut().filter(|line| line.index == index)
     }
 
-    /// Brings the context of an object into its line; false when there is no such object.
+    /// Loads the context of an object into its line; false when the object does not exist.
     fn fetch(&mut self, index: u64, hmc: &mut Hmc, env: &mut dyn Env) -> Result<bool, HmcFault> {
         debug_assert!(!self.lent.contains(&index), "used while it is lent");
         if self.cached(index).is_some() {
@@ -155,7 +156,7 @@ impl<T: Context> Cache<T> {
         Ok(true)
     }
 
-    /// Whether there is such an object.
+    /// Whether the object exists.
     pub(crate) fn exists(
         &mut self,
         index: u64,
@@ -165,7 +166,7 @@ impl<T: Context> Cache<T> {
         self.fetch(index, hmc, env)
     }
 
-    /// The context of an object; `None` when there is no such object.
+    /// The context of an object; `None` when the object does not exist.
     pub(crate) fn get(
         &mut self,
         index: u64,
@@ -182,15 +183,15 @@ impl<T: Context> Cache<T> {
         (line.index == index).then_some(&line.context)
     }
 
-    /// The context of an object if it is on the chip, to be changed there. What depends on the
-    /// [`generation`](Cache::generation) of these contexts must not depend on that change.
+    /// The context of an object if it is on the chip, for a change there. Nothing that depends on
+    /// the [`generation`](Cache::generation) of these contexts may depend on that change.
     pub(crate) fn on_chip(&mut self, index: u64) -> Option<&mut T> {
         let line = self.cached(index)?;
         line.dirty = true;
         Some(&mut line.context)
     }
 
-    /// As [`Cache::get`], without a copy: the cache does not have the context until it is
+    /// Like [`Cache::get`], without a copy: the cache does not have the context until it is
     /// [`put`](Cache::put) back.
     pub(crate) fn lend(
         &mut self,
@@ -219,8 +220,8 @@ impl<T: Context> Cache<T> {
         self.insert(index, context, true, hmc, env)
     }
 
-    /// Makes an object: its context reaches the backing at once, so that missing backing shows at
-    /// creation.
+    /// Creates an object: its context is written to the backing at once, so that missing backing
+    /// shows at creation.
     pub(crate) fn create(
         &mut self,
         index: u64,
@@ -233,7 +234,7 @@ impl<T: Context> Cache<T> {
         self.insert(index, context, false, hmc, env)
     }
 
-    /// Ends an object: nothing of it is written after this.
+    /// Destroys an object: after this nothing of it is written.
     pub(crate) fn destroy(
         &mut self,
         index: u64,
@@ -286,7 +287,7 @@ impl<T: Context> Cache<T> {
         Ok(())
     }
 
-    /// Words of a stored context that its object has room for, the first one included.
+    /// Words of a stored context that fit its object, including the first word.
     fn fitting(hmc: &Hmc) -> usize {
         let room = (hmc.bytes(T::KIND) / 8) as usize;
         (T::WORDS + 1).min(room.max(1))
@@ -362,7 +363,7 @@ mod tests {
         for n in 0..200 {
             cache.create(n, entry(n), &mut hmc, &mut env).unwrap();
         }
-        // A change stays on the chip until its line is needed.
+        // A change stays on the chip until its line is needed for another object.
         cache.put(7, entry(0x777), &mut hmc, &mut env).unwrap();
         assert_eq!(env.word(first + 7 * 64 + 8), 7);
         for n in 100..100 + LINES as u64 {
@@ -400,7 +401,7 @@ mod tests {
         assert_eq!(cache.exists(4, &mut hmc, &mut env), Ok(false));
         assert_eq!(cache.lend(4, &mut hmc, &mut env), Ok(None));
         assert_eq!(cache.lend(3, &mut hmc, &mut env), Ok(Some(entry(1))));
-        // Another one may take its line meanwhile.
+        // Another context may take its line meanwhile.
         let other = 3 + LINES as u64;
         cache.create(other, entry(9), &mut hmc, &mut env).unwrap();
         cache.put(3, entry(2), &mut hmc, &mut env).unwrap();

@@ -47,29 +47,29 @@ pub(crate) struct Cq {
     /// Next entry to write.
     pub(crate) producer: u32,
     pub(crate) polarity: bool,
-    /// Consumer's index as last read.
+    /// The consumer's index as last read.
     pub(crate) consumer: u32,
-    /// Entries written and not known to be consumed.
+    /// Entries written that are not known to be consumed.
     pub(crate) used: u32,
-    /// Resizes so far, 14 bits: compared with SW_CQ_SELECT.
+    /// Number of resizes so far, 14 bits: compared with SW_CQ_SELECT.
     pub(crate) resizes: u16,
-    /// ARM_SEQ_NUM of the last request taken.
+    /// ARM_SEQ_NUM of the last accepted request.
     pub(crate) arm_seq: u8,
     pub(crate) arm: Arm,
-    /// A completion that was solicited, or had an error, was written since the last event.
+    /// A completion that was solicited or had an error was written since the last event.
     pub(crate) solicited: bool,
-    /// An event is owed and waits for CQACK or for the CEQ.
+    /// An event is due and waits for CQACK or for the CEQ.
     pub(crate) due: bool,
     /// CEQEs written and not acknowledged.
     pub(crate) unacknowledged: u32,
-    /// Overflowed: takes no entry any more.
+    /// Overflowed: no more entries are written.
     pub(crate) stopped: bool,
     /// QPs that name this CQ, once for each direction.
     pub(crate) users: u32,
 }
 
 impl Cq {
-    /// A queue as CREATE_CQ and a resize leave its ring: empty, first lap.
+    /// The ring state after CREATE_CQ and after a resize: empty, first lap.
     pub(crate) fn restart(&mut self, memory: Memory, size: u32) {
         self.memory = memory;
         self.size = size;
@@ -89,7 +89,7 @@ impl Cq {
         }
     }
 
-    /// The IOVA for a completion that only has to be written: it has one entry, there is room for
+    /// The IOVA for a completion that only has to be written: it takes one entry, there is room for
     /// it, and it causes no event.
     fn place_for(&self, completion: &Completion<'_>) -> Option<u64> {
         let Memory::Contiguous(base) = self.memory else {
@@ -105,15 +105,15 @@ impl Cq {
         simple.then(|| base.wrapping_add(u64::from(self.producer) * CQE_BYTES))
     }
 
-    /// The request is served: an event is owed.
+    /// The request is served: an event is due.
     pub(super) fn owe_event(&mut self) {
         self.arm = Arm::Off;
         self.solicited = false;
         self.due = true;
     }
 
-    /// Free entries as far as is known. One entry stays free: with the indexes alone a full ring
-    /// cannot be distinguished from an empty one \[inf\].
+    /// Free entries, as far as is known. One entry stays free: the indexes alone do not tell a full
+    /// ring from an empty one \[inf\].
     fn free(&self) -> u32 {
         self.size.saturating_sub(self.used.saturating_add(1))
     }
@@ -190,13 +190,13 @@ impl Context for Cq {
     }
 }
 
-/// A completion on its way to a CQ.
+/// A completion for a CQ.
 pub(crate) struct Completion<'a> {
     /// Ring entries it takes: 1 or 2.
     pub(crate) slots: u32,
     /// Encodes the entries for the polarity of the first and of the second.
     pub(crate) encode: &'a dyn Fn(bool, bool) -> CqeEntries,
-    /// Solicited, or an error: fires also a CQ armed for solicited events only.
+    /// Solicited, or an error: also raises the event of a CQ armed for solicited events only.
     pub(crate) solicited: bool,
 }
 
@@ -213,7 +213,7 @@ impl Device {
         self.reached(stored, env)
     }
 
-    /// Writes a completion and fires the event that is due.
+    /// Writes a completion and raises the event that is due.
     pub(crate) fn complete(
         &mut self,
         id: u32,
@@ -234,7 +234,7 @@ impl Device {
         self.complete_checked(id, completion, env)
     }
 
-    /// As [`Device::complete`], for a queue in any state.
+    /// Like [`Device::complete`], for a queue in any state.
     fn complete_checked(
         &mut self,
         id: u32,
@@ -328,12 +328,12 @@ impl Device {
     ) -> Result<(), Unreachable> {
         let select = bits16(env.load(cq.shadow + ARM_WORD)?, 13, 0);
         if select != cq.resizes & 0x3FFF {
-            // The index still belongs to a buffer of before a resize: of this one nothing is
+            // The index still belongs to a buffer from before a resize: nothing of the new one is
             // consumed [inf].
             return Ok(());
         }
-        // CQEIDX has 20 bits by name; existing drivers write the whole index, and their largest
-        // rings need one more [inf].
+        // CQEIDX has 20 bits by name. Existing drivers write the whole index, and their largest
+        // rings need one more bit [inf].
         let index = bits32(env.load(cq.shadow)?, 20, 0);
         let consumed = (index + cq.size)
             .checked_sub(cq.consumer)
@@ -354,7 +354,7 @@ impl Device {
         Ok(())
     }
 
-    /// CQ_OPERATION_ERROR (0x0203): the CQ takes nothing any more (control-path 7.4, 7.5).
+    /// CQ_OPERATION_ERROR (0x0203): the CQ accepts no more entries (control-path 7.4, 7.5).
     fn overflow(&mut self, id: u32, mut cq: Cq, env: &mut dyn Env) -> Result<(), Unreachable> {
         self.count_drop(PeReg::CqDropCount, env);
         cq.stopped = true;

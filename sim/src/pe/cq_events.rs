@@ -19,7 +19,7 @@ impl Device {
         if !cq.due || (cq.mask_events && cq.unacknowledged > 0) {
             return Ok(());
         }
-        // A CQ may name a CEQ that is not there yet (the CCQ does); its event waits.
+        // A CQ may name a CEQ that does not exist yet (the CCQ does); its event waits.
         let Some(ceq) = cq.ceq.filter(|ceq| self.ceqs.contains_key(ceq)) else {
             return Ok(());
         };
@@ -30,7 +30,7 @@ impl Device {
         Ok(())
     }
 
-    /// A CEQ came to be: events that waited for it are written.
+    /// A CEQ was created: writes the events that waited for it.
     pub(crate) fn fire_waiting(&mut self, id: u32, env: &mut dyn Env) -> Result<(), Unreachable> {
         if let Some(mut cq) = self.cq(id, env)? {
             self.fire(id, &mut cq, env)?;
@@ -39,13 +39,13 @@ impl Device {
         Ok(())
     }
 
-    /// PFPE_CQARM: takes the request in the shadow area if it is a new one (ARM_SEQ_NUM).
+    /// PFPE_CQARM: accepts the request in the shadow area if it is new (ARM_SEQ_NUM).
     ///
-    /// The card then reads the consumer index beside it. Entries that software has not taken yet
-    /// are an event at once; for a solicited request they are when a solicited one was written
-    /// since the last event, wherever it is: the card does not remember which. Without this a
-    /// completion that comes between the last poll of a program and the arrival of its request
-    /// would never be reported: Linux' programs arm, poll once and sleep.
+    /// The card then reads the consumer index beside it. Entries that software has not consumed
+    /// cause an event at once. For a solicited request they do so if a solicited one was written
+    /// since the last event, whatever its position: the card does not remember which entries were
+    /// solicited. Without this, a completion between a program's last poll and the arrival of its
+    /// request would never be reported: Linux' programs arm, poll once and sleep.
     pub(crate) fn arm_cq(&mut self, value: u32, env: &mut dyn Env) -> Result<(), Unreachable> {
         let Some((id, mut cq)) = self.cq_of_doorbell("PFPE_CQARM", value, env)? else {
             return Ok(());
@@ -60,8 +60,8 @@ impl Device {
         let seq = bits8(word, 17, 16);
         if seq == cq.arm_seq {
             env.counted(EventCount::ArmedAgain);
-            // It was answered with the one before, or is a copy: no error, the card reads the arm
-            // word when it can.
+            // The request was answered with the one before, or is a copy. That is no error: the
+            // card reads the arm word when it can.
             return Ok(());
         }
         cq.arm_seq = seq;
@@ -90,7 +90,7 @@ impl Device {
         self.put_cq(id, cq, env)
     }
 
-    /// PFPE_CQACK: one CEQE of this CQ was taken.
+    /// PFPE_CQACK: one CEQE of this CQ was consumed.
     pub(crate) fn acknowledge_cq(
         &mut self,
         value: u32,
@@ -119,7 +119,7 @@ impl Device {
         let id = bits32(value.into(), 18, 0);
         let known = u64::from(id) < self.hmc.count(Kind::Cq);
         let cq = if known { self.cq(id, env)? } else { None };
-        // A driver may take a CEQE of a CQ that is gone, and a program arm it.
+        // A driver may consume a CEQE of a destroyed CQ, and a program may arm such a CQ.
         if cq.is_none() && !self.destroyed_cqs.contains(&id) {
             env.finding(
                 kind::DOORBELL_CQ,

@@ -21,8 +21,8 @@ use super::stats::Statistics;
 use super::tables::{LeftBehind, Tables};
 use crate::wire::KnownHeads;
 
-/// Something could not be reached. The finding is recorded and the card's own report (HMC error) is
-/// made.
+/// Something could not be accessed. The finding is recorded, and the card's own report (HMC error)
+/// is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Unreachable;
 
@@ -39,30 +39,30 @@ pub(crate) struct Device {
     pub(crate) config: Config,
     pub(crate) hmc: Hmc,
     pub(crate) qps: Cache<Box<Qp>>,
-    /// Numbers of QPs that were destroyed, and not created again.
+    /// Numbers of QPs that were destroyed and not created again.
     pub(crate) destroyed_qps: BTreeSet<u32>,
     pub(crate) cqs: Cache<Cq>,
-    /// The same of CQs.
+    /// The same for CQs.
     pub(crate) destroyed_cqs: BTreeSet<u32>,
     pub(crate) mrs: Cache<Mr>,
-    /// Accesses that were granted lately.
+    /// Recently granted accesses.
     pub(super) grants: Grants,
     pub(crate) arps: Cache<Arp>,
     pub(crate) ahs: Cache<AddressHandle>,
     pub(crate) groups: Cache<MulticastGroup>,
-    /// Indexes of the groups there are.
+    /// Indexes of the existing groups.
     pub(crate) joined: BTreeSet<u64>,
     pub(crate) ceqs: BTreeMap<u16, Ceq>,
     pub(crate) aeq: Option<Aeq>,
     pub(crate) pools: Pools,
     pub(crate) schedule: Schedule,
     pub(crate) tables: Tables,
-    /// Of the last CQP that was destroyed.
+    /// What the driver left when it last destroyed the CQP.
     pub(crate) left_behind: LeftBehind,
-    /// Of packets that arrived.
+    /// Heads of packets that arrived.
     pub(super) known_heads: KnownHeads,
     pub(crate) statistics: Statistics,
-    /// Counters of QPs that have some of their own, by statistics instance.
+    /// Counters of QPs that have their own, by statistics instance.
     pub(crate) instances: BTreeMap<u8, Statistics>,
 }
 
@@ -94,7 +94,7 @@ impl Device {
         }
     }
 
-    /// Forgets everything that a PF reset or the end of the CQP ends; statistics stay.
+    /// Clears everything that ends with a PF reset or with the CQP; statistics stay.
     pub(crate) fn restart(&mut self, epoch: u32) {
         let statistics = std::mem::take(&mut self.statistics);
         *self = Self {
@@ -104,9 +104,9 @@ impl Device {
         };
     }
 
-    /// Where the packets of a QP are counted: in its statistics instance if it names one that is
-    /// allocated, else with the function's \[inf\]: the context has the fields (control-path
-    /// 5.2), and no driver sets them.
+    /// The counters for a QP's packets: those of its statistics instance if it names one that is
+    /// allocated, otherwise the function's \[inf\]: the context has the fields (control-path 5.2),
+    /// and no driver sets them.
     pub(crate) fn counters_of(&mut self, qp: &Qp) -> &mut Statistics {
         let instance = qp.statistics_instance();
         match instance.and_then(|index| self.instances.get_mut(&index)) {
@@ -139,7 +139,7 @@ impl Device {
             self.groups.flush(sd, hmc, env),
         ];
         for result in results {
-            // Reported; the other contexts are written all the same.
+            // Reported; the other contexts are still written.
             let _ = self.reached(result, env);
         }
     }

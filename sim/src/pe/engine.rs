@@ -17,13 +17,13 @@ use super::{Breakage, Config, Doorbell, Env, LeftBehind, ResetKind};
 pub struct ProtocolEngine {
     cqp: Cqp,
     device: Device,
-    /// Doorbells not yet acted on.
+    /// Doorbells that were not processed yet.
     inbox: VecDeque<(Waiting, u32)>,
-    /// A reset of the card cleared the engine, and no CQP was created since.
+    /// A reset of the card cleared the engine, and no CQP has been created since.
     taken_away: bool,
 }
 
-/// Doorbells acted on in one step.
+/// Doorbells processed in one step.
 const DOORBELLS: usize = 16;
 
 /// A doorbell that needs a context.
@@ -52,13 +52,14 @@ impl ProtocolEngine {
         &self.device.config
     }
 
-    /// Changes the configuration from now on; `pf` and `profile` count from the next CQP create.
+    /// Changes the configuration from now on; `pf` and `profile` take effect at the next CQP
+    /// create.
     pub fn config_mut(&mut self) -> &mut Config {
         &mut self.device.config
     }
 
-    /// Whether `handle` is the queue set of a work-scheduler leaf: what AQ 0x0C33 may register
-    /// (control-path 9.8).
+    /// Whether `handle` is the queue set of a work-scheduler leaf, so that AQ 0x0C33 may register
+    /// it (control-path 9.8).
     #[must_use]
     pub fn queue_set_exists(&self, handle: u16) -> bool {
         self.device.tables.queue_set_exists(handle)
@@ -70,7 +71,7 @@ impl ProtocolEngine {
         self.device.tables.queue_set_class(handle)
     }
 
-    /// A leaf of the work scheduler with the queue set `handle`, as WORK_SCHED_NODE makes it.
+    /// Makes a leaf of the work scheduler with the queue set `handle`, as WORK_SCHED_NODE does.
     #[cfg(test)]
     pub(crate) fn add_leaf(&mut self, handle: u16, class: u8) {
         let leaf = super::tables::Node {
@@ -85,7 +86,7 @@ impl ProtocolEngine {
         self.device.tables.nodes.insert(handle, leaf);
     }
 
-    /// What the driver had left in its tables when it last destroyed the CQP.
+    /// Objects that the driver had left in its tables when it last destroyed the CQP.
     #[must_use]
     pub fn left_behind(&self) -> LeftBehind {
         self.device.left_behind
@@ -109,8 +110,8 @@ impl ProtocolEngine {
     /// waits for [`step`](Self::step).
     pub fn doorbell(&mut self, doorbell: Doorbell, value: u32, env: &mut dyn Env) {
         if self.taken_away && names_an_object(doorbell) {
-            // The card was reset under a driver that cannot know yet: Linux rings on until its wait
-            // is over.
+            // The card was reset under a driver that cannot know yet: Linux keeps ringing until its
+            // wait is over.
             return;
         }
         let device = &mut self.device;
@@ -123,7 +124,7 @@ impl ProtocolEngine {
                 self.taken_away &= value == 0;
             }
             Doorbell::CqpTail => {
-                // Read-only while there is a CQP; drivers clear it before.
+                // Read-only while a CQP exists; drivers clear it before.
                 if !self.cqp.exists() {
                     env.set_register(PeReg::CqpTail, value);
                 }
@@ -132,7 +133,7 @@ impl ProtocolEngine {
             Doorbell::PdInv => {
                 let value = u64::from(value);
                 if !bit(value, 15) {
-                    // PDs of the LAN's part of the function.
+                    // PDs in the LAN part of the function.
                     let text = format!("PFHMC_PDINV = {value:#x}: PMSDPARTSEL is not set");
                     env.finding(kind::DOORBELL_PARTSEL, text);
                 }
@@ -147,7 +148,7 @@ impl ProtocolEngine {
     }
 
     fn act(&mut self, what: Waiting, value: u32, env: &mut dyn Env) {
-        // What cannot be reached is reported where it is found.
+        // An access that fails records its own report.
         let _ = match what {
             Waiting::Post => {
                 self.device.ring_qp(value, env);

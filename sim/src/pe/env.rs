@@ -6,18 +6,18 @@ use crate::findings::Kind;
 
 /// A DMA access that the IOMMU (or the memory behind it) refused.
 ///
-/// The implementation of [`Env`] records the finding, if it is one; the engine only reacts.
+/// The implementation of [`Env`] records the finding, if there is one; the engine only reacts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{} of {bytes} bytes at IOVA {iova:#x} refused: {reason}", if *.write { "DMA write" } else { "DMA read" })]
 pub struct DmaFault {
-    /// First byte asked for.
+    /// First byte of the access.
     pub iova: u64,
-    /// Bytes asked for.
+    /// Bytes of the access.
     pub bytes: usize,
     /// Whether it was a write.
     pub write: bool,
-    /// Why: "not mapped", "freed", "not writable", "misaligned", or that the program has no such
-    /// memory any more …
+    /// Reason: "not mapped", "freed", "not writable", "misaligned", or that the program no longer
+    /// has the memory …
     pub reason: &'static str,
 }
 
@@ -99,7 +99,7 @@ pub enum ResetKind {
     Core,
 }
 
-/// What [`Env::counted`] counts.
+/// Events that [`Env::counted`] counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventCount {
     /// A request was accepted.
@@ -129,8 +129,8 @@ pub trait Env {
     /// DMA write of `from.len()` bytes at any alignment; payload order is not defined.
     ///
     /// # Errors
-    /// [`DmaFault`]; nothing is written then, but for the part in front of memory that the program
-    /// does not have any more.
+    /// [`DmaFault`]; then nothing is written, except possibly the part in front of memory that the
+    /// program no longer has.
     fn write(&mut self, iova: u64, from: &[u8]) -> Result<(), DmaFault>;
 
     /// Reads one 64-bit little-endian word with acquire order: the word that holds a valid bit.
@@ -187,13 +187,13 @@ pub trait Env {
     /// Sets one cause of PFINT_OICR.
     fn raise_oicr(&mut self, cause: OicrCause);
 
-    /// Reads a register of the engine back.
+    /// Reads a register of the engine.
     fn register(&mut self, register: PeReg) -> u32;
 
     /// Writes a register of the engine.
     fn set_register(&mut self, register: PeReg, value: u32);
 
-    /// Counts an executed command of the CQP. By default does nothing.
+    /// Counts an executed CQP command. By default does nothing.
     fn executed(&mut self, opcode: u8) {
         let _ = opcode;
     }
@@ -203,28 +203,28 @@ pub trait Env {
         let _ = what;
     }
 
-    /// Whether the LAN side's scheduler knows the queue set (AQ 0x0C33, control-path 9.8): a QP
-    /// bound to another one cannot send. By default true, as on a function whose LAN side is
-    /// not modelled.
+    /// Whether the LAN side's scheduler knows the queue set (AQ 0x0C33, control-path 9.8). A QP
+    /// bound to one that it does not know cannot send. By default true, as on a function whose LAN
+    /// side is not modelled.
     fn has_queue_set(&self, handle: u16) -> bool {
         let _ = handle;
         true
     }
 
-    /// Whether the switch has the VSI (AQ 0x0210).
+    /// Whether the switch knows the VSI (AQ 0x0210).
     fn has_vsi(&self, vsi: u16) -> bool {
         let _ = vsi;
         true
     }
 
-    /// Whether the frame being received was sent, unmodified, by the engine of a function of this
-    /// simulator.
+    /// Whether the frame being received was sent by the engine of a function of this simulator, and
+    /// is unmodified.
     fn sent_here(&self) -> bool {
         true
     }
 
-    /// Mappings of memory that were taken away so far: while the number is the same, an access that
-    /// succeeded would succeed again. `None`, by default, when that is not known.
+    /// Number of mappings that were removed so far. While it is the same, an access that succeeded
+    /// would succeed again. `None`, the default, if this is not known.
     fn mappings_removed(&self) -> Option<u64> {
         None
     }

@@ -52,7 +52,7 @@ enum Query {
     Count(usize),
 }
 
-/// One line of the table.
+/// One row of the table.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     kind: Kind,
@@ -107,14 +107,14 @@ const TABLE: [Row; KINDS] = [
     row(K::OoiscFl,"OOISCFFL", FreeList(168),  168,   32),
 ];
 
-/// Bytes of the query reply (control-path 6.3): what lies behind belongs to GEN_3, and Linux 6.12
-/// has no room for it.
+/// Bytes of the query reply (control-path 6.3). Bytes behind these belong to GEN_3, and Linux 6.12
+/// has no room for them.
 pub(crate) const QUERY_BYTES: usize = 176;
 /// Bytes of the commit buffer in Linux 7.2 (control-path 6.4) and in Linux 6.12, which ends before
 /// GEN_3's words.
 pub(crate) const COMMIT_BYTES: [usize; 2] = [208, 176];
-/// What a word holds of which no driver of this generation uses anything in RoCE mode. Linux 7.3
-/// computes 2^size all the same, in every generation, so it is one that 64 bits hold.
+/// Value of a word that no driver of this generation uses in RoCE mode. Linux 7.3 still computes
+/// 2^size, in every generation, so the value is one for which 64 bits suffice.
 const UNREAD: u64 = 60 << 32 | 0xa5a5_0001;
 /// Objects start at multiples of this: the commit reply counts in them.
 const BASE_UNIT: u64 = 512;
@@ -137,8 +137,8 @@ impl Kind {
         self.row().name
     }
 
-    /// Whether the device hands objects of this type out itself, so that all of them must be backed
-    /// before SHMC_PAGES_ALLOCATED; the others are addressed by ids that software chooses.
+    /// Whether the device allocates objects of this type itself, so that all of them must be backed
+    /// before SHMC_PAGES_ALLOCATED. Software chooses the ids of the other types.
     pub(crate) fn handed_out_by_device(self) -> bool {
         !matches!(
             self,
@@ -146,15 +146,15 @@ impl Kind {
         )
     }
 
-    /// Whether no driver of this generation reads the type's word of the query: SRQ's, which it has
-    /// not (control-path 6.3). OOISC's and OOISCFFL's are read by Linux 6.12 in every mode,
-    /// which counts their memory.
+    /// Whether no driver of this generation reads the type's word of the query: true for SRQ, which
+    /// this generation does not have (control-path 6.3). Linux 6.12 reads OOISC's and OOISCFFL's in
+    /// every mode, and counts their memory.
     fn is_unread(self) -> bool {
         matches!(self, K::Srq)
     }
 
-    /// Whether drivers compute the count from that of the queue pairs and never hold it against the
-    /// maximum (control-path 6.5). RRF's is only compared with 0, the free lists' not at all.
+    /// Whether drivers compute the count from that of the queue pairs and never compare it with the
+    /// maximum (control-path 6.5). RRF's is only compared with 0, and the free lists' not at all.
     fn is_never_compared(self) -> bool {
         matches!(self, K::Hte | K::Xf | K::Timer | K::Hdr)
     }
@@ -204,7 +204,7 @@ impl FpmProfile {
             }
         }
         // FIRST_PE_SD_INDEX 0: SD indexes in commands are relative to the PE part of the function
-        // anyway.
+        // in any case.
         set(0, put(self.max_sds().into(), 44, 32));
         set(
             120,
@@ -216,7 +216,7 @@ impl FpmProfile {
     }
 }
 
-/// Where the objects of one type are.
+/// Location of the objects of one type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Extent {
     /// FPM address of object 0.
@@ -225,25 +225,25 @@ pub(crate) struct Extent {
     pub(crate) count: u64,
 }
 
-/// What a commit laid out.
+/// Layout made by a commit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     profile: FpmProfile,
     extents: [Extent; KINDS],
-    /// FPM bytes in use.
+    /// FPM bytes used.
     end: u64,
 }
 
 /// Why a commit was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
-    /// More objects than the maximum.
+    /// More objects than the maximum of their type.
     TooMany {
         kind: Kind,
         count: u64,
         maximum: u64,
     },
-    /// All together need more SDs than the function has.
+    /// All objects together need more SDs than the function has.
     TooBig { sds: u64, maximum: u32 },
 }
 
@@ -255,7 +255,7 @@ impl Layout {
         for (row, extent) in TABLE.iter().zip(&mut extents) {
             let word = buffer.get(row.commit / 8).copied().unwrap_or(0);
             let count = match row.kind {
-                // Fixed: the commit buffer carries 0 for it.
+                // Fixed: its count in the commit buffer is 0.
                 Kind::Apbvt => 1,
                 _ => bits(word, row.count_bits - 1, 0),
             };

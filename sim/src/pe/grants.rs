@@ -1,17 +1,17 @@
-//! Accesses that were granted lately: where the bytes behind an STag are.
+//! Recently granted accesses: where the bytes behind an STag are.
 //!
-//! The checks of an access through an STag ([`Device::grant`]) and the way from there to an IOVA go
-//! through contexts and page lists. What they led to stays true until a command, a work request or
-//! the HMC changes something they depend on, and all of these have a generation. A recent grant is
-//! used without the checks while the generation is the same; anything else takes the checked way,
-//! refusals always. The IOMMU translates each access either way.
+//! The checks of an access through an STag ([`Device::grant`]) and its translation to an IOVA go
+//! through contexts and page lists. Their result stays valid until a command, a work request or the
+//! HMC changes something it depends on, and all of these have a generation. A recent grant is used
+//! without the checks while the generation is the same. Every other access takes the checked path,
+//! and refusals always do. The IOMMU translates each access in either case.
 
 use super::device::Device;
 use super::env::Env;
 use super::mr::Grant;
 use crate::rc::{Access, Fault, HostFault, Right};
 
-/// Grants kept of each right, a power of two: some pages of some regions.
+/// Grants kept for each right, a power of two: some pages of some regions.
 const KEPT: usize = 256;
 /// Values of [`Right`].
 const RIGHTS: usize = Right::RemoteWrite as usize + 1;
@@ -45,7 +45,7 @@ impl Range {
     }
 }
 
-/// The grants kept. What is sent from a page and what is received into it have places of their own.
+/// The kept grants. Grants for sending from a page and for receiving into it have separate slots.
 #[derive(Debug)]
 pub(crate) struct Grants(Box<[[Option<Range>; KEPT]]>);
 
@@ -55,8 +55,8 @@ impl Default for Grants {
     }
 }
 
-/// Where a grant is kept: neighbouring pages, and regions, have places of their own. Which pages of
-/// one region share a place does not depend on its address, so neither do counts of DMA.
+/// The slot of a grant: neighbouring pages, and regions, have separate slots. Which pages of one
+/// region share a slot does not depend on its address, so DMA counts do not depend on it either.
 fn place(access: &Access) -> usize {
     let index = (access.addr >> 12) ^ u64::from(access.stag >> 8) << 2;
     (index ^ u64::from(access.qpn) << 3) as usize % KEPT
@@ -65,11 +65,11 @@ fn place(access: &Access) -> usize {
 impl Device {
     /// Changes whenever something changes that a grant depends on.
     fn grants_generation(&self) -> u64 {
-        // Both only grow, so their sum is the same only if they are.
+        // Both only grow, so their sum is the same only if both are.
         self.mrs.generation().wrapping_add(self.hmc.generation())
     }
 
-    /// The IOVA of an access that was granted lately.
+    /// The IOVA of an access that was granted recently.
     fn recent_grant(&self, access: &Access, len: u64) -> Option<u64> {
         let Grants(kept) = &self.grants;
         if !self.config.shortcuts {
@@ -80,7 +80,7 @@ impl Device {
         range.iova(access, len, self.grants_generation())
     }
 
-    /// Keeps the page, or the contiguous region, that a granted access begins in.
+    /// Keeps the page, or the contiguous region, in which a granted access begins.
     fn keep_grant(&mut self, access: &Access, grant: &Grant, env: &mut dyn Env) {
         let Grant::Region(region, position) = grant else {
             return;

@@ -14,7 +14,7 @@ use super::word::{bit, bits, put};
 /// Bytes one page descriptor covers.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// Pages of an SD: its largest BPCOUNT.
+/// Maximum pages of an SD: its largest BPCOUNT.
 pub(crate) const SD_PAGES: u16 = (SD_BYTES / PAGE_BYTES) as u16;
 
 /// One segment descriptor (control-path 6.6).
@@ -28,7 +28,7 @@ pub(crate) struct Sd {
     pub(crate) pages: u16,
 }
 
-/// Why an object could not be reached.
+/// Why an object could not be accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Missing {
     /// The index is not below the committed count, which is 0 before the commit.
@@ -43,7 +43,7 @@ pub(crate) enum Missing {
     Dma(u64),
 }
 
-/// An object whose backing is not there.
+/// An object without backing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HmcFault {
     pub(crate) kind: Kind,
@@ -59,9 +59,9 @@ pub(crate) struct Hmc {
     /// PD entries read so far, by number of the 4 KiB page in FPM. PFHMC_PDINV and SD updates drop
     /// them.
     pds: BTreeMap<u64, u64>,
-    /// Changes of the translation.
+    /// Number of changes of the translation.
     generation: u64,
-    /// SHMC_PAGES_ALLOCATED was seen.
+    /// SHMC_PAGES_ALLOCATED was executed.
     pub(crate) announced: bool,
 }
 
@@ -110,7 +110,7 @@ impl Hmc {
         self.sds.values().map(bytes).sum()
     }
 
-    /// Sets or clears one SD and forgets the PDs behind it.
+    /// Sets or clears one SD and drops the cached PDs behind it.
     pub(crate) fn set_sd(&mut self, index: u64, sd: Option<Sd>) {
         let first = index * (SD_BYTES / PAGE_BYTES);
         let last = first + SD_BYTES / PAGE_BYTES;
@@ -122,7 +122,7 @@ impl Hmc {
         }
     }
 
-    /// PFHMC_PDINV: forgets one PD. Harmless for an SD that is not valid (control-path 6.6).
+    /// PFHMC_PDINV: drops one cached PD. Harmless for an SD that is not valid (control-path 6.6).
     pub(crate) fn invalidate_pd(&mut self, sd: u64, pd: u64) {
         self.generation += 1;
         self.pds.remove(&(sd * (SD_BYTES / PAGE_BYTES) + pd));
@@ -156,7 +156,8 @@ impl Hmc {
             None => {
                 let at = sd.address + 8 * page;
                 let entry = env.load(at).map_err(|_| Missing::Dma(at))?;
-                // An invalid entry is cached too: that is why PDINV is owed after a page is added.
+                // An invalid entry is cached too, which is why PDINV is necessary after a page is
+                // added.
                 self.pds.insert(fpm / PAGE_BYTES, entry);
                 entry
             }
@@ -167,7 +168,7 @@ impl Hmc {
         Ok((entry & !(PAGE_BYTES - 1)) + fpm % PAGE_BYTES)
     }
 
-    /// Runs `access` on each piece of `words` that lies in one backing page: (IOVA, first word,
+    /// Runs `access` on each part of `words` that lies in one backing page: (IOVA, first word,
     /// words).
     fn each_page(
         &mut self,
@@ -250,7 +251,7 @@ impl Hmc {
         Ok(word[0])
     }
 
-    /// The first backing that an object type needs and that is not there.
+    /// The first missing backing that an object type needs.
     pub(crate) fn first_hole(&mut self, kind: Kind, env: &mut dyn Env) -> Option<HmcFault> {
         let layout = self.layout.as_ref()?;
         let (extent, bytes) = (layout.extent(kind), layout.bytes(kind));
@@ -276,8 +277,8 @@ impl Hmc {
         None
     }
 
-    /// Shows an HMC error as the card does. Values of the type fields are not in the sources: this
-    /// model's own.
+    /// Reports an HMC error in the registers as the card does. Values of the type fields are not in
+    /// the sources: these are this model's own.
     pub(crate) fn report(&self, pf: u8, fault: HmcFault, env: &mut dyn Env) {
         let (code, text) = match fault.missing {
             Missing::Range => (2, format!("only {} are committed", self.count(fault.kind))),

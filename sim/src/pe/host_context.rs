@@ -1,5 +1,5 @@
-//! The host context of a QP: its fields (control-path 5.2), which of them each command takes, which
-//! bits are ignored.
+//! The host context of a QP: its fields (control-path 5.2), the fields that each command takes, and
+//! the bits that are ignored.
 
 use std::net::Ipv6Addr;
 
@@ -15,7 +15,7 @@ use crate::wire::{Addresses, Path};
 /// AETH credit code "not limited".
 const UNLIMITED: u8 = 31;
 
-/// Which pieces of the host context a command names (flags of q24, control-path 4.7).
+/// The parts of the host context that a command names (flags of q24, control-path 4.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pieces {
     pub(crate) ord: bool,
@@ -38,7 +38,7 @@ impl Pieces {
     }
 }
 
-/// What the device cannot do with a host context.
+/// A host context value that the device cannot work with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum BadContext {
     #[error("SNDMSS: {0}")]
@@ -114,7 +114,7 @@ impl Qp {
         1 << bits(self.word(0), 9, 8)
     }
 
-    /// What the context lets work requests do with STags.
+    /// STag operations that the context allows work requests.
     pub(crate) fn allowed(&self, qpn: u32) -> Allowed {
         Allowed {
             qpn,
@@ -125,13 +125,13 @@ impl Qp {
         }
     }
 
-    /// Takes the pieces of a new host context that a MODIFY_QP to `next` names.
+    /// Takes the parts of a new host context that a MODIFY_QP to `next` names.
     ///
     /// The flags name CQ numbers, MAC, ARP index, ORD and, on iWARP, the TCP part. Nothing names
-    /// the rest, and Linux relies on it being taken (5.5), so it is \[inf\]; except that ring
-    /// geometry counts at creation only, the path MTU and the expected PSN on the way to RTR,
-    /// and the send PSNs on the way from there to RTS: later rebuilds of the same context by
-    /// Linux still hold the old ones.
+    /// the rest, and Linux relies on it being taken (5.5), so taking it is \[inf\]. There are
+    /// exceptions, because later rebuilds of the same context by Linux still hold the old values:
+    /// ring geometry is taken at creation only, the path MTU and the expected PSN on the way to
+    /// RTR, and the send PSNs on the way from RTR to RTS.
     pub(crate) fn take(&mut self, new: &[u64; HOST_WORDS], pieces: Pieces, next: State) {
         let to_rtr = next == State::Rtr || (next == State::Rts && self.state() == State::Idle);
         let to_rts = next == State::Rts && !matches!(self.state(), State::Rts | State::Sqd);
@@ -162,7 +162,7 @@ impl Qp {
         }
     }
 
-    /// The part of the context that the RC engine needs, and what takes the place of some of it.
+    /// The part of the context that the RC engine needs, with overrides for some of it.
     pub(crate) fn rc_config(&self, qpn: u32, choices: &Config) -> Result<QpConfig, BadContext> {
         let wire = &choices.wire;
         let credits = match choices.variation.ack_credits {
@@ -188,7 +188,7 @@ impl Qp {
             ird,
             retry: bits8(self.word(128), 53, 48),
             rnr_retry: bits8(self.word(128), 56, 54),
-            // An empty window would never send anything.
+            // With an empty window nothing would ever be sent.
             window: wire.window.unwrap_or(bits32(self.word(112), 55, 32)).max(1),
             retransmit_ns: wire
                 .ack_timeout
@@ -207,8 +207,8 @@ impl Qp {
     /// Addresses of outbound packets. The destination MAC comes from the ARP table when a packet is
     /// sent.
     fn path(&self) -> Path {
-        // Word 0 and 1 of the address are in the later qword, the first of each pair in its high
-        // half.
+        // Words 0 and 1 of the address are in the later qword; the first of each pair is in the
+        // high half.
         let v6 = |low: usize| {
             Ipv6Addr::from_bits(u128::from(self.word(low + 8)) << 64 | u128::from(self.word(low)))
         };
@@ -278,7 +278,7 @@ const ROCE_BITS: [u64; HOST_WORDS] = [
     u64::MAX, u64::MAX, mask(39, 32) | mask(63, 52), mask(16, 0), 0, 0, 0, 0, 0,
 ];
 
-/// Undefined bits that a RoCE host context has set: byte offset of the word and the bits.
+/// Undefined bits that are set in a RoCE host context: byte offset of the word, and the bits.
 pub(crate) fn undefined_bits(host: &[u64; HOST_WORDS]) -> Option<(usize, u64)> {
     host.iter()
         .zip(&ROCE_BITS)

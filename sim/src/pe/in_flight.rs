@@ -1,16 +1,16 @@
-//! Send queue entries that were sent and are not acknowledged, of one queue pair.
+//! Send queue entries of one queue pair that were sent and are not acknowledged.
 
 use std::collections::VecDeque;
 
 use crate::rc::Sent;
 
-/// Entries kept; the others are read again.
+/// Maximum entries kept; others are read again.
 const KEPT: usize = 1024;
 
-/// The entries, in the order of the ring.
+/// The entries, in ring order.
 ///
-/// It stays on the chip: a copy, and a queue pair that was read back from its context, have none,
-/// and their entries are read again.
+/// They stay on the chip. A copy, and a queue pair that was read back from its context, have none,
+/// so their entries are read again.
 #[derive(Debug, Default)]
 pub(super) struct InFlight(VecDeque<Sent>);
 
@@ -21,7 +21,7 @@ impl Clone for InFlight {
 }
 
 impl InFlight {
-    /// Keeps an entry; one that is sent again is there already.
+    /// Keeps an entry; an entry that is sent again is already kept.
     pub(super) fn push(&mut self, sent: Sent) {
         let is_new = self.0.back().is_none_or(|last| last.pos < sent.pos);
         if is_new && self.0.len() < KEPT {
@@ -29,7 +29,7 @@ impl InFlight {
         }
     }
 
-    /// The entry at `pos`, if it is kept. Those before it have completed.
+    /// The entry at `pos`, if it is kept. The entries before it have completed.
     pub(super) fn find(&mut self, pos: u64) -> Option<Sent> {
         while self.0.front()?.pos < pos {
             self.0.pop_front();

@@ -6,14 +6,14 @@ use super::env::{Env, OicrCause, PeReg};
 use super::fpm::Kind;
 use super::word::put;
 
-/// Object that an injected event names.
+/// The object that an injected event names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Subject {
-    /// A queue pair: with its completion context and its state, if it exists.
+    /// A queue pair, with its completion context and state if it exists.
     Qp(u32),
-    /// A completion queue: with its context, if it exists.
+    /// A completion queue, with its context if it exists.
     Cq(u32),
-    /// Nothing: id and context are 0.
+    /// No object: id and context are 0.
     Function,
 }
 
@@ -28,7 +28,7 @@ pub enum Breakage {
         code: u16,
         /// AESRC, 4 bits (control-path 7.4).
         source: u8,
-        /// Object that it names.
+        /// The object that it names.
         subject: Subject,
         /// WQDESCIDX, 15 bits: index of the request in quanta.
         wqe_index: u16,
@@ -65,7 +65,7 @@ impl Device {
                     wqe_index,
                     ..self.about(subject, env)
                 };
-                // No encoder is at fault.
+                // No encoder caused this.
                 self.put_event(event, env);
             }
             Breakage::Critical(code) => {
@@ -89,7 +89,7 @@ impl Device {
         }
     }
 
-    /// An event with id, context and state of what it names.
+    /// An event with the id, context and state of the object it names.
     fn about(&mut self, subject: Subject, env: &mut dyn Env) -> Event {
         let id = match subject {
             Subject::Qp(id) | Subject::Cq(id) => id,

@@ -25,7 +25,7 @@ pub(crate) const BIND: u8 = 0x10;
 /// PBLEs of a level-2 leaf.
 const LEAF: u64 = 512;
 
-/// A memory window's own part.
+/// Data of a memory window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Window {
     /// Type 1 ("wide").
@@ -48,9 +48,9 @@ pub(crate) struct Mr {
     pub(crate) pd: u32,
     /// Address of the first byte (VA based), or its offset in the first page (zero based).
     pub(crate) start: u64,
-    /// Bytes; 0 is all memory for a region (STAGLEN, control-path 4.10).
+    /// Bytes; for a region 0 means all memory (STAGLEN, control-path 4.10).
     pub(crate) len: u64,
-    /// Bytes that a fast registration may have, as ALLOC_STAG said; 0 is no limit.
+    /// Maximum bytes of a fast registration, from ALLOC_STAG; 0 means no limit.
     pub(crate) most: u64,
     pub(crate) va_based: bool,
     pub(crate) rights: u8,
@@ -76,7 +76,7 @@ impl Mr {
         (self.start & (self.page_bytes() - 1)).wrapping_add(offset)
     }
 
-    /// Lowest tagged offset, and the end of them.
+    /// Lowest tagged offset, and the end of the tagged offsets.
     pub(super) fn limits(&self) -> (u64, u64) {
         let base = if self.va_based { self.start } else { 0 };
         if self.len == 0 && self.window.is_none() {
@@ -86,7 +86,7 @@ impl Mr {
         (base, base.saturating_add(self.len))
     }
 
-    /// Offset of an address from the first byte, if the access lies inside.
+    /// Offset of an address from the first byte, if the access lies inside the region.
     fn offset(&self, addr: u64, len: u64) -> Result<u64, AeCode> {
         let end = u128::from(addr) + u128::from(len);
         if end > 1 << 64 {
@@ -101,7 +101,7 @@ impl Mr {
             {
                 Ok(offset)
             }
-            // All memory has no lower end either.
+            // A region of all memory has no lower end either.
             None if all_memory => Ok(addr.wrapping_sub(base)),
             _ => Err(AeCode::AMP_BOUNDS_VIOLATION),
         }
@@ -185,7 +185,7 @@ impl Context for Mr {
     }
 }
 
-/// Memory that an access was granted: byte positions of a region.
+/// Memory of a granted access: byte positions in a region.
 #[derive(Clone, Debug)]
 pub(crate) enum Grant {
     /// Nothing to move.
@@ -199,8 +199,8 @@ pub(crate) enum Grant {
 impl Device {
     /// Index of an STag in the MR table.
     ///
-    /// Software puts random "driver bits" on top of the index (control-path 3.2, 4.10), so only the
-    /// low max(ceil_log2(committed MRs), 14) bits of its index part count \[inf\].
+    /// Software puts random "driver bits" above the index (control-path 3.2, 4.10), so only the low
+    /// max(ceil_log2(committed MRs), 14) bits of its index part count \[inf\].
     pub(crate) fn stag_index(&self, index: u32) -> u64 {
         let count = self.hmc.count(Kind::Mr).max(1);
         let width = count.next_power_of_two().trailing_zeros().max(14);
@@ -247,7 +247,7 @@ impl Device {
     ) -> Result<Grant, Fault> {
         let refuse = |code| Err(Fault::Stag(code));
         if len == 0 {
-            // The architecture does not check keys for no data.
+            // The architecture does not check keys when there is no data.
             return Ok(Grant::Empty);
         }
         if access.stag == 0 {
@@ -294,7 +294,7 @@ impl Device {
         }
     }
 
-    /// IOVA of the first byte of what is left of a grant, and how many bytes follow it there.
+    /// IOVA of the first byte of the remaining grant, and the number of contiguous bytes there.
     pub(super) fn run(
         &mut self,
         grant: &Grant,
@@ -325,7 +325,7 @@ impl Device {
         Ok((address.wrapping_add(inside), left.min(size - inside)))
     }
 
-    /// Reads what a grant names.
+    /// Reads the memory of a grant.
     pub(crate) fn read_grant(
         &mut self,
         grant: &Grant,
@@ -344,7 +344,7 @@ impl Device {
         Ok(())
     }
 
-    /// Writes what a grant names.
+    /// Writes the memory of a grant.
     pub(crate) fn write_grant(
         &mut self,
         grant: &Grant,

@@ -4,7 +4,7 @@ use super::contexts::{Context, Reader, Writer};
 use super::fpm::Kind;
 use super::word::bits16;
 
-/// Members of a group at most: the qwords of its host context.
+/// Maximum members of a group: the qwords of its host context.
 pub(crate) const MEMBERS: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -27,7 +27,7 @@ impl Device {
         }
     }
 
-    /// Records what is wrong with a packet, if an engine here sent it.
+    /// Records the mistakes in a packet, if an engine here sent it.
     pub(super) fn lint_packet(&self, packet: &Packet<'_>, wrong: &str, env: &mut dyn Env) {
         if !env.sent_here() {
             return;
@@ -41,7 +41,7 @@ impl Device {
     }
 }
 
-/// Whether the packet can end a receive: the bit has no meaning elsewhere.
+/// Whether the packet can end a receive: elsewhere the bit has no meaning.
 fn may_be_solicited(packet: &Packet<'_>) -> bool {
     if packet.headers.deth.is_some() {
         return true;

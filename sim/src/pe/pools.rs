@@ -1,8 +1,8 @@
 //! HMC entries that the device allocates itself: inbound reads (Q1), transmit FIFO (XF), read
 //! responses (RRF).
 //!
-//! The card takes blocks from the free lists in XFFL, Q1FL and RRFFL; when and how many is not in
-//! the sources. Here a QP allocates its maximum when it becomes ready to receive or to send, and
+//! The card takes blocks from the free lists in XFFL, Q1FL and RRFFL; the sources do not say when
+//! and how many. Here a QP allocates its maximum when it becomes ready to receive or to send, and
 //! frees it when it is destroyed. Each allocated entry is written once, so that missing backing is
 //! detected.
 
@@ -15,16 +15,16 @@ use super::fpm::Kind;
 /// GLPE_CRITERR: out of Q1 entries (control-path 2.2).
 const CRITERR_Q1: u32 = 0x0001_024D;
 
-/// Blocks of one object type.
+/// Blocks of objects of one type.
 #[derive(Clone, Debug, Default)]
 struct Pool {
-    /// First block never handed out.
+    /// First block that was never allocated.
     fresh: u64,
     /// Freed blocks.
     free: Vec<u64>,
 }
 
-/// What a QP holds.
+/// Entries that a QP holds.
 #[derive(Clone, Debug, Default)]
 struct Held {
     q1: Vec<u64>,
@@ -41,7 +41,7 @@ pub(crate) struct Pools {
 }
 
 impl Device {
-    /// Takes one block: the index of its first entry.
+    /// Allocates one block; returns the index of its first entry.
     fn take_block(&mut self, list: Kind, env: &mut dyn Env) -> Result<Option<u64>, Unreachable> {
         let Some(kind) = list.lists() else {
             return Ok(None);
@@ -68,7 +68,7 @@ impl Device {
                 return Ok(None);
             }
         };
-        // The list entry that named the block, then the block.
+        // First the list entry that named the block, then the block.
         let listed = self.hmc.touch(list, block & !1, 0, env);
         self.reached(listed, env)?;
         for entry in 0..entries {
@@ -78,8 +78,8 @@ impl Device {
         Ok(Some(block * entries))
     }
 
-    /// What a QP needs to receive: a read queue of `reads` entries. `false` when there is not
-    /// enough.
+    /// Allocates what a QP needs to receive: a read queue of `reads` entries. `false` when there is
+    /// not enough.
     pub(crate) fn reserve_receive(
         &mut self,
         qpn: u32,
@@ -105,7 +105,8 @@ impl Device {
         Ok(enough)
     }
 
-    /// What a QP needs to send: a block of the transmit FIFO, its header and timer entries.
+    /// Allocates what a QP needs to send: a block of the transmit FIFO, its header and timer
+    /// entries.
     pub(crate) fn reserve_send(
         &mut self,
         qpn: u32,
@@ -147,7 +148,7 @@ impl Device {
         Some(block + n % entries)
     }
 
-    /// Gives everything back that a QP held.
+    /// Frees everything that a QP held.
     pub(crate) fn release(&mut self, qpn: u32) {
         let Some(held) = self.pools.held.remove(&qpn) else {
             return;

@@ -31,8 +31,8 @@ impl QpType {
             .find(|kind| *kind as u8 == code)
     }
 
-    /// Whether the model carries traffic of such a queue pair. The other two are iWARP's: its
-    /// connections, and those that its driver manages them with.
+    /// Whether the model carries traffic of such a queue pair. The other two types belong to iWARP:
+    /// its connections, and those that its driver uses to manage them.
     pub(crate) fn is_served(self) -> bool {
         matches!(self, Self::RoceRc | Self::RoceUd)
     }
@@ -45,7 +45,7 @@ pub(crate) enum State {
     Invalid = 0,
     Idle = 1,
     Rts = 2,
-    /// Closing on iWARP.
+    /// Closing, on iWARP.
     Sqd = 3,
     Rtr = 4,
     Terminate = 5,
@@ -68,13 +68,13 @@ impl State {
         .find(|state| *state as u8 == code)
     }
 
-    /// Whether MODIFY_QP may lead there. The reference names the codes and what Linux does (5.3,
+    /// Whether MODIFY_QP may lead there. The reference gives the codes and what Linux does (5.3,
     /// 5.5); the table is \[inf\] from that.
     pub(crate) fn may_become(self, next: Self, kind: QpType) -> bool {
         match (self, next) {
             (_, Self::Error) => true,
             (Self::Idle, Self::Idle | Self::Rtr) | (Self::Rtr, Self::Rts) => true,
-            // RoCE gets to RTS through RTR only.
+            // RoCE reaches RTS only through RTR.
             (Self::Idle, Self::Rts) => matches!(kind, QpType::Iwarp | QpType::Uda),
             (Self::Rts | Self::Sqd, Self::Rts | Self::Sqd) => true,
             (Self::Rts | Self::Sqd | Self::Terminate, Self::Terminate) => kind == QpType::Iwarp,
@@ -86,30 +86,30 @@ impl State {
 /// A queue pair.
 #[derive(Clone, Debug)]
 pub(crate) struct Qp {
-    /// The host context as far as it was taken.
+    /// The host context, as far as it was taken.
     pub(crate) host: [u64; HOST_WORDS],
     pub(crate) kind: QpType,
-    /// State of a QP that is not RoCE RC; for those it is that of `rc`.
+    /// State of a QP that is not RoCE RC; for RoCE RC the state is in `rc`.
     pub(crate) other_state: State,
     /// Queue addresses are PBLE indexes (VQ).
     pub(crate) mapped: bool,
     /// IOVA of the shadow area.
     pub(crate) shadow: u64,
-    /// The RC engine's state; `None` for the other types, and when what was stored is damaged.
+    /// The RC engine's state; `None` for the other types, and when the stored state is damaged.
     pub(crate) rc: Option<Box<QpRcState>>,
-    /// What a RoCE RC queue pair has sent; not stored.
+    /// Entries that a RoCE RC queue pair has sent; not stored.
     pub(super) in_flight: InFlight,
     /// What its packets have in common; not stored.
     pub(super) template: Template,
     /// Its transmit FIFO entries; not stored.
     pub(super) touched: Touched,
-    /// AE 0x0900 is owed when the send queue is idle.
+    /// AE 0x0900 is due when the send queue is idle.
     pub(crate) draining: bool,
-    /// SUSPEND_QP was executed; the state to go back to is RTS.
+    /// SUSPEND_QP was executed; the QP returns to RTS.
     pub(crate) suspended: bool,
     /// The device stopped the QP itself (an AE said so).
     pub(crate) stopped: bool,
-    /// The driver has asked for ERROR, whatever the answer was.
+    /// The driver has requested ERROR, whatever the answer was.
     pub(crate) error_requested: bool,
     /// MODIFY_QP has moved it to ERROR.
     pub(crate) modified_to_error: bool,
@@ -117,7 +117,7 @@ pub(crate) struct Qp {
     pub(crate) send_flushed: bool,
     /// FLUSH_WQES was executed for the receive queue.
     pub(crate) receive_flushed: bool,
-    /// Quanta flushed from the send queue, counted from the oldest entry not completed.
+    /// Quanta flushed from the send queue, counted from the oldest entry that is not completed.
     pub(crate) flushed_send: u32,
     /// Quanta flushed from the receive queue.
     pub(crate) flushed_receive: u32,
@@ -173,7 +173,7 @@ impl Qp {
         }
     }
 
-    /// It goes on behind what was flushed, which is complete.
+    /// Continues behind the flushed entries, which are complete.
     pub(crate) fn pass_flushed(&mut self) {
         let receives = self.flushed_receive / self.receive_slot_quanta();
         match &mut self.rc {
@@ -197,8 +197,8 @@ impl Qp {
     }
 }
 
-/// Quantum index of the `n`-th slot since the start in a ring of `slots` slots of `quanta`, and the
-/// valid bit of its lap: 1 in the first.
+/// Quantum index of the `n`-th slot since the start in a ring of `slots` slots of `quanta` each,
+/// and the valid bit of its lap: 1 in the first.
 fn place(n: u64, slots: u32, quanta: u32) -> (u16, bool) {
     let slots = u64::from(slots.max(1));
     // A ring that passed the checks at creation has at most 32768 quanta.

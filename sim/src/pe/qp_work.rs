@@ -40,7 +40,7 @@ impl Device {
         self.reached(stored, env)
     }
 
-    /// The QP with this number, if there is one, to be put back after use.
+    /// Takes the QP with this number, if it exists; the caller puts it back after use.
     fn lend_qp(&mut self, id: u32, env: &mut dyn Env) -> Option<Box<Qp>> {
         if u64::from(id) >= self.hmc.count(Kind::Qp) {
             return None;
@@ -49,7 +49,7 @@ impl Device {
         self.reached(found, env).ok().flatten()
     }
 
-    /// Whether there is a QP with this number.
+    /// Whether a QP with this number exists.
     fn has_qp(&mut self, id: u32, env: &mut dyn Env) -> bool {
         u64::from(id) < self.hmc.count(Kind::Qp) && {
             let found = self.qps.exists(id.into(), &mut self.hmc, env);
@@ -57,13 +57,13 @@ impl Device {
         }
     }
 
-    /// The QP a packet names, if there is one, to be put back after use.
+    /// Takes the QP that a packet names, if it exists; the caller puts it back after use.
     ///
-    /// Peers send to any number at any time, also between COMMIT_FPM_VAL and the first SD, after
-    /// the last one was cleared, and to ids that do not exist. Existing drivers take the HMC
-    /// down without closing the port first, so a number whose context has no backing is one
-    /// that does not exist, and no HMC error `[inf]`. A queue pair that does exist is missed by
-    /// whatever else it does.
+    /// Peers send to any number at any time: between COMMIT_FPM_VAL and the first SD, after the
+    /// last SD was cleared, and to ids that do not exist. Existing drivers take the HMC down
+    /// without closing the port first. So a number whose context has no backing counts as one that
+    /// does not exist, and causes no HMC error `[inf]`. If the queue pair does exist, its other
+    /// work detects the missing backing.
     pub(super) fn qp_of_packet(&mut self, id: u32, env: &mut dyn Env) -> Option<Box<Qp>> {
         if u64::from(id) >= self.hmc.count(Kind::Qp) {
             return None;
@@ -72,9 +72,9 @@ impl Device {
         found.ok().flatten()
     }
 
-    /// PFPE_WQEALLOC. Which state the QP is in does not matter: software may post at any time
-    /// (data-path 8.5), and a program that does not know yet that a kernel has destroyed its QP,
-    /// too: the doorbell page is taken away from it behind that.
+    /// PFPE_WQEALLOC. The state of the QP does not matter: software may post at any time (data-path
+    /// 8.5). So may a program that does not know yet that a kernel has destroyed its QP: the kernel
+    /// takes the doorbell page away only later.
     pub(crate) fn ring_qp(&mut self, value: u32, env: &mut dyn Env) {
         let id = bits32(value.into(), 17, 0);
         if !self.has_qp(id, env) {
@@ -90,8 +90,8 @@ impl Device {
         self.schedule.wake(id);
     }
 
-    /// Does what a QP has to do: `connected` for a connection, `datagram` for a datagram QP; stores
-    /// what that left. Either answers whether there is more.
+    /// Does a QP's pending work (`connected` for a connection, `datagram` for a datagram QP) and
+    /// stores the result. Each of the two returns whether there is more.
     fn serve(
         &mut self,
         id: u32,
@@ -104,7 +104,7 @@ impl Device {
             (QpType::RoceRc, Some(rc)) => self.serve_connected(id, &mut qp, rc, env, connected),
             (QpType::RoceRc, None) => return self.lost_context(id, qp, env),
             (QpType::RoceUd, _) => datagram(self, &mut qp, env),
-            // iWARP and UDA have states, but no traffic here.
+            // iWARP and UDA QPs have states, but no traffic here.
             (QpType::Iwarp | QpType::Uda, _) => false,
         };
         self.drained(id, &mut qp, env);
@@ -112,7 +112,7 @@ impl Device {
         if more {
             self.schedule.wake(id);
         }
-        // A failure is already reported.
+        // The failure is already reported.
         let _ = self.put_qp(id, qp, env);
     }
 
@@ -146,7 +146,7 @@ impl Device {
         more
     }
 
-    /// The stored RC state does not decode: someone else wrote to the backing.
+    /// The stored RC state does not decode: something else wrote to the backing.
     fn lost_context(&mut self, id: u32, mut qp: Box<Qp>, env: &mut dyn Env) {
         if qp.stopped {
             let _ = self.put_qp(id, qp, env);
@@ -169,7 +169,7 @@ impl Device {
         let _ = self.put_qp(id, qp, env);
     }
 
-    /// AE 0x0900 when a drain has come to its end.
+    /// AE 0x0900 when a drain has finished.
     fn drained(&mut self, id: u32, qp: &mut Qp, env: &mut dyn Env) {
         let busy = qp
             .rc
@@ -191,8 +191,8 @@ impl Device {
         self.async_event(event, env);
     }
 
-    /// HW_SQ_TAIL in the QP's shadow area. When the card writes it is not in the sources; no driver
-    /// reads it.
+    /// HW_SQ_TAIL in the QP's shadow area. The sources do not say when the card writes it; no
+    /// driver reads it.
     fn update_shadow(&mut self, qp: &mut Qp, env: &mut dyn Env) {
         let (tail, _) = qp.send_head();
         if tail != qp.shadow_tail {
@@ -202,7 +202,7 @@ impl Device {
         }
     }
 
-    /// Serves the QP whose turn it is.
+    /// Serves the next QP in turn.
     pub(crate) fn serve_next(&mut self, env: &mut dyn Env) {
         if let Some(id) = self.schedule.next()
             && let Some(qp) = self.lend_qp(id, env)
@@ -213,7 +213,7 @@ impl Device {
         }
     }
 
-    /// Acts on one deadline that has come.
+    /// Handles one deadline that has come.
     pub(crate) fn expire(&mut self, env: &mut dyn Env) {
         if let Some(id) = self.schedule.expired(env.now())
             && let Some(qp) = self.lend_qp(id, env)
@@ -223,7 +223,7 @@ impl Device {
         }
     }
 
-    /// Takes in a frame. One that is no packet for a QP of this function is dropped, as on the
+    /// Receives a frame. One that is not a packet for a QP of this function is dropped, as on the
     /// wire.
     pub(crate) fn receive(&mut self, frame: &[u8], env: &mut dyn Env) {
         let packet = if self.config.shortcuts {
@@ -252,7 +252,7 @@ impl Device {
         let connected = |rc: &mut QpRcState, host: &mut QpHost<'_>| {
             let outcome = rc::handle_packet(rc, &packet, host);
             host.dropped(&packet, outcome);
-            // The answer is sent by the next poll.
+            // The next poll sends the response.
             true
         };
         let datagram = |device: &mut Self, qp: &mut Qp, env: &mut dyn Env| {

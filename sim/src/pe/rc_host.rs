@@ -22,17 +22,17 @@ const INVALID_ARP_ENTRY: u16 = 0x0401;
 /// The send queue as an AE source (control-path 7.4).
 const SOURCE_SEND_QUEUE: u8 = 0x5;
 
-/// One QP's view of the device.
+/// The device as one QP sees it.
 pub(super) struct QpHost<'a> {
     pub(super) device: &'a mut Device,
     pub(super) env: &'a mut dyn Env,
     pub(super) id: u32,
     pub(super) qp: &'a mut Qp,
-    /// The QP was stopped by an event.
+    /// An event has stopped the QP.
     pub(super) stopped: bool,
     /// A frame had no valid ARP entry.
     pub(super) no_arp: bool,
-    /// Frames sent, to move through the transmit FIFO entries.
+    /// Frames sent, to advance through the transmit FIFO entries.
     pub(super) sent: u64,
 }
 
@@ -51,8 +51,8 @@ impl QpHost<'_> {
         Ok((Kind::Q1, entry))
     }
 
-    /// Writes the transmit FIFO entry of the next frame, unless that would do again what it did
-    /// before; false when the entry has no backing.
+    /// Writes the transmit FIFO entry of the next frame, unless that would only repeat an earlier
+    /// write; false when the entry has no backing.
     fn touch_transmit_entry(&mut self) -> bool {
         let Some(entry) = self.device.xf_entry(self.id, self.sent) else {
             return true;
@@ -106,7 +106,7 @@ impl QpHost<'_> {
         }
     }
 
-    /// The event owed for a frame without a destination.
+    /// The event due for a frame without a destination.
     pub(super) fn report_no_arp(&mut self) {
         self.event(INVALID_ARP_ENTRY, SOURCE_SEND_QUEUE, 0);
     }
@@ -123,7 +123,7 @@ impl Host for QpHost<'_> {
     }
 
     fn read_ring(&mut self, ring: Ring, offset: u32, words: &mut [u64]) -> Result<(), HostFault> {
-        // Inside a 256-byte chunk, so inside a page.
+        // Inside a 256-byte chunk, and so inside a page.
         let at = self.ring_iova(ring, offset)?;
         self.env.load_words(at, words).map_err(|_| HostFault)
     }
@@ -242,8 +242,8 @@ impl Host for QpHost<'_> {
     }
 
     fn transmit(&mut self, mut frame: Vec<u8>) {
-        // The destination MAC is looked up for each packet, as the card does it from ARPIDX; it is
-        // not part of the ICRC.
+        // The destination MAC is looked up for each packet, as the card does from ARPIDX; it is not
+        // part of the ICRC.
         let arp = self.device.arp(self.qp.arp_index(), self.env);
         let (Ok(Some(arp)), Some(destination)) = (arp, frame.first_chunk_mut::<6>()) else {
             self.no_arp = true;
@@ -254,7 +254,7 @@ impl Host for QpHost<'_> {
             return;
         }
         self.sent += 1;
-        // A queue set that left the LAN's scheduler is not served any more.
+        // A queue set that was removed from the LAN's scheduler is no longer served.
         if !self.env.has_queue_set(self.qp.queue_set()) {
             return;
         }

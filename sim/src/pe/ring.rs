@@ -3,12 +3,12 @@
 use super::env::Env;
 use super::hmc::{Hmc, HmcFault, PAGE_BYTES};
 
-/// Where the entries of a queue are (control-path 6.7).
+/// Location of a queue's entries (control-path 6.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Memory {
     /// From this IOVA on.
     Contiguous(u64),
-    /// Pages of 4 KiB; this is the index of the PBLE of the first.
+    /// Pages of 4 KiB, with the index of the PBLE of the first one.
     Pbles(u64),
 }
 
@@ -22,14 +22,14 @@ impl Memory {
         }
     }
 
-    /// The IOVA of the byte at `offset`; valid to the end of its 4 KiB page.
+    /// The IOVA of the byte at `offset`; valid up to the end of its 4 KiB page.
     pub(crate) fn at(self, offset: u64, hmc: &mut Hmc, env: &mut dyn Env) -> Result<u64, HmcFault> {
         match self {
             Self::Contiguous(base) => Ok(base.wrapping_add(offset)),
             Self::Pbles(first) => {
                 let page = hmc.pble(first + offset / PAGE_BYTES, env)?;
-                // PBLEs are page addresses; whether the card masks the low bits is not in the
-                // sources.
+                // PBLEs are page addresses; the sources do not say whether the card masks the low
+                // bits.
                 Ok(page.wrapping_add(offset % PAGE_BYTES))
             }
         }

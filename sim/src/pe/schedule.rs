@@ -1,4 +1,4 @@
-//! QP scheduling: which QP is processed next, and when its timer expires.
+//! QP scheduling: the QP to process next, and the time at which its timer expires.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -6,13 +6,13 @@ use std::collections::{BinaryHeap, VecDeque};
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 
-/// What is known of one queue pair.
+/// Scheduling state of one queue pair.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     /// It waits for its turn.
     queued: bool,
     deadline: u64,
-    /// The earliest of its entries among the timers.
+    /// The earliest of its timer entries.
     timer: u64,
 }
 
@@ -26,15 +26,15 @@ impl Slot {
 
 /// Round robin over the queue pairs that have work, and their deadlines.
 ///
-/// A deadline moves with nearly every packet, and is nearly never reached. So an entry of a queue
-/// pair stays among the timers when its deadline moves to a later time, and is replaced when it
-/// becomes the first of all.
+/// A deadline moves with nearly every packet and is hardly ever reached. So when the deadline of a
+/// queue pair moves to a later time, its timer entry stays, and is replaced when it becomes the
+/// first of all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schedule {
     queue: VecDeque<u32>,
     /// By number of the queue pair.
     slots: Vec<Slot>,
-    /// The first one is always that of the earliest deadline.
+    /// The first entry is always that of the earliest deadline.
     timers: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
@@ -50,7 +50,7 @@ impl Schedule {
         }
     }
 
-    /// The QP has work: it is served after those that wait already.
+    /// The QP has work: it is served after those that are already waiting.
     pub(crate) fn wake(&mut self, qpn: u32) {
         if !std::mem::replace(&mut self.slot(qpn).queued, true) {
             self.queue.push_back(qpn);
@@ -74,7 +74,7 @@ impl Schedule {
         let at = at.unwrap_or(NEVER);
         let slot = self.slot(qpn);
         if slot.deadline == at {
-            // Most packets leave it as it is.
+            // Most packets do not change it.
             return;
         }
         slot.deadline = at;
@@ -85,7 +85,7 @@ impl Schedule {
         self.replace_first();
     }
 
-    /// Replaces the first timers while they are not those of a deadline.
+    /// Replaces the first timers until the first one matches a deadline.
     fn replace_first(&mut self) {
         while let Some(&Reverse((at, qpn))) = self.timers.peek() {
             let slot = self.slot(qpn);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     proptest! {
-        /// Deadlines that move come in the order of their times.
+        /// Deadlines that move are still reported in order of time.
         #[test]
         fn deadlines_are_those_of_a_plain_table(
             moves in prop::collection::vec((0..6_u32, prop::option::of(0..50_u64), 0..60_u64), 1..200),

@@ -7,7 +7,7 @@ use super::mr::{BIND, LOCAL_WRITE, Mr, REMOTE_READ, REMOTE_WRITE, direct_pbles, 
 use crate::rc::{Fault, HostFault, Invalidator};
 use crate::wqe::{AeCode, Operation};
 
-// Codes of control-path 7.5 that only these operations raise.
+// Codes of control-path 7.5 that only these operations report.
 const MWBIND_VALID_STAG: AeCode = AeCode(0x0114);
 const MWBIND_OF_MR_STAG: AeCode = AeCode(0x0115);
 const MWBIND_TO_ZERO_BASED_STAG: AeCode = AeCode(0x0116);
@@ -34,7 +34,7 @@ pub(crate) struct Allowed {
     pub(crate) bind: bool,
 }
 
-/// A refusal as a condition reads: `ensure(ok, code)?`.
+/// Turns a condition into a refusal: `ensure(ok, code)?`.
 fn ensure(condition: bool, code: AeCode) -> Result<(), Fault> {
     if condition {
         Ok(())
@@ -67,7 +67,7 @@ impl Device {
         self.put_stag(index, mr, env)
     }
 
-    /// One window fewer is bound to a region.
+    /// A region has one bound window less.
     pub(crate) fn unbind(&mut self, parent: u64, env: &mut dyn Env) -> Result<(), Fault> {
         if let Some(mut parent_mr) = self.stag(parent, env)? {
             parent_mr.bound = parent_mr.bound.saturating_sub(1);
@@ -124,12 +124,12 @@ impl Device {
         ensure(!old.valid, AeCode::AMP_FASTREG_VALID_STAG)?;
         let remote = rights & (REMOTE_READ | REMOTE_WRITE) != 0;
         ensure(!remote || old.remote, AeCode::AMP_FASTREG_INVALID_RIGHTS)?;
-        // Existing drivers never give a peer more than the owner (data-path 6.2) [inf].
+        // Existing drivers never give a peer more rights than the owner (data-path 6.2) [inf].
         ensure(
             rights & REMOTE_WRITE == 0 || rights & LOCAL_WRITE != 0,
             AeCode::AMP_FASTREG_INVALID_RIGHTS,
         )?;
-        // ALLOC_STAG gave the largest length.
+        // ALLOC_STAG set the maximum length.
         ensure(
             len != 0 && (old.most == 0 || len <= old.most),
             AeCode::AMP_FASTREG_INVALID_LENGTH,
@@ -212,7 +212,7 @@ impl Device {
             // It may be the same region.
             region = self.stag(parent_index, env)?.ok_or(HostFault)?;
         }
-        // A type-1 bind of no bytes ends the binding.
+        // A type-1 bind of zero bytes ends the binding.
         let bound = len != 0;
         region.bound += u32::from(bound);
         self.put_stag(parent_index, region, env)?;

@@ -1,8 +1,8 @@
 //! Traffic counters in the layout of GATHER_STATS (control-path 4.13).
 //!
-//! What the card counts exactly is inferred from the names \[inf\]: octets are those of the IP
-//! datagram, RDMA counters count messages (at their last packet), TCP, fragment and drop counters
-//! stay 0.
+//! What exactly the card counts is inferred from the names \[inf\]: octets are those of the IP
+//! datagram, RDMA counters count messages (at their last packet), and TCP, fragment and drop
+//! counters stay 0.
 
 /// Bytes that GATHER_STATS writes.
 pub(crate) const GATHER_BYTES: usize = 1024;
@@ -26,7 +26,7 @@ const INVALIDATES: usize = 296;
 const RX_MARKED_PACKETS: usize = 304;
 const NOTIFICATIONS: usize = 312;
 
-/// Which way a frame went.
+/// Direction of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Direction {
     Receive,
@@ -93,7 +93,7 @@ impl Statistics {
         self.add(message, 1);
     }
 
-    /// Counts one more in a field of `width` bits from bit `low` on, which wraps.
+    /// Increments a field of `width` bits from bit `low` on, which wraps.
     fn count(&mut self, offset: usize, low: u32, width: u32) {
         if let Some(word) = self.words.get_mut(offset / 8) {
             let field = u64::MAX >> (u64::BITS - width) << low;
@@ -101,13 +101,13 @@ impl Statistics {
         }
     }
 
-    /// Counts a packet of another VLAN than the queue pair's.
+    /// Counts a packet with another VLAN than the queue pair's.
     pub(crate) fn other_vlan(&mut self) {
         self.count(RX_VLAN_ERRORS, 32, 24);
     }
 
-    /// Counts a congestion notification (CNP) for a queue pair, that is one of those handled or of
-    /// those ignored. A queue pair that is to handle them does not send slower for it here.
+    /// Counts a congestion notification (CNP) for a queue pair as handled or as ignored. A queue
+    /// pair that should handle it does not send slower here.
     pub(crate) fn congestion_notified(&mut self, handled: bool) {
         if handled {
             self.count(NOTIFICATIONS, 0, 32);
@@ -132,7 +132,7 @@ impl Statistics {
     }
 }
 
-/// What the counters need of a frame.
+/// Fields of a frame that the counters need.
 struct Seen {
     ipv6: bool,
     octets: u64,

@@ -24,7 +24,7 @@ pub(crate) const PUSH_PAGES: u16 = 256;
 /// Queue-set handles are 10 bits wide in the QP context (control-path 4.13).
 const QUEUE_SETS: u16 = 1024;
 
-/// Entries that a driver which ends in order has freed.
+/// Entries that a driver frees when it ends in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LeftBehind {
     /// Nodes of the work scheduler.
@@ -51,12 +51,12 @@ pub(crate) struct Tables {
     pub(crate) ccq: bool,
     /// VFs in the HMC PM function table, and the HMC function of each.
     pub(crate) pm_functions: BTreeMap<u16, u16>,
-    /// Where the search for a free queue-set handle starts.
+    /// Start of the search for a free queue-set handle.
     next_queue_set: u16,
 }
 
 impl Tables {
-    /// What is in use of them.
+    /// Entries in use.
     pub(crate) fn left_behind(&self) -> LeftBehind {
         LeftBehind {
             scheduler_nodes: self.nodes.len(),
@@ -85,7 +85,7 @@ impl Tables {
     }
 
     /// A queue-set handle that no leaf has. Handles are not small numbers counted from 0, so that
-    /// software cannot take them for something else.
+    /// software cannot mistake them for something else.
     pub(crate) fn free_queue_set(&mut self, handles: QueueSetHandles) -> Option<u16> {
         let start = match handles {
             QueueSetHandles::Next => self.next_queue_set,

@@ -1,17 +1,17 @@
 //! Transmit FIFO entries of a queue pair that are known to have backing.
 
-/// The entries, while the HMC and the mappings of memory stay as they are.
+/// The entries, valid while the HMC and the memory mappings stay the same.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Touched {
     generation: u64,
-    /// A bit an entry, by number modulo 64.
+    /// One bit for each entry, by number modulo 64.
     known: u64,
-    /// The first entry: a queue pair has few, one behind the other.
+    /// The first entry: a queue pair has few, and they are consecutive.
     first: u64,
 }
 
 impl Touched {
-    /// Whether `entry` was written since `generation` began.
+    /// Whether `entry` has been written since `generation` began.
     pub(super) fn contains(&self, generation: u64, entry: u64) -> bool {
         let place = entry.wrapping_sub(self.first);
         self.generation == generation && place < 64 && self.known >> place & 1 != 0

@@ -1,5 +1,5 @@
-//! Datagram queue pairs (RoCE UD): one packet a send, addressed by an address handle (control-path
-//! 4.14, data-path 7).
+//! Datagram queue pairs (RoCE UD): one packet for each send, addressed by an address handle
+//! (control-path 4.14, data-path 7).
 
 use crate::findings::kind;
 use std::net::Ipv6Addr;
@@ -34,10 +34,10 @@ const L4LEN_INVALID: AeCode = AeCode(0x0135);
 const INVALID_ARP_ENTRY: AeCode = AeCode(0x0401);
 const INVALID_AH_ENTRY: AeCode = AeCode(0x0406);
 
-/// What a datagram QP remembers.
+/// State of a datagram QP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct UdState {
-    /// Quanta of the send queue passed.
+    /// Quanta of the send queue already processed.
     pub(crate) sent: u64,
     /// Receive slots used.
     pub(crate) received: u64,
@@ -249,7 +249,7 @@ impl Device {
             src_qp: id,
         });
         headers.immediate = message.immediate;
-        // The headers are those of the opcode and the length is checked.
+        // The headers match the opcode, and the length is checked.
         let mut frame = Frame::new(&path, &headers, len as usize).map_err(|_| HostFault)?;
         match &message.payload {
             Payload::Inline(data) => frame.payload_mut().copy_from_slice(data.as_slice()),
@@ -261,8 +261,8 @@ impl Device {
         let frame = frame.seal();
         if env.has_queue_set(qp.queue_set()) {
             self.counters_of(qp).frame(&frame, Direction::Transmit);
-            // DOLOOPBACK: members on this function get it too. The wire brings a function only what
-            // others sent.
+            // DOLOOPBACK: members on this function get the packet too. From the wire a function
+            // gets only packets of others.
             let stays = target.qpn == GROUP_QP && bit(handle.flags, 62);
             if stays && let Ok(packet) = Packet::parse(&frame) {
                 env.transmit(frame.clone());
@@ -302,8 +302,8 @@ impl Device {
     }
 }
 
-/// QKEY of the context: what a datagram must carry to be taken in, and what one carries whose
-/// request has a Q_Key with the highest bit set. Existing drivers hand such a request on as it is,
+/// QKEY of the context: a datagram must carry it to be accepted. A sent datagram carries it if the
+/// Q_Key of its request has the highest bit set. Existing drivers pass such a request on as it is,
 /// and their management datagrams arrive \[inf\].
 pub(super) fn own_qkey(qp: &Qp) -> u32 {
     bits32(qp.host[8], 63, 32)
@@ -326,7 +326,7 @@ impl AddressHandle {
         bits16(self.head[2], 63, 48)
     }
 
-    /// Where datagrams through this handle go.
+    /// Addresses of the datagrams sent through this handle.
     pub(super) fn path(&self, dst_mac: [u8; 6], src_port: u16) -> Path {
         let [dst_low, dst_high, src_low, src_high] = self.addresses;
         let v6 =

@@ -1,7 +1,7 @@
 //! Delivery of datagrams to multicast groups: each UD member gets its own copy (control-path 4.14).
 //!
-//! How the card finds a group is not in the sources; here it is by IP address and VLAN of the
-//! packet, whose destination QP is IB's number for multicast \[inf\].
+//! How the card finds a group is not in the sources. Here it is found by IP address and VLAN of a
+//! packet whose destination QP is the multicast number of IB \[inf\].
 
 use std::net::IpAddr;
 
@@ -21,8 +21,8 @@ const BAD_MC_QPID: u16 = 0x0382;
 const QP_PROTOCOL_MISMATCH: u16 = 0x0383;
 
 impl Device {
-    /// Gives a packet to the members of its group, but not to `sender`, the QP of this function
-    /// that sent it.
+    /// Delivers a packet to the members of its group, except `sender`, the QP of this function that
+    /// sent it.
     pub(super) fn receive_group(
         &mut self,
         packet: &Packet<'_>,
@@ -43,7 +43,7 @@ impl Device {
         }
     }
 
-    /// Whether the copies for a group's members get anywhere.
+    /// Whether the copies for a group's members can be delivered.
     fn is_served(&self, group: &MulticastGroup, env: &dyn Env) -> bool {
         match self.config.variation.group_queue_set {
             GroupQueueSet::Needed => env.has_queue_set(group.queue_set()),
@@ -66,14 +66,14 @@ impl Device {
         } else {
             self.bad_member(QP_PROTOCOL_MISMATCH, member, Some(&qp), env);
         }
-        // A failure is already reported.
+        // The failure is already reported.
         let _ = self.put_qp(member, qp, env);
     }
 }
 
 impl Device {
-    /// A member cannot take a packet of its group: an event that names it \[inf from the names\].
-    /// It is not stopped: the packet was none of its connection.
+    /// A member cannot take a packet of its group: an event names the member \[inf from the
+    /// names\]. The member is not stopped: the packet did not belong to its connection.
     fn bad_member(&mut self, code: u16, member: u32, qp: Option<&Qp>, env: &mut dyn Env) {
         let event = Event {
             code,
@@ -112,7 +112,7 @@ impl MulticastGroup {
             Addresses::V4 { dst, .. } => dst.into(),
             Addresses::V6 { dst, .. } => dst.into(),
         };
-        // A tag with a priority only is none.
+        // A tag with a priority only does not count as a tag.
         let vlan = path.vlan.map(|tag| tag & 0xFFF).filter(|id| *id != 0);
         to == self.address() && vlan == self.vlan()
     }

@@ -15,7 +15,7 @@ use crate::wqe::{AeSource, Cqe, Datagram, MAX_QUANTA, QUANTUM_WORDS, ReceiveWqe,
 const GRH: usize = 40;
 
 impl Device {
-    /// Takes in a datagram for this QP; one that does not fit it is dropped, as UD does it.
+    /// Receives a datagram for this QP; one that does not fit it is dropped, as UD does.
     pub(super) fn receive_ud(
         &mut self,
         id: u32,
@@ -29,7 +29,7 @@ impl Device {
         };
         let ready = matches!(qp.state(), State::Rtr | State::Rts | State::Sqd);
         let bth = &packet.headers.bth;
-        // A packet of another version means something else.
+        // A packet of another version has another meaning.
         if !ready || bth.version != 0 {
             return;
         }
@@ -112,7 +112,7 @@ impl Device {
             }),
             wqe_index: index,
             solicited: bth.solicited,
-            // The field has 6 bits of the wire opcode's 8.
+            // The field holds 6 of the wire opcode's 8 bits.
             op: bth.opcode.0 & 0x3F,
             immediate: packet.headers.immediate,
             ..Cqe::default()

@@ -34,7 +34,7 @@ pub(crate) const fn replace(word: u64, value: u64, high: u32, low: u32) -> u64 {
     word & !mask(high, low) | put(value, high, low)
 }
 
-/// Low half of a field of at most 32 bits, as the number it is.
+/// The low half, for a field of at most 32 bits.
 pub(crate) const fn bits32(word: u64, high: u32, low: u32) -> u32 {
     bits(word, high, low) as u32
 }

@@ -14,8 +14,8 @@ impl SimPlatform {
         });
     }
 
-    /// Reads bytes of BAR3: one word or two of the table or the pending bits. Anything else is a
-    /// finding and reads as all-ones.
+    /// Reads bytes of BAR3: one word, or two, of the table or the pending bits. Any other access is
+    /// a finding and reads as all-ones.
     pub fn bar3_read(&self, offset: u64, into: &mut [u8]) {
         if !self.fits_bar3(offset, into.len(), "read") {
             into.fill(0xff);
@@ -28,7 +28,7 @@ impl SimPlatform {
         });
     }
 
-    /// Writes bytes of BAR3; as [`SimPlatform::bar3_read`].
+    /// Writes bytes of BAR3; the rules are those of [`SimPlatform::bar3_read`].
     pub fn bar3_write(&self, offset: u64, from: &[u8]) {
         if !self.fits_bar3(offset, from.len(), "write") {
             return;

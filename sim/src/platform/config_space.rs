@@ -6,9 +6,9 @@ impl SimPlatform {
     /// Sets or clears Bus Master Enable of the command register. It is set initially, for drivers
     /// that do not handle configuration space.
     ///
-    /// Requests without it are refused. They are findings if the driver requested work meanwhile;
-    /// requests of work already in progress when the bit was cleared are only counted, in
-    /// [`Stats::stopped`](crate::Stats::stopped). Whether a card holds an interrupt back until
+    /// Requests are refused while the bit is clear. They are findings if the driver requested work
+    /// meanwhile. Requests of work that was in progress when the bit was cleared are only counted,
+    /// in [`Stats::stopped`](crate::Stats::stopped). Whether a card holds an interrupt back until
     /// the bit is set is not in the sources; here it is lost.
     pub fn set_bus_master(&self, on: bool) {
         self.with(|env| env.state.bus_mastering.set(on));

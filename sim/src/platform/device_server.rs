@@ -12,13 +12,13 @@ use super::SimPlatform;
 use crate::machine::Machine;
 
 impl SimPlatform {
-    /// Makes `memory` visible to the device from `iova` on. Mappings may be adjacent. False, with a
-    /// finding, when `memory` is empty, wraps, overlaps an existing mapping or has another
-    /// offset in its 4 KiB page than `iova`.
+    /// Makes `memory` visible to the device from `iova` on. Mappings may be adjacent. Returns
+    /// false, with a finding, when `memory` is empty, wraps, overlaps an existing mapping or has
+    /// another offset in its 4 KiB page than `iova`.
     ///
     /// The device uses the memory until [`SimPlatform::detach_memory`] has returned.
     pub fn attach_memory(&self, iova: u64, memory: SharedBytes, access: Access) -> bool {
-        // A client that maps thousands of pages would keep the engine waiting.
+        // So that a client that maps thousands of pages does not keep the engine waiting.
         self.settle();
         self.with(|env| {
             let done = env.state.memory.iommu.attach(iova, memory, access);
@@ -34,8 +34,8 @@ impl SimPlatform {
     /// mapping: virtual machines unmap more than they mapped. A mapping that extends beyond the
     /// range is cut. Returns the number of mappings that were removed or cut.
     ///
-    /// What the function had to do before is done before, as by a card, for which that was long
-    /// ago: the memory may be that of a command that its driver has given up.
+    /// Earlier work of the function is done first. A card would have done it long ago: the memory
+    /// may be that of a command that its driver has given up.
     pub fn detach_memory(&self, iova: u64, bytes: u64) -> usize {
         self.settle();
         self.with(|env| env.state.memory.iommu.detach(iova, bytes))
@@ -101,7 +101,7 @@ mod tests {
         let sim = Sim::builder().build();
         let nic = sim.function(0);
         let [first, second] = pages();
-        // The other way round than in memory.
+        // In the opposite order from that in memory.
         assert!(nic.attach_memory(0x10_0000, second, Access::ReadWrite));
         assert!(nic.attach_memory(0x10_1000, first, Access::ReadWrite));
         assert_eq!((nic.attached_memory(), nic.attached_bytes()), (2, 8192));
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(nic.detach_memory(0x10_0000, u64::MAX), 2);
         assert_eq!(nic.detach_memory(0, u64::MAX), 0);
         map();
-        // From the middle of one to the middle of the other.
+        // From the middle of one mapping to the middle of the other.
         assert_eq!(nic.detach_memory(0x10_0800, 0x1000), 2);
         assert_eq!(nic.attached_memory(), 2);
         nic.with(|env| {

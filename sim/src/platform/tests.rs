@@ -58,7 +58,7 @@ fn a_vector_that_was_given_back_is_masked_until_it_is_taken_again() {
     );
     fire();
     assert_eq!(nic.take_interrupts(), [vector]);
-    // Given back with a cause that still comes.
+    // Freed with a cause still routed to it.
     nic.vector_free(vector);
     fire();
     assert_eq!(sim.finding_counts(), [(0, kind::VECTOR_FREED.name, 1)]);
@@ -136,7 +136,8 @@ fn virtual_time_passes_by_what_is_done() {
     assert!(nic.now() > after_read + Ns::from_ms(5));
 }
 
-/// Waiting for what does not come ends near its limit, in few turns also when the limit is long.
+/// Waiting for an interrupt that never comes ends near its limit, and takes few turns even when the
+/// limit is long.
 #[test]
 fn waiting_in_virtual_time_ends() {
     let nic = Sim::builder().build().function(0);

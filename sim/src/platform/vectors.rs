@@ -29,8 +29,8 @@ pub(crate) struct HostVector {
 }
 
 impl EngineEnv<'_> {
-    /// A vector fires. It is a driver error if it freed the vector with a cause still routed to it:
-    /// the next owner of the vector gets the message.
+    /// A vector fires. It is a driver error if the driver freed the vector with a cause still
+    /// routed to it: the next owner of the vector gets the message.
     pub(crate) fn check_holder(&mut self, vector: u16) {
         let slot = self.state.host_vectors.get(usize::from(vector));
         if slot.is_some_and(|slot| slot.holder == Holder::NobodyAnyMore) {
@@ -67,8 +67,8 @@ impl InterruptVectors for SimPlatform {
                 cpu: None,
             };
             if had {
-                // A message from before is not the new owner's; one that waits in the table comes
-                // now.
+                // An earlier message is not for the new owner; a message that waits in the table is
+                // sent now.
                 let _ = env.state.lines.take_one(vector);
                 env.state.msix.set_mask(index as u16, false);
                 env.check_messages();

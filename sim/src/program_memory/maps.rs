@@ -1,14 +1,14 @@
-//! `/proc/self/maps`: which addresses a process has, and what it may do there.
+//! `/proc/self/maps`: the addresses that a process has, and its rights to them.
 
 use std::ops::Range;
 
 use e810_hal::Access;
 
-/// Whether the mappings of `maps` cover `range`, each with the right to read it and, for
-/// [`Access::ReadWrite`], to write it.
+/// Whether the mappings of `maps` cover `range`, each with the right to read and, for
+/// [`Access::ReadWrite`], to write.
 pub(super) fn cover(maps: &str, range: Range<u64>, access: Access) -> bool {
     let mut at = range.start;
-    // In the order of their addresses.
+    // In address order.
     for (mapping, rights) in maps.lines().filter_map(mapping) {
         if mapping.end <= at {
             continue;

@@ -1,12 +1,12 @@
-//! Memory that a program has, has not, and takes away.
+//! Memory that a program has, does not have, and takes away.
 
 use super::*;
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where the next pages go: addresses that the kernel gives to nobody by itself, because what a
-/// test takes away must not be another test's a moment later.
+/// Address of the next pages. The kernel gives these addresses to nobody by itself, because memory
+/// that one test takes away must not become another test's a moment later.
 static NEXT: AtomicUsize = AtomicUsize::new(0x2000_0000_0000);
 
 fn next_place() -> NonNull<u8> {
@@ -14,7 +14,7 @@ fn next_place() -> NonNull<u8> {
     NonNull::new(std::ptr::without_provenance_mut(place)).unwrap()
 }
 
-/// Pages of this process's own, which a test may take away.
+/// Pages of this process that a test may take away.
 pub(crate) struct Pages {
     start: NonNull<u8>,
     pub(crate) bytes: usize,
@@ -26,7 +26,7 @@ impl Pages {
         Self::at(next_place(), pages, protection)
     }
 
-    /// The same at `place`, where nothing is.
+    /// The same at `place`, where nothing is mapped.
     pub(crate) fn at(place: NonNull<u8>, pages: usize, protection: c_int) -> Self {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         Self::map(place, pages, protection, flags, -1)
@@ -38,7 +38,7 @@ impl Pages {
         // SAFETY: the name ends in a zero.
         let fd = unsafe { libc::memfd_create(c"pages".as_ptr(), libc::MFD_CLOEXEC) };
         assert!(fd >= 0, "{}", io::Error::last_os_error());
-        // SAFETY: just opened, and nobody else's.
+        // SAFETY: just opened, and used by nobody else.
         let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
         file.set_len(len).unwrap();
         let rights = libc::PROT_READ | libc::PROT_WRITE;
@@ -49,7 +49,7 @@ impl Pages {
         let bytes = pages * page_size();
         let hint = place.as_ptr().cast();
         let flags = flags | libc::MAP_FIXED_NOREPLACE;
-        // SAFETY: new memory, at a place where there is none.
+        // SAFETY: new memory, at an address where nothing is mapped.
         let start = unsafe { libc::mmap(hint, bytes, protection, flags, fd, 0) };
         assert_eq!(start.addr(), hint.addr(), "{}", io::Error::last_os_error());
         Self {
@@ -62,7 +62,7 @@ impl Pages {
         self.start
     }
 
-    /// A window on `bytes` bytes from `offset` on, whether they are there or not.
+    /// A window on `bytes` bytes from `offset` on, whether or not they are there.
     pub(crate) fn window(&self, offset: usize, bytes: usize) -> SharedBytes {
         assert!(offset + bytes <= self.bytes);
         // SAFETY: no test reads or writes through the window itself: it is for functions that ask
@@ -102,7 +102,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // What was taken away before is no error.
+        // Memory that was taken away before causes no error.
         // SAFETY: this memory, to which there is no reference.
         let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
@@ -143,7 +143,7 @@ fn memory_is_checked_as_by_a_kernel_that_pins_it() {
     pages.unmap(1);
     assert!(is_refused(&pages, Access::Read));
     assert!(is_refused(&pages, Access::ReadWrite));
-    // Its neighbours are there, and a part of a page is looked at as the page.
+    // Its neighbours are there, and part of a page is checked like the whole page.
     let size = page_size();
     for (at, bytes, fits) in [
         (0, size, true),
@@ -181,7 +181,7 @@ fn stack_heap_statics_and_files_are_accessible() {
     let constant = window(CONSTANT.as_ptr().cast(), 32);
     assert_eq!(check(constant, Access::Read), Ok(()));
     assert!(check(constant, Access::ReadWrite).is_err());
-    // Shared and private; and behind the end of the file there is nothing.
+    // Shared and private mappings; nothing is behind the end of the file.
     for flags in [libc::MAP_SHARED, libc::MAP_PRIVATE] {
         let size = page_size() as u64;
         for access in [Access::Read, Access::ReadWrite] {
@@ -210,7 +210,7 @@ fn an_access_to_what_is_not_there_is_an_error() {
     assert!(bytes.iter().all(|byte| *byte == 3));
     pages.protect(2, READ);
     assert_eq!(read(&pages.shared(), &mut bytes), Ok(()));
-    // The part in front is written, and it is an error all the same.
+    // The part in front is written, and the result is still an error.
     assert_eq!(write(&pages.shared(), &vec![4; 4 * size]), Err(NotThere));
     assert_eq!(read(&pages.shared(), &mut bytes), Ok(()));
     assert!(bytes[..2 * size].iter().all(|byte| *byte == 4));

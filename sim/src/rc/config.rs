@@ -45,10 +45,10 @@ impl TryFrom<u16> for PathMtu {
     }
 }
 
-/// The part of the QP context (control-path 5.2) that the engine needs.
+/// The parts of the QP context (control-path 5.2) that the engine needs.
 ///
 /// Ring geometry, `mtu` and `ird` must not change once the QP has sent or received: positions, PSNs
-/// and Q1 slots are counted by them.
+/// and Q1 slots depend on them.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct QpConfig {
     pub qpn: u32,
@@ -57,39 +57,39 @@ pub struct QpConfig {
     /// Protection domain.
     pub pd: u32,
     pub pkey: u16,
-    /// Addresses of outbound packets; `dst_mac` is that of the ARP table entry ARPIDX.
+    /// Addresses of outbound packets; `dst_mac` is from the ARP table entry ARPIDX.
     pub path: Path,
     /// SNDMSS.
     pub mtu: PathMtu,
-    /// SQSIZE as quanta: a power of two, at most 32768.
+    /// SQSIZE in quanta: a power of two, at most 32768.
     pub sq_quanta: u32,
-    /// RQSIZE as quanta: a power of two, at most 32768.
+    /// RQSIZE in quanta: a power of two, at most 32768.
     pub rq_quanta: u32,
-    /// RQWQESIZE as quanta per slot: 1, 2, 4 or 8.
+    /// RQWQESIZE in quanta per slot: 1, 2, 4 or 8.
     pub rq_slot_quanta: u8,
-    /// ORDSIZE: reads outstanding at most as requester.
+    /// ORDSIZE: maximum outstanding reads as requester.
     pub ord: u8,
-    /// IRDSIZE as reads pending at most as responder: 2, 8, 32, 64 or 128 for codes 0 to 4
+    /// IRDSIZE as the maximum pending reads as responder: 2, 8, 32, 64 or 128 for codes 0 to 4
     /// (data-path 5.2).
     pub ird: u16,
     /// REXMIT_THRESH: retries before LLP_TOO_MANY_RETRIES, 6 bits.
     pub retry: u8,
-    /// RNRNAK_THRESH: RNR retries before LLP_TOO_MANY_RNRS, 3 bits; 7 retries without end
+    /// RNRNAK_THRESH: RNR retries before LLP_TOO_MANY_RNRS, 3 bits; 7 means retries without end
     /// (data-path 8.9).
     pub rnr_retry: u8,
     /// Packets of sends and writes that may be unacknowledged, at least 1: CWNDROCE \[inf: its
     /// unit\].
     pub window: u32,
-    /// Time without progress after which the requester sends again, in ns: from RTOMIN \[inf\].
+    /// Time without progress after which the requester retransmits, in ns: from RTOMIN \[inf\].
     pub retransmit_ns: u64,
     /// Credit code in the AETH of acknowledges and read responses, 5 bits: ACKCREDITS \[inf from
-    /// name, width and the values that drivers have\].
+    /// name, width and the values of drivers\].
     pub credits: u8,
-    /// Credits of the peer limit the sends that are on the way \[inf\].
+    /// The peer's credits limit the sends in flight \[inf\].
     pub obeys_credits: bool,
-    /// A READ into memory that may not be written is blamed for that, not the response.
+    /// When a READ's sink may not be written, the READ is blamed, not the response.
     pub blames_read: bool,
-    /// RNR timer code that the responder asks for, 5 bits.
+    /// RNR timer code that the responder requests, 5 bits.
     pub rnr_timer: u8,
     /// RDOK: accept inbound reads.
     pub read_ok: bool,
@@ -97,7 +97,7 @@ pub struct QpConfig {
     pub write_ok: bool,
 }
 
-/// A [`QpConfig`] the engine cannot work with.
+/// A [`QpConfig`] that the engine cannot work with.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {

@@ -11,17 +11,17 @@ use crate::wqe::{AeCode, AeSource};
 /// Outcome of a received packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was accepted and executed.
+    /// Accepted and executed.
     Accepted,
-    /// It is a duplicate; it is acknowledged or executed again.
+    /// A duplicate: acknowledged or executed again.
     Duplicate,
     /// An earlier packet is missing.
     OutOfOrder,
-    /// No receive is posted for it.
+    /// No receive is posted for the packet.
     NotReady,
-    /// It is refused, or is a NAK: the QP stops.
+    /// Refused, or a NAK: the QP stops.
     Refused,
-    /// It is ignored.
+    /// Ignored.
     Dropped(DropReason),
 }
 
@@ -91,8 +91,8 @@ fn stop<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H, Stop(event): Stop
     host.report(event);
 }
 
-/// Sends the packets that may be sent now, as far as [`POLL_BUDGET`] goes. Returns `true` if there
-/// are more: call again.
+/// Sends the packets that may be sent now, within [`POLL_BUDGET`]. Returns `true` if there are
+/// more: call again.
 pub fn poll<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) -> bool {
     let mut budget = POLL_BUDGET;
     let result = match state.mode {
@@ -168,14 +168,14 @@ fn unwanted(state: &QpRcState, packet: &Packet<'_>) -> Option<DropReason> {
     if packet.path.ip != expected {
         return Some(DropReason::Address);
     }
-    // That it is checked follows from the name of a bit of later cards that switches it off
-    // (DIS_VLAN_CHECKS, control-path 5.2) [inf]. A tag with a priority only is none.
+    // That it is checked is [inf]: it follows from the name of a bit of later cards that disables
+    // the check (DIS_VLAN_CHECKS, control-path 5.2). A tag with a priority only does not count.
     let id = |vlan: Option<u16>| vlan.map_or(0, |tag| tag & 0xFFF);
     (id(packet.path.vlan) != id(config.path.vlan)).then_some(DropReason::Vlan)
 }
 
-/// Whether two partition keys are of the same partition. The top bit tells full from limited
-/// membership: two limited members may not talk.
+/// Whether two partition keys belong to the same partition. The top bit tells full from limited
+/// membership: two limited members may not communicate.
 #[must_use]
 pub fn may_talk(theirs: u16, ours: u16) -> bool {
     theirs & 0x7FFF == ours & 0x7FFF && (theirs | ours) & 0x8000 != 0

@@ -9,8 +9,8 @@ use crate::wqe::{AeCode, AeSource, Cqe, Lints, Operation};
 
 /// The device could not reach its own memory: an IOMMU fault, or missing HMC backing.
 ///
-/// Its source has recorded the finding; the engine stops the QP with LOCAL_QP_CATASTROPHIC
-/// (0x0704).
+/// The code that detected it has recorded the finding; the engine stops the QP with
+/// LOCAL_QP_CATASTROPHIC (0x0704).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the device cannot reach host memory")]
 pub struct HostFault;
@@ -21,7 +21,7 @@ pub enum Fault {
     /// The STag check failed; the code is that of the AE (0x0102 to 0x0121, 0x0206).
     #[error("refused: {0}")]
     Stag(AeCode),
-    /// The memory behind it cannot be reached.
+    /// The memory behind the STag cannot be accessed.
     #[error(transparent)]
     Host(#[from] HostFault),
 }
@@ -39,10 +39,10 @@ pub enum Right {
     RemoteWrite,
 }
 
-/// An access to memory through an STag. The length is that of the data that goes with it.
+/// An access to memory through an STag. The length is that of the accompanying data.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// QP on whose behalf.
+    /// The QP that makes the access.
     pub qpn: u32,
     /// Protection domain of that QP.
     pub pd: u32,
@@ -50,7 +50,7 @@ pub struct Access {
     pub stag: u32,
     /// Tagged offset: virtual address, or offset if the STag is zero based.
     pub addr: u64,
-    /// Right needed.
+    /// Required right.
     pub right: Right,
 }
 
@@ -63,7 +63,7 @@ pub enum Ring {
     Receive,
 }
 
-/// Origin of a request to invalidate an STag.
+/// Who requested the invalidation of an STag.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Invalidator {
     /// This QP's software: local invalidate, or the sink of a read with local invalidate.
@@ -148,10 +148,10 @@ pub struct AsyncEvent {
     pub wqe_index: u16,
 }
 
-/// A send queue entry that was sent in full, or carried out: what its completion needs.
+/// A send queue entry that was sent in full or executed: the fields that its completion needs.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Quanta since the queue pair started, in front of the entry.
+    /// Position in front of the entry, in quanta since the queue pair started.
     pub pos: u64,
     /// Length in quanta.
     pub quanta: u8,
@@ -159,7 +159,7 @@ pub struct Sent {
     pub opcode: u8,
     /// A success completion is requested.
     pub signaled: bool,
-    /// It is a message: it uses the wire.
+    /// A message, which uses the wire.
     pub message: bool,
     /// PSNs it uses.
     pub packets: u32,
@@ -182,14 +182,14 @@ pub trait Host {
     /// [`HostFault`] if the ring memory cannot be reached.
     fn load_ring(&mut self, ring: Ring, offset: u32) -> Result<u64, HostFault>;
 
-    /// Words of a ring from a byte offset on. Never crosses a 256-byte boundary.
+    /// Words of a ring from a byte offset on. The range never crosses a 256-byte boundary.
     ///
     /// # Errors
     /// [`HostFault`] if the ring memory cannot be reached.
     fn read_ring(&mut self, ring: Ring, offset: u32, words: &mut [u64]) -> Result<(), HostFault>;
 
     /// The four words of the quantum at a byte offset. The header, its last word, is read first and
-    /// as [`load_ring`](Self::load_ring) does, so that the others are at least as new.
+    /// like [`load_ring`](Self::load_ring) does, so that the others are at least as new.
     ///
     /// # Errors
     /// [`HostFault`] if the ring memory cannot be reached.
@@ -199,7 +199,7 @@ pub trait Host {
         let header = self.load_ring(ring, offset + HEADER)?;
         let mut words = [0; 4];
         self.read_ring(ring, offset, &mut words)?;
-        // What was tested is what is used: software does not touch a valid header, but it is not
+        // Uses the word that was tested: software does not modify a valid header, but it is not
         // trusted.
         words[3] = header;
         Ok(words)
@@ -220,17 +220,17 @@ pub trait Host {
     /// [`HostFault`] if the backing cannot be reached.
     fn store_read(&mut self, slot: u16, entry: [u64; READ_ENTRY_WORDS]) -> Result<(), HostFault>;
 
-    /// Whether frequent cases may be handled by fewer steps of their own. By default they are not.
+    /// Whether frequent cases may take a shorter path. By default they may not.
     fn takes_shortcuts(&self) -> bool {
         false
     }
 
-    /// Remembers an entry until it completes. By default nothing is: the entry is read again.
+    /// Keeps an entry until it completes. By default nothing is kept: the entry is read again.
     fn remember(&mut self, sent: Sent) {
         let _ = sent;
     }
 
-    /// The entry at `pos`, if it is remembered. Entries before it are not asked for again.
+    /// The entry at `pos`, if it is kept. The engine does not ask for entries before it again.
     fn recall(&mut self, pos: u64) -> Option<Sent> {
         let _ = pos;
         None
@@ -260,7 +260,7 @@ pub trait Host {
     /// [`Fault`] if the STag may not be invalidated that way.
     fn invalidate(&mut self, stag: u32, by: Invalidator) -> Result<(), Fault>;
 
-    /// Carries out [`Operation::BindWindow`] or [`Operation::FastRegister`]; no other operation is
+    /// Executes [`Operation::BindWindow`] or [`Operation::FastRegister`]; no other operation is
     /// passed.
     ///
     /// # Errors
@@ -282,7 +282,7 @@ pub trait Host {
     /// Reports an asynchronous event; the QP is already in [`Mode::Error`](super::Mode::Error).
     fn report(&mut self, event: AsyncEvent);
 
-    /// Starts a frame; by default in memory of its own, and without use of an earlier one.
+    /// Starts a frame. By default it is in memory of its own and uses nothing of an earlier one.
     ///
     /// # Errors
     /// As [`Frame::new`].

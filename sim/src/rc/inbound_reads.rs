@@ -1,8 +1,9 @@
 //! Responder: the queue of inbound reads (Q1) and the read responses.
 //!
-//! The queue is sorted by PSN, so that responses leave in the order in which the requester expects
-//! them, also when it repeats requests. It has `2 * ird` slots: `ird` for reads executed for the
-//! first time and `ird` for repeated reads, so that late duplicates never displace a new read.
+//! The queue is sorted by PSN, so that responses are sent in the order in which the requester
+//! expects them, even when it repeats requests. It has `2 * ird` slots: `ird` for reads executed
+//! for the first time and `ird` for repeated reads, so that late duplicates never displace a new
+//! read.
 
 use super::engine::Stop;
 use super::host::{Access, Host, READ_ENTRY_WORDS, Right};
@@ -18,17 +19,17 @@ use crate::wire::{Aeth, Headers, Opcode, Place, Reth, Syndrome};
 /// `[47:24]`, begun 48, again 49; word 3 end PSN `[23:0]`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct PendingRead {
-    /// What is still to be sent.
+    /// The part that is still to be sent.
     rest: Reth,
     /// PSN of the next response packet.
     psn: u32,
     /// PSN behind the last response packet.
     end: u32,
-    /// MSN that its responses carry.
+    /// MSN of its responses.
     msn: u32,
     /// A response packet has been sent.
     begun: bool,
-    /// Executed again.
+    /// The read is executed again.
     again: bool,
 }
 
@@ -45,7 +46,7 @@ impl PendingRead {
         ]
     }
 
-    /// The casts keep the field that stands in the low bits.
+    /// The casts keep the field in the low bits.
     fn from_words([addr, memory, place, end]: [u64; READ_ENTRY_WORDS]) -> Self {
         Self {
             rest: Reth {
@@ -84,7 +85,7 @@ pub(super) fn has_room(state: &QpRcState) -> bool {
 }
 
 /// Queues a read of `count` response packets from `psn` on, which the caller has checked. `again`:
-/// it was here before.
+/// the read is a repetition.
 ///
 /// `false` if there is no slot for it.
 pub(super) fn queue<H: Host + ?Sized>(
@@ -109,7 +110,7 @@ pub(super) fn queue<H: Host + ?Sized>(
     };
     let pending = responder.reads();
     if again {
-        // Still pending: it starts over from where the requester asks.
+        // Still pending: it restarts at the PSN that the requester asks for.
         for index in 0..pending {
             let slot = responder.read_slot(config.ird, index);
             let other = PendingRead::from_words(host.load_read(slot)?);
@@ -129,7 +130,7 @@ pub(super) fn queue<H: Host + ?Sized>(
         return Ok(false);
     }
     *used += 1;
-    // Moves later reads back; a new read is always the last.
+    // Moves later reads back by one slot; a new read is always the last.
     let mut index = pending;
     while let Some(previous) = index.checked_sub(1) {
         let words = host.load_read(responder.read_slot(config.ird, previous))?;

@@ -1,8 +1,8 @@
-//! Messages of one packet whose entries are plain: most of all traffic.
+//! Messages of one packet with plain entries: most of all traffic.
 //!
-//! What is done here is what [`requester`](super::requester) and [`responder`](super::responder) do
-//! with such a message, without the decoding and the choices that it does not need. Anything else,
-//! and whatever is to be refused before an access, is left to them.
+//! This code does what [`requester`](super::requester) and [`responder`](super::responder) do with
+//! such a message, without the decoding and decisions that it does not need. It leaves everything
+//! else to them, and also every message that must be refused before an access.
 
 use super::config::QpConfig;
 use super::engine::Stop;
@@ -14,8 +14,8 @@ use super::state::{Message, QpRcState, Requester};
 use crate::wire::{Headers, Opcode, Packet, Reth};
 use crate::wqe::{AeSource, Fragment, PlainSend, QUANTUM, QUANTUM_WORDS, is_valid, plain_receive};
 
-/// Sends the entry at `next`, whose words are given, if it is plain, has not been begun, and may be
-/// sent now. The bytes of its payload; `None` if it was left alone.
+/// Sends the entry at `next`, whose words are given, if it is plain, not begun yet, and may be sent
+/// now. Returns the bytes of its payload; `None` if the entry was left alone.
 pub(super) fn send<H: Host + ?Sized>(
     config: &QpConfig,
     requester: &mut Requester,
@@ -39,7 +39,7 @@ pub(super) fn send<H: Host + ?Sized>(
     };
     let mut headers = Headers::new(segment::bth(config, opcode, requester.next_psn));
     headers.bth.ack_request = true;
-    // Reserved in a write that takes no receive.
+    // Reserved in a write that uses no receive.
     headers.bth.solicited = plain.solicited && plain.remote.is_none();
     headers.reth = plain.remote.map(|remote| segment::reth(&remote, 0, len));
     let mut frame = segment::frame(&config.path, &headers, len, host)?;
@@ -61,8 +61,8 @@ pub(super) fn send<H: Host + ?Sized>(
     Ok(Some(len))
 }
 
-/// Carries out a SEND in sequence, if it is plain and so is the receive that it takes; false if it
-/// was left alone.
+/// Executes a SEND in sequence if it and the receive that it uses are plain; false if it was left
+/// alone.
 pub(super) fn receive<H: Host + ?Sized>(
     state: &mut QpRcState,
     packet: &Packet<'_>,
@@ -104,8 +104,8 @@ pub(super) fn receive<H: Host + ?Sized>(
     Ok(true)
 }
 
-/// Carries out a WRITE of one packet in sequence, if nothing has to be refused before its access;
-/// false if it was left alone.
+/// Executes a WRITE of one packet in sequence if nothing has to be refused before its access; false
+/// if it was left alone.
 pub(super) fn write<H: Host + ?Sized>(
     state: &mut QpRcState,
     packet: &Packet<'_>,

@@ -12,7 +12,7 @@ use crate::wqe::{AeCode, AeSource, Operation, SendWqe};
 
 /// Takes everything before `target` as acknowledged and completes what that finishes.
 ///
-/// `false` if a read before `target` has not been answered in full: its answer is lost.
+/// `false` if a read before `target` has not been answered in full: its response is lost.
 pub(super) fn acknowledge<H: Host + ?Sized>(
     config: &QpConfig,
     requester: &mut Requester,
@@ -38,7 +38,7 @@ pub(super) fn acknowledge<H: Host + ?Sized>(
         let (index, _) = send_slot(config, at.pos);
         let wqe = fetch_send(config, at.pos, host)
             .map_err(|error| Stop::fetch(error, AeSource::SendQueue, index))?
-            // Software took back an entry before its completion.
+            // Software withdrew an entry before its completion.
             .ok_or_else(|| blame(config, AeCode::LOCAL_QP_CATASTROPHIC, at.pos))?;
         let count = packets(config, &wqe);
         let end = psn::add(at.first_psn, count);
@@ -63,7 +63,7 @@ pub(super) fn acknowledge<H: Host + ?Sized>(
     if requester.una_psn != start {
         requester.progress(config, host.now_ns());
     }
-    // Answers to an earlier transmission may overtake sending again.
+    // Responses to an earlier transmission may arrive while sending again.
     if requester.next.pos < requester.una.pos || psn::before(requester.next_psn, requester.una_psn)
     {
         requester.next = requester.una;
@@ -72,7 +72,7 @@ pub(super) fn acknowledge<H: Host + ?Sized>(
     Ok(answered)
 }
 
-/// Takes what `target` acknowledges of a remembered send or write; `true` if that is all of it.
+/// Takes what `target` acknowledges of a kept send or write; `true` if that is all of it.
 fn acknowledge_sent<H: Host + ?Sized>(
     config: &QpConfig,
     requester: &mut Requester,
@@ -135,7 +135,7 @@ fn complete<H: Host + ?Sized>(
     Ok(())
 }
 
-/// A sign of loss: goes back to the oldest packet not acknowledged, once per loss.
+/// A sign of loss: goes back to the oldest unacknowledged packet, once per loss.
 pub(super) fn go_back<H: Host + ?Sized>(
     config: &QpConfig,
     requester: &mut Requester,
@@ -166,7 +166,7 @@ fn retry<H: Host + ?Sized>(
     Ok(())
 }
 
-/// The responder has no receive for the packet at `una_psn`: waits for the time it asks for.
+/// The responder has no receive for the packet at `una_psn`: waits for the time it requests.
 pub(super) fn not_ready<H: Host + ?Sized>(
     config: &QpConfig,
     requester: &mut Requester,
@@ -184,7 +184,7 @@ pub(super) fn not_ready<H: Host + ?Sized>(
     Ok(())
 }
 
-/// The clock has run out.
+/// The timer has expired.
 pub(super) fn time_out<H: Host + ?Sized>(state: &mut QpRcState, host: &mut H) -> Result<(), Stop> {
     let QpRcState {
         config, requester, ..

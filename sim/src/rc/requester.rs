@@ -16,7 +16,7 @@ use crate::wqe::{AeCode, AeSource, Operation, SendWqe};
 /// Longest message in bytes (data-path 5.1).
 pub(super) const MAX_MESSAGE: u64 = 0x7FFF_FFFF;
 
-/// What stands in the way of the next packet.
+/// The reason why the next packet cannot be sent.
 enum Step {
     Done,
     Blocked,
@@ -27,7 +27,7 @@ pub(super) fn packets(config: &QpConfig, wqe: &SendWqe) -> u32 {
     message_len(wqe).map_or(0, |len| psn::packets(len, config.mtu.bytes()))
 }
 
-/// Bytes that an entry moves; `None` for one that does not use the wire.
+/// Bytes that an entry transfers; `None` for one that does not use the wire.
 pub(super) fn message_len(wqe: &SendWqe) -> Option<u64> {
     match &wqe.operation {
         Operation::Send { payload, .. } | Operation::Write { payload, .. } => Some(payload.total()),
@@ -37,12 +37,12 @@ pub(super) fn message_len(wqe: &SendWqe) -> Option<u64> {
 }
 
 impl Cursor {
-    /// The place behind an entry whose packets end before `first_psn`.
+    /// The position behind an entry whose packets end before `first_psn`.
     pub(super) fn behind(self, wqe: &SendWqe, first_psn: u32) -> Self {
         self.behind_quanta(wqe.quanta, message_len(wqe).is_some(), first_psn)
     }
 
-    /// The place behind a remembered entry.
+    /// The position behind a kept entry.
     pub(super) fn behind_sent(self, sent: &Sent, first_psn: u32) -> Self {
         self.behind_quanta(sent.quanta, sent.message, first_psn)
     }
@@ -63,12 +63,12 @@ pub(super) fn read_chunk_end(index: u32, count: u32) -> u32 {
         .min(count)
 }
 
-/// The send queue to blame, at a position.
+/// Blames the send queue at a position.
 pub(super) fn blame(config: &QpConfig, code: AeCode, pos: u64) -> Stop {
     Stop::new(code, AeSource::SendQueue, send_slot(config, pos).0)
 }
 
-/// Sends as much as window, fences and budget permit. `true` if only the budget ended it.
+/// Sends as much as window, fences and budget permit. `true` if only the budget stopped it.
 pub(super) fn poll<H: Host + ?Sized>(
     state: &mut QpRcState,
     host: &mut H,
@@ -145,14 +145,13 @@ impl Requester {
         self.max_pos = self.max_pos.max(self.next.pos);
     }
 
-    /// True if the peer has not said that it has a receive for the entry at `next`, if that takes
-    /// one.
+    /// True if the entry at `next` uses a receive and the peer has not announced one for it.
     pub(super) fn is_out_of_credit(&self, config: &QpConfig) -> bool {
         let number = psn::add(self.next.messages, 1);
         config.obeys_credits && self.limit.is_some_and(|limit| psn::before(limit, number))
     }
 
-    /// Uses `count` PSNs, and starts the clock if it stands.
+    /// Uses `count` PSNs, and starts the timer if it is stopped.
     pub(super) fn use_psns(&mut self, config: &QpConfig, count: u32, now: u64) {
         self.next_psn = psn::add(self.next_psn, count);
         if psn::before(self.max_psn, self.next_psn) {
@@ -168,7 +167,7 @@ impl Requester {
         psn::distance(self.next_psn, self.una_psn)
     }
 
-    /// Something came back: the counters start again, and so does the clock.
+    /// The peer has responded: restarts the retry counters and the timer.
     pub(super) fn progress(&mut self, config: &QpConfig, now: u64) {
         self.retries = 0;
         self.rnr_retries = 0;
@@ -180,7 +179,7 @@ impl Requester {
         };
     }
 
-    /// Sends again from the oldest packet not acknowledged.
+    /// Restarts sending at the oldest unacknowledged packet.
     pub(super) fn rewind(&mut self) {
         self.next = self.una;
         self.next_psn = self.una_psn;
@@ -188,7 +187,7 @@ impl Requester {
     }
 }
 
-/// Whether a message takes a receive of the peer.
+/// Whether a message uses a receive of the peer.
 fn takes_receive(wqe: &SendWqe) -> bool {
     match &wqe.operation {
         Operation::Send { .. } => true,
@@ -210,11 +209,11 @@ fn send_message<H: Host + ?Sized>(
     let len = message_len(wqe).unwrap_or_default();
     let count = psn::packets(len, mtu);
     let every = ack_every(config.window);
-    // Without credit one packet at a time is tried, and has to be answered.
+    // Without credit one packet at a time is tried, and must be answered.
     let tries = takes_receive(wqe) && requester.is_out_of_credit(config);
     loop {
         if *budget == 0 {
-            // The caller sees the budget before it sends more.
+            // The caller checks the budget before it sends more.
             return Ok(Step::Done);
         }
         if requester.in_flight() >= if tries { 1 } else { config.window } {
@@ -250,7 +249,7 @@ fn send_message<H: Host + ?Sized>(
     }
 }
 
-/// Sends one read request for what is still missing of a read (all of it, the first time).
+/// Sends one read request for the missing part of a read (all of it, the first time).
 fn send_read<H: Host + ?Sized>(
     config: &QpConfig,
     requester: &mut Requester,
@@ -299,7 +298,7 @@ fn send_read<H: Host + ?Sized>(
     Ok(Step::Done)
 }
 
-/// Carries out an entry that does not use the wire, unless that has been done before going back.
+/// Executes an entry that does not use the wire, unless that was done before going back.
 fn execute<H: Host + ?Sized>(
     config: &QpConfig,
     requester: &mut Requester,

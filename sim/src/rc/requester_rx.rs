@@ -11,7 +11,7 @@ use super::state::{QpRcState, Requester, Timer};
 use crate::wire::{Aeth, Nak, Packet, Place, Syndrome, Verb};
 use crate::wqe::{AeCode, AeSource, Fragments, Operation};
 
-/// Takes in a packet that answers a request of this QP.
+/// Receives a packet that answers a request of this QP.
 pub(super) fn handle<H: Host + ?Sized>(
     state: &mut QpRcState,
     packet: &Packet<'_>,
@@ -22,7 +22,7 @@ pub(super) fn handle<H: Host + ?Sized>(
     } = state;
     match (packet.headers.bth.opcode.rc(), packet.headers.aeth) {
         (Some((Verb::ReadResponse, place)), aeth) => {
-            // A NAK comes as an acknowledge, never inside a response.
+            // A NAK is an acknowledge packet, never part of a read response.
             if aeth.is_some_and(|aeth| !matches!(aeth.syndrome, Syndrome::Ack(_))) {
                 return Ok(Outcome::Dropped(DropReason::Meaningless));
             }
@@ -35,19 +35,19 @@ pub(super) fn handle<H: Host + ?Sized>(
     }
 }
 
-/// Number of the last message that a credit code allows when `msn` are completed; `None`: any.
+/// Number of the last message that a credit code allows when `msn` are completed; `None`: no limit.
 fn last_allowed(msn: u32, credits: u8) -> Option<u32> {
     let receives = CREDITS.get(usize::from(credits))?;
     Some(psn::add(msn, *receives))
 }
 
-/// Receives that a credit code stands for. Code 31 says that they are not counted.
+/// Receives that a credit code stands for. Code 31 means that they are not counted.
 const CREDITS: [u32; 31] = [
     0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536,
     2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
 ];
 
-/// True if `psn` has been sent and is not acknowledged.
+/// True if `psn` has been sent and not acknowledged.
 fn outstanding(requester: &Requester, psn: u32) -> bool {
     psn::distance(psn, requester.una_psn) < psn::distance(requester.max_psn, requester.una_psn)
 }
@@ -59,7 +59,7 @@ fn answer<H: Host + ?Sized>(
     Aeth { syndrome, msn }: Aeth,
     host: &mut H,
 ) -> Result<Outcome, Stop> {
-    // "The next packet is missing" may name a packet that has not been sent yet.
+    // "The next packet is missing" may name a packet that was not sent yet.
     let expected_next = syndrome == Syndrome::Nak(Nak::Sequence) && psn == requester.max_psn;
     if !outstanding(requester, psn) && !expected_next {
         return Ok(Outcome::Dropped(DropReason::Stale));
@@ -80,8 +80,8 @@ fn answer<H: Host + ?Sized>(
                 return Ok(Outcome::Accepted);
             }
             if let Timer::NotReady(_) = before {
-                // What was in flight behind the packet that is not taken. All of it is sent again
-                // when the wait is over, not before.
+                // Packets in flight behind the refused one. All of them are sent again when the
+                // wait is over, not before.
                 requester.timer = before;
                 return Ok(Outcome::Duplicate);
             }
@@ -106,7 +106,7 @@ fn answer<H: Host + ?Sized>(
             let code = match nak {
                 Nak::RemoteAccess => AeCode::IB_REMOTE_ACCESS_ERROR,
                 Nak::InvalidRequest => AeCode::IB_INVALID_REQUEST,
-                // A code without a meaning is a refusal all the same.
+                // A code without a meaning is still a refusal.
                 _ => AeCode::IB_REMOTE_OP_ERROR,
             };
             let (index, _) = send_slot(config, requester.una.pos);
@@ -160,8 +160,7 @@ fn read_response<H: Host + ?Sized>(
         .saturating_sub(offset)
         .min(u64::from(config.mtu.bytes()));
     let ends = number + 1 == chunk_end;
-    // Where a response begins depends on how often the request was repeated; where it ends does
-    // not.
+    // The start of a response depends on how often the request was repeated; its end does not.
     if packet.payload.len() as u64 != wanted || place.ends() != ends {
         return Err(Stop::new(
             AeCode::ROCE_RSP_LENGTH_ERROR,
@@ -176,8 +175,8 @@ fn read_response<H: Host + ?Sized>(
     scatter(config, sink, offset, packet.payload, host)
         .map_err(|fault| Stop::fault(fault, source, index))?;
     requester.una_psn = psn::add(psn, 1);
-    // A read that was answered after going back and before it was asked for again is not counted,
-    // and neither is any read behind it: the count is 0 then.
+    // A read that was answered after going back, before it was requested again, is not counted, and
+    // neither is any read behind it: the count is 0 then.
     if ends {
         requester.reads = requester.reads.saturating_sub(1);
     }
@@ -187,7 +186,7 @@ fn read_response<H: Host + ?Sized>(
     Ok(Outcome::Accepted)
 }
 
-/// Writes payload bytes to where a receive or a read puts byte `offset` of its message.
+/// Writes payload bytes to the memory where a receive or a read puts byte `offset` of its message.
 pub(super) fn scatter<H: Host + ?Sized>(
     config: &QpConfig,
     fragments: &Fragments,

@@ -23,12 +23,12 @@ enum Deny {
 }
 
 impl Deny {
-    /// The request is not one for this QP or is malformed.
+    /// The request is not for this QP or is malformed.
     fn invalid(code: AeCode, source: AeSource, wqe_index: u16) -> Self {
         Self::Fatal(Nak::InvalidRequest, Stop::new(code, source, wqe_index))
     }
 
-    /// Remote memory was refused.
+    /// The access to remote memory was refused.
     fn remote(fault: Fault, source: AeSource, wqe_index: u16) -> Self {
         Self::Fatal(nak_for(fault), Stop::fault(fault, source, wqe_index))
     }
@@ -46,7 +46,7 @@ impl From<HostFault> for Deny {
     }
 }
 
-/// Takes in a request. Nothing is sent here; see [`answers`](super::responder_tx).
+/// Receives a request. Sends nothing; see [`answers`](super::responder_tx).
 pub(super) fn handle<H: Host + ?Sized>(
     state: &mut QpRcState,
     packet: &Packet<'_>,
@@ -76,7 +76,7 @@ pub(super) fn handle<H: Host + ?Sized>(
                     msn: responder.msn,
                 });
             }
-            // A sequence NAK that is still to be sent will name the PSN expected by then.
+            // A pending sequence NAK will name the PSN that is expected when it is sent.
             if responder.refusal != (Refusal::Sequence { sent: false }) {
                 responder.refusal = Refusal::None;
             }
@@ -102,7 +102,7 @@ fn psns_are_acknowledged(opcode: Opcode) -> bool {
     opcode != Opcode::READ_REQUEST
 }
 
-/// Executes a request in sequence; gives the PSNs it uses.
+/// Executes a request in sequence; returns the PSNs it uses.
 fn execute<H: Host + ?Sized>(
     state: &mut QpRcState,
     packet: &Packet<'_>,
@@ -142,7 +142,7 @@ fn execute<H: Host + ?Sized>(
     }
 }
 
-/// The receive to be filled next.
+/// The receive to fill next.
 fn receive<H: Host + ?Sized>(state: &QpRcState, host: &mut H) -> Result<(ReceiveWqe, u16), Deny> {
     let (index, _) = receive_slot(&state.config, state.responder.rq_pos);
     let wqe = fetch_receive(&state.config, state.responder.rq_pos, host)
@@ -232,7 +232,7 @@ fn write<H: Host + ?Sized>(
     if place.ends() != (now == total) || now > total {
         return Err(invalid());
     }
-    // The receive that an immediate takes must be there before memory changes.
+    // The receive for an immediate must exist before memory changes.
     let receive = packet
         .headers
         .immediate
@@ -282,7 +282,7 @@ fn read<H: Host + ?Sized>(
         return Err(Deny::invalid(AeCode::IB_RREQ_AND_Q1_FULL, source, 0));
     }
     let count = psn::packets(reth.len.into(), state.config.mtu.bytes());
-    // The responses count the read as done.
+    // The responses count the read as completed.
     end_message(state);
     inbound_reads::queue(state, reth, packet.headers.bth.psn, count, false, host)?;
     Ok(count)
@@ -330,7 +330,7 @@ fn finish<H: Host + ?Sized>(
     Ok(())
 }
 
-/// A request that has been executed before.
+/// A request that was already executed.
 fn duplicate<H: Host + ?Sized>(
     state: &mut QpRcState,
     packet: &Packet<'_>,
@@ -341,8 +341,8 @@ fn duplicate<H: Host + ?Sized>(
     match (bth.opcode.rc(), packet.headers.reth) {
         (Some((Verb::ReadRequest, _)), Some(reth)) => read_again(state, bth.psn, reth, host),
         (Some((Verb::Send | Verb::Write, _)), _) => {
-            // Whether the copy asks for it or not, the newest packet that was carried out is
-            // acknowledged (IBA C9-105).
+            // The newest executed packet is acknowledged, whether or not the copy requests it (IBA
+            // C9-105).
             state.responder.ack = Some(Ack {
                 psn: psn::add(epsn, u32::MAX),
                 msn: state.responder.msn,
@@ -353,8 +353,8 @@ fn duplicate<H: Host + ?Sized>(
     }
 }
 
-/// Executes a read again. One that may no longer be executed is ignored: it may be a late copy of a
-/// read whose answer arrived long ago, after which the memory was taken back.
+/// Executes a read again. A read that may no longer be executed is ignored: it may be a late copy
+/// of a read that was answered long ago, and whose memory was taken back since.
 fn read_again<H: Host + ?Sized>(
     state: &mut QpRcState,
     psn: u32,

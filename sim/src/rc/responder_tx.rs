@@ -15,8 +15,8 @@ pub(super) fn nak_for(fault: Fault) -> Nak {
     }
 }
 
-/// Sends read responses, then acknowledges and NAKs, in PSN order. `true` if only the budget ended
-/// it.
+/// Sends read responses, then acknowledges and NAKs, in PSN order. `true` if only the budget
+/// stopped it.
 ///
 /// # Errors
 /// The reason to stop, after the NAK that tells the peer.
@@ -60,7 +60,7 @@ pub(super) fn poll<H: Host + ?Sized>(
             answer(state, Ack { psn, ..expected }, Syndrome::Nak(nak), host)?;
             return Err(Stop(event));
         }
-        // A NAK acknowledges what is before it; otherwise the acknowledge is still to be sent.
+        // A NAK acknowledges everything before it; otherwise the acknowledge is still to be sent.
         Refusal::None | Refusal::Sequence { sent: true } | Refusal::NotReady { sent: true } => {
             if let Some(ack) = ack {
                 answer(state, ack, acknowledged, host)?;

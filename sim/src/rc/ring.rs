@@ -7,7 +7,7 @@ use crate::wqe::{
     send_quanta,
 };
 
-/// Why an entry cannot be had.
+/// Why an entry cannot be fetched.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum FetchError {
     Wqe(WqeError),
@@ -30,7 +30,7 @@ impl From<WqeError> for FetchError {
 fn place(pos: u64, size: u32) -> (u64, bool) {
     let size = u64::from(size.max(1));
     if size.is_power_of_two() {
-        // Most rings, and no division.
+        // The common case, without a division.
         return (pos & (size - 1), pos & size == 0);
     }
     (pos % size, (pos / size).is_multiple_of(2))
@@ -74,7 +74,7 @@ pub(super) fn first_send_quantum<H: Host + ?Sized>(
     Ok(is_valid(header, polarity).then_some(words))
 }
 
-/// The send queue entry in a slot, of which the first quantum has been read.
+/// The send queue entry in a slot whose first quantum has been read.
 pub(super) fn decode_send<H: Host + ?Sized>(
     (index, polarity): (u16, bool),
     first: [u64; QUANTUM_WORDS],
@@ -95,7 +95,7 @@ pub(super) fn decode_send<H: Host + ?Sized>(
     Ok(decode(words)?)
 }
 
-/// The words of an entry of several quanta, the first of which has been read.
+/// The words of an entry of several quanta whose first quantum has been read.
 fn rest<'a, H: Host + ?Sized>(
     ring: Ring,
     offset: u32,

@@ -27,7 +27,7 @@ impl Segment {
     }
 }
 
-/// A header towards the peer of this QP.
+/// A header for the peer of this QP.
 pub(super) fn bth(config: &QpConfig, opcode: Opcode, psn: u32) -> Bth {
     Bth {
         pkey: config.pkey,
@@ -35,8 +35,8 @@ pub(super) fn bth(config: &QpConfig, opcode: Opcode, psn: u32) -> Bth {
     }
 }
 
-/// Starts a frame. The headers are always those of the opcode and the payload never exceeds the
-/// path MTU, so a refusal would be an internal fault of the device.
+/// Starts a frame. The headers always match the opcode, and the payload never exceeds the path MTU,
+/// so a refusal would be an internal fault of the device.
 pub(super) fn frame<H: Host + ?Sized>(
     path: &Path,
     headers: &Headers,
@@ -71,8 +71,8 @@ pub(super) fn transmit<H: Host + ?Sized>(
     Ok(())
 }
 
-/// Headers of a packet of `wqe`, and where its payload is; `None` if the operation has no payload
-/// of its own.
+/// Headers of a packet of `wqe`, and the location of its payload; `None` if the operation has no
+/// payload of its own.
 fn headers<'a>(
     config: &QpConfig,
     wqe: &'a SendWqe,
@@ -87,8 +87,8 @@ fn headers<'a>(
             solicited,
             ..
         } => {
-            // An immediate and an invalidate cannot both travel; the opcode of the entry asked for
-            // the latter.
+            // A packet cannot carry both an immediate and an invalidate; the opcode of the entry
+            // requested the latter.
             let immediate = immediate.filter(|_| invalidate.is_none());
             let opcode = send_opcode(place, immediate.is_some(), invalidate.is_some());
             (opcode, payload, immediate, *invalidate, *solicited, None)
@@ -110,7 +110,7 @@ fn headers<'a>(
     };
     let mut headers = Headers::new(bth(config, opcode, segment.psn));
     headers.bth.ack_request = segment.ack_request;
-    // Reserved in a write that takes no receive.
+    // Reserved in a write that uses no receive.
     let has_receive = remote.is_none() || immediate.is_some();
     headers.bth.solicited = solicited && place.ends() && has_receive;
     headers.immediate = immediate.filter(|_| place.ends());
@@ -155,7 +155,7 @@ fn write_opcode(place: Place, immediate: bool) -> Opcode {
     }
 }
 
-/// Reads the payload of a segment, from host memory each time it is sent.
+/// Reads the payload of a segment from host memory, each time it is sent.
 fn gather<H: Host + ?Sized>(
     config: &QpConfig,
     payload: &Payload,
@@ -166,7 +166,7 @@ fn gather<H: Host + ?Sized>(
 ) -> Result<(), Stop> {
     match payload {
         Payload::Inline(data) => {
-            // Inline data is at most 101 bytes and so is one packet.
+            // Inline data is at most 101 bytes, and so one packet.
             for (to, from) in out.iter_mut().zip(data.as_slice()) {
                 *to = *from;
             }

@@ -25,10 +25,10 @@ pub enum Mode {
 /// before it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
-    /// Quanta since the QP started; the ring index is this modulo the ring size.
+    /// Quanta since the QP started; the ring index is this value modulo the ring size.
     pub(super) pos: u64,
     pub(super) first_psn: u32,
-    /// Messages before it, modulo 2^24: the number (SSN) of its own is one more.
+    /// Messages before it, modulo 2^24; its own message number (SSN) is one more.
     pub(super) messages: u32,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Cursor {
 pub(super) enum Timer {
     #[default]
     Off,
-    /// Retransmission: if there is no response until this time, send again.
+    /// Retransmission: without a response until this time, send again.
     Retransmit(u64),
     /// RNR: the responder is not ready until this time.
     NotReady(u64),
@@ -48,11 +48,11 @@ pub(super) enum Timer {
 pub(super) struct Requester {
     /// Oldest entry not completed.
     pub(super) una: Cursor,
-    /// Oldest PSN not acknowledged; within the entry at `una`.
+    /// Oldest unacknowledged PSN, within the entry at `una`.
     pub(super) una_psn: u32,
     /// Entry to send from next.
     pub(super) next: Cursor,
-    /// PSN to send next; behind `max_psn` while sending again.
+    /// PSN to send next; before `max_psn` while retransmitting.
     pub(super) next_psn: u32,
     /// Position behind the last entry begun and fully sent (or executed) at least once.
     pub(super) max_pos: u64,
@@ -60,7 +60,7 @@ pub(super) struct Requester {
     pub(super) max_psn: u32,
     /// Read requests sent and not answered in full.
     pub(super) reads: u16,
-    /// Number of the last message that the responder has a receive for (LSN), as far as it reports
+    /// Number of the last message for which the responder has a receive (LSN), as far as it reports
     /// it.
     pub(super) limit: Option<u32>,
     /// Attempts without progress.
@@ -94,11 +94,12 @@ pub(super) enum Message {
 pub(super) enum Refusal {
     #[default]
     None,
-    /// A packet is missing. Once sent, no other is sent until the missing packet comes.
+    /// A packet is missing. Once this NAK is sent, no other is sent until the missing packet
+    /// arrives.
     Sequence { sent: bool },
     /// No receive was posted.
     NotReady { sent: bool },
-    /// The QP stops when the NAK has been sent.
+    /// The QP stops once this NAK is sent.
     Fatal {
         psn: u32,
         nak: Nak,
@@ -106,7 +107,7 @@ pub(super) enum Refusal {
     },
 }
 
-/// An acknowledge: the PSN it names, and the messages completed with that packet.
+/// An acknowledge: the PSN it names, and the number of messages completed with that packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ack {
     pub(super) psn: u32,
@@ -125,7 +126,7 @@ pub(super) struct Responder {
     pub(super) message: Message,
     /// First used slot of the inbound read queue.
     pub(super) read_head: u16,
-    /// Pending reads of which this is the first execution; at most `ird`.
+    /// Pending reads that are executed for the first time; at most `ird`.
     pub(super) reads_new: u16,
     /// Pending reads that are executed again; at most `ird`.
     pub(super) reads_again: u16,
@@ -137,11 +138,11 @@ pub(super) struct Responder {
 /// The complete state of a QP.
 ///
 /// It can be stored with [`to_bytes`](Self::to_bytes) and read back after every call. Outstanding
-/// entries are not stored in it: the engine reads them from the send queue again for a response or
-/// a retransmission, as software may not reuse them before their completion.
+/// entries are not stored in it. The engine reads them from the send queue again for a response or
+/// a retransmission, because software may not reuse them before their completion.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct QpRcState {
-    /// Decoded QP context.
+    /// The decoded QP context.
     pub config: QpConfig,
     pub(super) mode: Mode,
     pub(super) requester: Requester,
@@ -149,7 +150,7 @@ pub struct QpRcState {
 }
 
 impl QpRcState {
-    /// A QP that has sent and received nothing, in [`Mode::Idle`], with both PSNs 0.
+    /// A QP that has neither sent nor received, in [`Mode::Idle`], with both PSNs 0.
     ///
     /// `config` must satisfy [`QpConfig::validate`].
     #[must_use]
@@ -185,8 +186,8 @@ impl QpRcState {
         requester.max_psn = start;
     }
 
-    /// Sets the number of the last send that the peer is taken to have a receive for (LSN) until it
-    /// says so itself. Only before the first request.
+    /// Sets the number of the last send for which the peer is assumed to have a receive (LSN),
+    /// until the peer reports it. Only before the first request.
     pub fn set_send_limit(&mut self, lsn: u32) {
         self.requester.limit = Some(psn::add(lsn, 0));
     }
@@ -196,7 +197,7 @@ impl QpRcState {
         self.responder.epsn = psn::add(receive_psn, 0);
     }
 
-    /// PSN to be used next, oldest PSN unacknowledged, and expected PSN.
+    /// Next PSN, oldest unacknowledged PSN, and expected PSN.
     #[must_use]
     pub fn psns(&self) -> (u32, u32, u32) {
         (
@@ -206,7 +207,7 @@ impl QpRcState {
         )
     }
 
-    /// Time at which [`timer`](super::timer) is to be called.
+    /// Time at which [`timer`](super::timer) must be called.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         match self.requester.timer {
@@ -219,22 +220,22 @@ impl QpRcState {
         }
     }
 
-    /// Quantum index and polarity of the oldest send queue entry not completed: where a flush
-    /// starts.
+    /// Quantum index and polarity of the oldest send queue entry that is not completed, where a
+    /// flush starts.
     #[must_use]
     pub fn send_head(&self) -> (u16, bool) {
         super::ring::send_slot(&self.config, self.requester.una.pos)
     }
 
-    /// Quantum index and polarity of the oldest receive slot not completed: where a flush starts.
+    /// Quantum index and polarity of the oldest uncompleted receive slot, where a flush starts.
     #[must_use]
     pub fn receive_head(&self) -> (u16, bool) {
         super::ring::receive_slot(&self.config, self.responder.rq_pos)
     }
 
-    /// Passes what a flush has completed: so many quanta of the send queue from
-    /// [`send_head`](Self::send_head) on, and so many receive slots from
-    /// [`receive_head`](Self::receive_head) on. Nothing that was sent is waited for any more.
+    /// Skips what a flush has completed: that many quanta of the send queue from
+    /// [`send_head`](Self::send_head) on, and that many receive slots from
+    /// [`receive_head`](Self::receive_head) on. The QP no longer waits for anything that was sent.
     pub fn pass_flushed(&mut self, send_quanta: u32, receive_slots: u32) {
         let requester = &mut self.requester;
         if send_quanta > 0 {
@@ -257,7 +258,7 @@ impl QpRcState {
         self.responder.rq_pos += u64::from(receive_slots);
     }
 
-    /// True if every send queue entry that was begun has completed (the condition of AE 0x0900 in
+    /// True if every send queue entry that was begun has completed (the condition for AE 0x0900 in
     /// [`Mode::Sqd`]).
     #[must_use]
     pub fn send_queue_idle(&self) -> bool {

@@ -1,19 +1,19 @@
-//! Times and windows of the engine. What the QP context says of them has no unit in the sources
-//! (data-path 8.9, 11): all are \[inf\].
+//! Times and windows of the engine. The sources give no units for the related fields of the QP
+//! context (data-path 8.9, 11): all are \[inf\].
 
-/// Time without progress after which the requester sends again when RTOMIN is 5, as existing
-/// drivers have it: the InfiniBand time-out code 14, which most applications use (67.1 ms). Long
-/// enough for a peer in another process that is not scheduled for a while.
+/// Time without progress after which the requester retransmits when RTOMIN is 5, the value of
+/// existing drivers: the InfiniBand time-out code 14, which most applications use (67.1 ms). It is
+/// long enough for a peer in another process that is not scheduled for a while.
 pub const RETRANSMIT_NS: u64 = 4096 << 14;
 
-/// The RTOMIN that [`RETRANSMIT_NS`] belongs to.
+/// The RTOMIN to which [`RETRANSMIT_NS`] belongs.
 const USUAL_RTOMIN: u64 = 5;
 
-/// RNR timer code that the responder asks for: 0.64 ms. MIN_RNR_TIMER does not reach a GEN_2 device
+/// RNR timer code that the responder requests: 0.64 ms. MIN_RNR_TIMER does not reach a GEN_2 device
 /// (data-path 8.3).
 pub const RNR_TIMER_CODE: u8 = 12;
 
-/// Packets after which the requester asks for an acknowledge inside a message, in a wide window.
+/// Packets after which the requester requests an acknowledge inside a message, in a wide window.
 const ACK_EVERY: u32 = 32;
 
 /// Time without progress for an RTOMIN: proportional \[inf\]; 0 counts as 1.
@@ -22,15 +22,14 @@ pub fn retransmit_ns(rtomin: u8) -> u64 {
     RETRANSMIT_NS * u64::from(rtomin.max(1)) / USUAL_RTOMIN
 }
 
-/// Packets after which the requester asks for an acknowledge inside a message: several times in a
-/// window, so that a full window always has an answer coming.
+/// Packets after which the requester requests an acknowledge inside a message: several times in a
+/// window, so that an answer is always coming while the window is full.
 pub(super) fn ack_every(window: u32) -> u32 {
     (window / 8).clamp(1, ACK_EVERY)
 }
 
-/// Response packets that one read request asks for at most; a longer read is split. Only a read of
-/// more than 512 MiB at the smallest MTU needs it: half of the PSN space is the limit of what may
-/// be outstanding.
+/// Maximum response packets for one read request; a longer read is split. Only a read of more than
+/// 512 MiB at the smallest MTU needs this: at most half of the PSN space may be outstanding.
 pub(super) const READ_CHUNK_PACKETS: u32 = 1 << 21;
 
 /// PSNs that may be outstanding, reads included.
@@ -39,13 +38,13 @@ pub(super) const MAX_OUTSTANDING: u32 = 1 << 22;
 /// Packets without payload that one call of [`poll`](super::poll) sends.
 pub const POLL_BUDGET: u32 = 64;
 
-/// What a packet with `len` bytes of payload takes of [`POLL_BUDGET`]: as many packets are made
-/// together as stay in a processor's first cache until they are handed over.
+/// How much of [`POLL_BUDGET`] a packet with `len` bytes of payload uses. The budget is as many
+/// packets as stay in a processor's first-level cache until they are handed over.
 pub(super) const fn cost(len: u32) -> u32 {
     1 + len / 1024
 }
 
-/// The code that never runs out (data-path 8.9).
+/// The code that retries without end (data-path 8.9).
 pub(super) const RNR_RETRY_FOREVER: u8 = 7;
 
 /// Units of 10 µs per RNR timer code (data-path 8.9).
@@ -84,7 +83,7 @@ mod tests {
 
     #[test]
     fn timer_codes() {
-        // Corners of the table in data-path 8.9, in milliseconds.
+        // Corner values of the table in data-path 8.9, in milliseconds.
         let table = [
             (0, 655.36),
             (1, 0.01),

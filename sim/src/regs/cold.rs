@@ -1,9 +1,9 @@
-//! Register values of a cold function: after power-up, before any driver, with the LAN side not set
-//! up.
+//! Register values of a cold function: after power-up, before any driver, and before the LAN side
+//! is set up.
 //!
-//! Power-up values are not in the sources. That the RDMA engine's own firmware starts by itself, so
-//! that GLPE_CPUSTATUS reports ready regardless of the LAN side, is `[inf]` from a driver that
-//! polls it without a preceding request; the filter in front of the engine is closed.
+//! Power-up values are not in the sources. The RDMA engine's own firmware starts by itself, so
+//! GLPE_CPUSTATUS reports ready regardless of the LAN side; this is `[inf]` from a driver that
+//! polls it without a preceding request. The filter in front of the engine is closed.
 
 use e810_hal::{RegOffset, regs};
 
@@ -12,12 +12,12 @@ use super::warm::{self, Identity};
 use crate::fw::{FirmwareConfig, SHADOW_RAM_LOG2_KB};
 use crate::variation::{SwitchInput, Variation};
 
-/// Guaranteed filters of flow director, and those that functions share.
+/// Guaranteed filters of flow director, and the shared ones.
 const FD_GUARANTEED: u32 = 1024;
 const FD_SHARED: u32 = 1024;
 
-/// Both parts of the switch block's input mask, and their values when it sees all 48 bits of its
-/// input.
+/// Both parts of the switch block's input mask, and their values when the block sees all 48 bits of
+/// its input.
 pub(crate) fn switch_input_open() -> [(u32, u32); 2] {
     const SWITCH: u32 = 0;
     const LOW: u32 = u32::MAX;
@@ -29,18 +29,18 @@ pub(crate) fn switch_input_open() -> [(u32, u32); 2] {
     ]
 }
 
-/// Each priority in the class of its number where that one is active, in class 0 otherwise; three
-/// bits each.
+/// Assigns each priority to the class of its number where that class is active, otherwise to class
+/// 0; three bits each.
 fn priorities(classes: u8) -> u32 {
     (0..8)
         .filter(|class| classes >> class & 1 != 0)
         .fold(0, |map, class| map | class << (3 * class))
 }
 
-/// How a function begins.
+/// The state in which a function begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Start {
-    /// Its LAN side is up.
+    /// With its LAN side up.
     Warm,
     /// As after power-up.
     Cold {
@@ -100,7 +100,7 @@ impl Start {
             (regs::PRTDCB_TUP2TC.off().get(), priorities),
             (place::GLQF_FD_SIZE.get(), FD_GUARANTEED | FD_SHARED << 16),
             (place::PFQF_FD_SIZE.get(), FD_GUARANTEED | FD_SHARED << 16),
-            // All shared ones are taken: see `fw/vsi.rs`.
+            // All shared filters are taken: see `fw/vsi.rs`.
             (place::GLQF_FD_CNT.get(), FD_SHARED << 16),
         ]);
         if switch_input {

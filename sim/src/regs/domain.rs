@@ -19,7 +19,7 @@ impl ResetSource {
     /// Whether this reset clears a register whose reset source is `register`.
     ///
     /// A wider reset clears what a narrower one does (control-path 0). Resets of the PCI side and
-    /// power-up are none of these. A register without a known source (GLPE_CRITERR) belongs to
+    /// power-up are not among these. A register without a known source (GLPE_CRITERR) belongs to
     /// the whole card by its name, so a core reset clears it and a PF reset does not `[inf]`.
     pub(crate) fn clears(self, register: Reset) -> bool {
         let narrowest = match register {
@@ -31,7 +31,7 @@ impl ResetSource {
         self >= narrowest
     }
 
-    /// RESET_TYPE of GLGEN_RSTAT (control-path 2.7); a PF reset has none.
+    /// RESET_TYPE of GLGEN_RSTAT (control-path 2.7); a PF reset has no type.
     pub(crate) const fn rstat_type(self) -> u32 {
         match self {
             Self::Pfr => 0,

@@ -1,18 +1,18 @@
 //! LAN-side registers that drivers access and that do not affect the RDMA engine.
 //!
 //! Names, bounds and reset sources are from the full register list (`ice_hw_autogen.h` of DPDK's
-//! ice driver); the selection is that of the ice of Linux 6.12: every register that its header of
-//! that name defines, but those that lan-path 16.1 leaves out, and those of its dump, whose reset
-//! source is `[inf]` (lan-path 20.1). They keep what is written; the few with side effects are in
-//! [`bar`](crate::bar). The last two belong to the engine: FreeBSD's irdma writes them before it
-//! starts it, and their reset source is `[inf]` (field-evidence 7). A counter of 40 bits is a row
-//! of two elements an instance, low half first.
+//! ice driver). The selection follows the ice driver of Linux 6.12: every register that its header
+//! of that name defines, except those that lan-path 16.1 leaves out, and those of its register
+//! dump, whose reset source is `[inf]` (lan-path 20.1). These registers keep what is written; the
+//! few with side effects are in [`bar`](crate::bar). The last two belong to the engine: FreeBSD's
+//! irdma writes them before it starts the engine, and their reset source is `[inf]` (field-evidence
+//! 7). A 40-bit counter is a row of two elements for each instance, low half first.
 
 use e810_hal::RegOffset;
 use e810_hal::reg::{AccessKind, IndexInfo};
 use e810_hal::regs::{Element, FieldInfo, RegInfo, Reset, Space};
 
-/// No bit is known to be undefined.
+/// No bit of these registers is known to be undefined.
 const ALL_BITS: &[FieldInfo] = &[FieldInfo {
     name: "VALUE",
     hi: 31,
@@ -202,7 +202,7 @@ pub(super) static TABLE: &[RegInfo] = registers! {
     GLPE_WQMTXIDXDATA = 0x50_E004, [], Corer;
 };
 
-/// The register at `off`, if it is one of these.
+/// The register at `off`, if it is a LAN-side register.
 pub(super) fn find(off: RegOffset) -> Option<Element> {
     TABLE
         .iter()
@@ -220,7 +220,7 @@ pub(crate) mod place {
     pub(crate) const PFQF_FD_SIZE: RegOffset = RegOffset::new(0x46_0100);
     pub(crate) const GLQF_FD_CNT: RegOffset = RegOffset::new(0x46_0018);
 
-    /// Elements of the queue registers: receive, transmit.
+    /// Elements of the queue registers: receive and transmit.
     const RX_QUEUES: u32 = 2048;
     const TX_QUEUES: u32 = 16384;
 

@@ -1,7 +1,7 @@
-//! Which register is at an offset.
+//! Looks up the register at an offset.
 //!
-//! A walk of the tables for each access would be most of a bring-up's time, and a table of all
-//! elements of all arrays, some hundred thousand, takes minutes to fill under Miri.
+//! Walking the tables for each access would take most of a bring-up's time. A table of all elements
+//! of all arrays, some hundred thousand, would take minutes to fill under Miri.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -11,14 +11,14 @@ use e810_hal::regs::{self, Element, RegInfo, Space};
 
 use super::lan;
 
-/// Bytes of BAR0 whose arrays are in one list, as a shift.
+/// log2 of the bytes of BAR0 whose arrays share one list.
 const PAGE_SHIFT: u32 = 12;
 
-/// Registers by where they are.
+/// Registers by location.
 struct Lookup {
-    /// Registers that are no arrays, by offset.
+    /// Registers that are not arrays, by offset.
     single: HashMap<u32, &'static RegInfo>,
-    /// Arrays, by the pages that their elements are in; two can be interleaved.
+    /// Arrays, by the pages that contain their elements; two arrays can be interleaved.
     arrays: Vec<Vec<&'static RegInfo>>,
 }
 

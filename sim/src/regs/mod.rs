@@ -25,15 +25,15 @@ use lookup::find_element;
 pub(crate) use recorded::RecordedRegisters;
 pub(crate) use warm::Identity;
 
-/// Value read from a register without a readable value; a driver that uses it fails visibly.
+/// Value of a register without a readable value; a driver that uses it fails visibly.
 pub(crate) const POISON: u32 = 0xdead_beef;
 
-/// Second addresses of the PFHMC registers, and where the first ones are (control-path 2.3).
+/// Second addresses of the PFHMC registers, and the first addresses (control-path 2.3).
 const FPMAT: std::ops::Range<u32> = 0x10_0000..0x10_0600;
 const FPMAT_TO_PFHMC: u32 = 0x42_0000;
 
-/// The offset at which the value of a register is kept: one for both addresses of a register that
-/// has two.
+/// The offset under which the value of a register is kept: one for both addresses of a register
+/// that has two.
 fn canonical(off: RegOffset) -> u32 {
     let off = off.get();
     if FPMAT.contains(&off) {
@@ -48,9 +48,10 @@ fn canonical(off: RegOffset) -> u32 {
 pub(crate) struct RegisterFile {
     /// What firmware loads after power-up.
     initial: BTreeMap<u32, u32>,
-    /// A card's own values after each reset, and whether this is the function that has them.
+    /// A card's own values after each reset, and whether this function is the recorded one.
     recorded: Option<(Arc<RecordedRegisters>, bool)>,
-    /// Recorded values of registers that are kept elsewhere, until these are written.
+    /// Recorded values of registers that are kept elsewhere; each is used until its register is
+    /// written.
     shown: BTreeMap<u32, u32>,
     /// Registers that the driver has written since they were cleared, where that matters.
     written: BTreeSet<u32>,
@@ -59,7 +60,7 @@ pub(crate) struct RegisterFile {
 }
 
 impl RegisterFile {
-    /// The registers of a function after power-up, or of one whose LAN side is up.
+    /// The registers after power-up, or those of a function whose LAN side is up.
     pub(crate) fn new(identity: Identity, start: Start) -> Self {
         let initial: BTreeMap<u32, u32> = start.values(&identity).into_iter().collect();
         Self {
@@ -71,8 +72,8 @@ impl RegisterFile {
         }
     }
 
-    /// Takes the values of a card's report; `own`: of this very function, not of another one
-    /// of its card.
+    /// Takes over the values of a card's report. `own`: the values are of this function, not of
+    /// another function of its card.
     pub(crate) fn record(&mut self, recorded: Arc<RecordedRegisters>, own: bool) {
         for (off, value) in recorded.powered() {
             let Some(at) = RegOffset::try_new(*off) else {
@@ -87,8 +88,8 @@ impl RegisterFile {
         self.show(State::Opened);
     }
 
-    /// The registers are as the report has them in `state`, but for those that the driver
-    /// has written and the reset does not clear; false if the report has no such state.
+    /// Sets the registers to the report's values in `state`, except those that the driver has
+    /// written and that the reset does not clear. Returns false if the report has no such state.
     pub(crate) fn show(&mut self, state: State) -> bool {
         let Some((recorded, own)) = self.recorded.clone() else {
             return false;
@@ -117,7 +118,8 @@ impl RegisterFile {
         self.shown.get(&off.get()).copied()
     }
 
-    /// A register of a vector is written: they are all the model's from now on.
+    /// A register of a vector is written: from now on the model's values apply to all registers of
+    /// that vector.
     pub(crate) fn hide(&mut self, vector: Vector) {
         if self.recorded.is_none() {
             return;
@@ -162,9 +164,9 @@ impl RegisterFile {
         self.written.retain(|off| !is_cleared(*off, source));
     }
 
-    /// After the reset, restores the values that firmware loads; of a warm function also those that
-    /// the LAN side sets up. The done bits of GLNVM_ULD belong to power-up but fall and rise
-    /// with every global reset.
+    /// After the reset, restores the values that firmware loads, and on a warm function also those
+    /// that the LAN side sets up. The done bits of GLNVM_ULD are power-up values, but they fall and
+    /// rise with every global reset.
     pub(crate) fn load_again(&mut self, source: ResetSource) {
         let done_bits = regs::GLNVM_ULD.off().get();
         for (off, value) in &self.initial {
@@ -175,7 +177,7 @@ impl RegisterFile {
     }
 }
 
-/// Only what is not 0 is kept.
+/// Only non-zero values are kept.
 fn put(values: &mut BTreeMap<u32, u32>, off: u32, value: u32) {
     match value {
         0 => values.remove(&off),
@@ -188,7 +190,7 @@ fn is_cleared(off: u32, source: ResetSource) -> bool {
     element.is_some_and(|element| source.clears(element.register.reset))
 }
 
-/// The bits of a register that have a name.
+/// The named bits of the register.
 pub(crate) fn named_bits(element: &Element) -> u32 {
     let fields = element.register.fields.iter();
     fields.fold(0, |bits, field| {
@@ -197,13 +199,13 @@ pub(crate) fn named_bits(element: &Element) -> u32 {
     })
 }
 
-/// Whether a read of the register means something.
+/// Whether the register has a meaning when read.
 pub(crate) fn is_readable(element: &Element) -> bool {
     element.register.access != AccessKind::WriteOnly
 }
 
-/// Both halves of the 64-bit counter of the LAN side at `offset` (`ice/ice_common.c
-/// ice_stat_update40` reads them as one).
+/// Both halves of the LAN side's 64-bit counter at `offset` (`ice/ice_common.c ice_stat_update40`
+/// reads them in one access).
 pub(crate) fn counter_at(offset: u64) -> Option<(RegOffset, RegOffset)> {
     let low = RegOffset::try_new(u32::try_from(offset).ok()?)?;
     let high = RegOffset::try_new(low.get() + 4)?;
@@ -212,10 +214,10 @@ pub(crate) fn counter_at(offset: u64) -> Option<(RegOffset, RegOffset)> {
     is_pair.then_some((low, high))
 }
 
-/// Whether a driver writes the register.
+/// Whether drivers write the register.
 pub(crate) fn is_writable(element: &Element) -> bool {
-    // The access class says what this project's driver does; the LAN driver enables flow director,
-    // and FreeBSD's driver of the engine sets a threshold.
+    // The access class says what this project's driver does. The LAN driver also enables flow
+    // director, and FreeBSD's driver of the engine sets a threshold.
     [
         regs::PFQF_FD_ENA.off().get(),
         regs::GL_RDPU_CNTRL.off().get(),

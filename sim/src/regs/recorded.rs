@@ -1,4 +1,4 @@
-//! Register values of a card after each reset, as its report has them.
+//! Register values of a card after each reset, from its report.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +17,18 @@ impl RecordedRegisters {
         Self { states }
     }
 
-    /// After a reset of that kind.
+    /// The state after a reset of that kind.
     pub(super) fn after(&self, state: State) -> Option<&[(u32, u32)]> {
         self.states.get(&state).map(Vec::as_slice)
     }
 
-    /// After power-up: what was read first.
+    /// The state after power-up: the first values read.
     pub(super) fn powered(&self) -> &[(u32, u32)] {
         let first = self.states.values().next();
         first.map_or(&[], Vec::as_slice)
     }
 
-    /// The value of a register that was read first.
+    /// The first value read of a register.
     pub(crate) fn first(&self, off: RegOffset) -> Option<u32> {
         let all = self.powered().iter();
         all.rev()
@@ -37,7 +37,7 @@ impl RecordedRegisters {
     }
 }
 
-/// Whether every function of the card has a value of its own.
+/// Whether every function of the card has its own value.
 pub(super) fn is_of_one_function(off: RegOffset) -> bool {
     [
         regs::PF_FUNC_RID.off(),
@@ -49,15 +49,15 @@ pub(super) fn is_of_one_function(off: RegOffset) -> bool {
         || regs::GLINT_VECT2FUNC.locate(off).is_some()
 }
 
-/// Whether the model counts or computes the value, so that what was recorded holds only at
-/// the beginning.
+/// Whether the model counts or computes the value, so that the recorded value holds only at the
+/// beginning.
 pub(super) fn is_counted(off: RegOffset) -> bool {
-    // Counts of resets, and that one is under way.
+    // Counts of resets, and the state of a reset in progress.
     off == regs::GLGEN_RSTAT.off()
 }
 
-/// Whether the model keeps the value elsewhere than among the registers: what was recorded
-/// is shown until the register is written.
+/// Whether the model keeps the value outside the register file: the recorded value is shown until
+/// the register is written.
 pub(super) fn is_kept_elsewhere(off: RegOffset) -> bool {
     regs::GLINT_DYN_CTL.locate(off).is_some()
         || regs::GLINT_ITR.locate(off).is_some()

@@ -94,7 +94,7 @@ fn both_addresses_of_a_pfhmc_register_are_one_register() {
     }
 }
 
-/// Every register of BAR0 is cleared by its own reset and by wider ones, and by no other.
+/// Each register of BAR0 is cleared by its own reset and by wider ones, and by no other reset.
 #[test]
 fn resets_clear_their_domains() {
     use e810_hal::regs::Reset;
@@ -106,7 +106,7 @@ fn resets_clear_their_domains() {
     ];
     for source in sources {
         let mut file = file();
-        // Miri is slow and learns nothing from more registers.
+        // Miri is slow, and more registers would show nothing new.
         let every = if cfg!(miri) { 9 } else { 1 };
         let in_bar0 = || {
             let all = ALL.iter().filter(|info| info.space == Space::Bar0);

@@ -1,8 +1,8 @@
 //! Register values of a warm function: its LAN side is ready, as a bring-up of the RDMA engine
 //! expects.
 //!
-//! Values after power-up are not in the sources; these are the ones that existing drivers wait for,
-//! or that their names imply. Registers not listed are 0.
+//! Values after power-up are not in the sources. These are the values that existing drivers wait
+//! for, or that the names imply. Registers not listed are 0.
 
 use e810_hal::bus::{Vector, VsiId};
 use e810_hal::regs;
@@ -20,10 +20,10 @@ pub(crate) struct Identity {
     pub(crate) pe_db_size: u32,
 }
 
-/// Device-global vectors of a PF at least: the card's 2048 in equal parts.
+/// Minimum device-global vectors of a PF: the card's 2048 in equal parts.
 const VECTORS_OF_A_PF: u32 = 256;
 
-/// LAN queues of a PF each way.
+/// LAN queues of a PF in each direction.
 const QUEUES_OF_A_PF: u32 = 256;
 
 /// Offset and value of each register that is not 0.
@@ -34,7 +34,7 @@ pub(super) fn values(id: &Identity) -> impl Iterator<Item = (u32, u32)> + use<> 
     let last = first + u32::from(id.vectors).saturating_sub(1);
     // FIRST [10:0], LAST [22:12], VALID [31].
     let alloc = first | last << 12 | 1 << 31;
-    // FIRSTQ and LASTQ [26:16] or [29:16], VALID [31]; what capabilities 0x41 and 0x42 say.
+    // FIRSTQ and LASTQ [26:16] or [29:16], VALID [31]; the values of capabilities 0x41 and 0x42.
     let first_queue = pf * QUEUES_OF_A_PF;
     let queues = first_queue | (first_queue + QUEUES_OF_A_PF - 1) << 16 | 1 << 31;
     let single = [
@@ -45,7 +45,7 @@ pub(super) fn values(id: &Identity) -> impl Iterator<Item = (u32, u32)> + use<> 
         (regs::GLPE_CPUSTATUS1.off(), 0x80),
         (regs::GLPE_CPUSTATUS2.off(), 0x80),
         (regs::GLPCI_LBARCTRL.off(), id.pe_db_size << 4),
-        // All done bits, those of the HLP units included.
+        // All done bits, including those of the HLP units.
         (regs::GLNVM_ULD.off(), regs::ULD_DONE_RDMA | 0x1800),
         // GRSTDEL: one unit of 100 ms.
         (regs::GLGEN_RSTCTL.off(), 1),
@@ -56,7 +56,7 @@ pub(super) fn values(id: &Identity) -> impl Iterator<Item = (u32, u32)> + use<> 
         (regs::PFGEN_PORTNUM.off(), pf),
         // CAR_MAX_BW 1: a card of 100 Gb/s.
         (regs::GL_PWR_MODE_CTL.off(), 1 << 30),
-        // What the LAN driver leaves: automask, 2 µs (control-path 2.5).
+        // As the LAN driver leaves it: automask, 2 µs (control-path 2.5).
         (regs::GLINT_CTL.off(), regs::ITR_GRAN_ALL),
         (regs::PFINT_ALLOC.off(), alloc),
         (regs::PFINT_ALLOC_PCI.off(), alloc),

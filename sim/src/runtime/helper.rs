@@ -1,4 +1,4 @@
-//! When the helper thread sleeps, and how it is woken.
+//! Sleep and wake-up of the helper thread.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -13,7 +13,7 @@ const MAX_SLEEP: Duration = Duration::from_millis(100);
 pub(super) struct Helper {
     thread: OnceLock<Thread>,
     asleep: AtomicBool,
-    /// Until when it sleeps.
+    /// Time until which it sleeps.
     wakes_at: AtomicU64,
     stop: AtomicBool,
 }
@@ -36,21 +36,21 @@ impl Helper {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// There is something for the thread to see, put there before this is called.
+    /// The thread has something to do, which was put in place before this is called.
     pub(super) fn notify(&self) {
-        // Between what is to be seen and the load: `sleep` has it the other way round.
+        // Orders the new work before the load; `sleep` does it the other way round.
         fence(Ordering::SeqCst);
         self.notify_behind_fence();
     }
 
-    /// [`Helper::notify`] after a fence that is behind what the thread is to see.
+    /// [`Helper::notify`] after a fence that follows the work.
     pub(super) fn notify_behind_fence(&self) {
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::SeqCst) {
             self.wake();
         }
     }
 
-    /// Something is to be done at `due`, which is where the thread looks before this is called.
+    /// Work is due at `due`, which was put where the thread looks before this is called.
     pub(super) fn notify_of(&self, due: u64) {
         fence(Ordering::SeqCst);
         if due < self.wakes_at.load(Ordering::Relaxed) {
@@ -76,7 +76,7 @@ impl Helper {
         self.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// Sleeps for `time`, whatever happens.
+    /// Sleeps for `time` in any case.
     pub(super) fn nap(time: Duration) {
         std::thread::sleep(time);
     }

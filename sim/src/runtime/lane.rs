@@ -1,4 +1,4 @@
-//! One function in real time: its engine, and the queues through which other threads reach it.
+//! One function in real time: its engine, and the queues that other threads use to reach it.
 
 use crate::findings::Log;
 use std::collections::VecDeque;
@@ -13,28 +13,28 @@ use crate::bar::Effect;
 use crate::function::{CardView, Function};
 use crate::link::{LinkCounts, Mac};
 
-/// Posted writes that are kept before the writer has to carry them out itself.
+/// Maximum posted writes kept before the writer has to execute them itself.
 const POSTED: usize = 1024;
-/// Groups of frames on their way to one function.
+/// Groups of frames in flight to one function.
 const GROUPS: usize = 256;
-/// Frames that an engine takes in before it sends.
+/// Frames that an engine receives before it sends.
 const FRAMES: usize = 64;
 /// Steps of the engine in one turn.
 const STEPS: u32 = 16;
-/// No time at which something happens.
+/// The time of something that never happens.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Work was left to others, at a time that nobody has read from the clock.
+/// Work was left to others, at a time that no thread has read from the clock.
 const UNTIMED: u64 = u64::MAX;
 
-/// Buffers for frames that a function keeps.
+/// Frame buffers that a function keeps.
 const SPARE: usize = 128;
 
-/// Frames that one engine sends to one other, in order.
+/// Frames that one engine sends to another, in order.
 ///
-/// They are copied here, one behind the other, from the buffers they were made in: those stay in
-/// the cache of the sending processor, which reads what it has just written for the ICRC, and only
-/// this memory goes from one processor to the other.
+/// They are copied here, one after another, from the buffers in which they were built. Those
+/// buffers stay in the cache of the sending processor, which reads them again for the ICRC right
+/// after writing them. Only this memory moves from one processor to the other.
 #[derive(Debug)]
 struct Frames {
     from: usize,
@@ -64,7 +64,7 @@ impl Frames {
             .filter_map(|(start, end)| self.bytes.get(*start..*end))
     }
 
-    /// Empty again, in the same memory.
+    /// Empties the group and keeps its memory.
     fn cleared(mut self) -> Self {
         self.bytes.clear();
         self.ends.clear();
@@ -72,33 +72,33 @@ impl Frames {
     }
 }
 
-/// What a turn led to.
+/// Result of a turn.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     /// Something was done.
     pub(super) did: bool,
     /// There is more to do now.
     pub(super) more: bool,
-    /// Frames in the outbox are for the machine to send.
+    /// The outbox has frames that the machine must send.
     pub(super) for_machine: bool,
-    /// Functions that were sent frames, as bits.
+    /// Functions that frames were sent to, as bits.
     pub(super) destinations: u64,
     /// Vectors that fired.
     pub(super) fired: Vec<u16>,
 }
 
-/// What only the thread that runs the engine touches.
+/// State that only the thread that runs the engine touches.
 #[derive(Debug)]
 pub(super) struct Seat {
-    /// The function; the machine has it while a thread holds the seat for the machine.
+    /// The function. The machine has it while a thread holds the seat for the machine.
     pub(super) function: Option<Box<Function>>,
     /// Findings that are not in the machine's log yet.
     pub(super) log: Log,
-    /// Frames that took no way over the link and are not in its counts yet.
+    /// Frames delivered without the link that are not in its counts yet.
     pub(super) counts: LinkCounts,
-    /// As it was when the machine last had the function.
+    /// Its state when the machine last had the function.
     pub(super) card: CardView,
-    /// Frames from function to function may be handed over directly.
+    /// Whether frames between functions may be handed over directly.
     pub(super) direct: bool,
     /// Frames for functions whose queues were full.
     held: VecDeque<(usize, Frames)>,
@@ -110,15 +110,15 @@ pub(super) struct Lane {
     pub(super) seat: Turnstile<Seat>,
     posted: ArrayQueue<(RegOffset, u32)>,
     inbox: ArrayQueue<Frames>,
-    /// Memory of frames that this function sent, which their receivers give back.
+    /// Memory of frames that this function sent, returned by their receivers.
     returned: ArrayQueue<Frames>,
     /// A program has polled since the helper last looked.
     pub(super) polled: AtomicBool,
     /// Polls in a row that found nothing to do.
     pub(super) idle: AtomicU32,
-    /// When a timer of the function runs out.
+    /// Time at which a timer of the function expires.
     pub(super) due: AtomicU64,
-    /// Since when it is known that work was left to others; 0 when there is none.
+    /// Since when work is known to be left to others; 0 when there is none.
     left_since: AtomicU64,
 }
 
@@ -144,40 +144,39 @@ impl Lane {
         }
     }
 
-    /// Posts a write; false when too many wait.
+    /// Posts a write; false when too many are waiting.
     pub(super) fn post(&self, off: RegOffset, value: u32) -> bool {
         self.posted.push((off, value)).is_ok()
     }
 
-    /// The oldest posted write that was not carried out.
+    /// The oldest posted write that was not executed.
     pub(super) fn next_posted(&self) -> Option<(RegOffset, u32)> {
         self.posted.pop()
     }
 
-    /// Whether something is to be done at `now`.
+    /// Whether work is due at `now`.
     pub(super) fn is_due(&self, now: u64) -> bool {
         self.seat.has_work() || self.due.load(Ordering::Relaxed) <= now
     }
 
-    /// Work is left to others. The clock is not read: that costs more than leaving the work, and
-    /// who comes to see that it was left ([`Lane::was_due_before`]) has read it.
+    /// Work is left to others. The clock is not read, because that costs more than leaving the
+    /// work. The thread that notices it ([`Lane::was_due_before`]) has read the clock.
     pub(super) fn leave_work(&self) {
         if self.left_since.load(Ordering::Relaxed) == 0 {
             self.left_since.store(UNTIMED, Ordering::Relaxed);
         }
     }
 
-    /// Whether work waits that was left to others.
+    /// Whether work that was left to others is waiting.
     pub(super) fn has_left_work(&self) -> bool {
         self.left_since.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether something that is still to be done was to be done before `time`, which is before
-    /// `now`.
+    /// Whether work that is still pending was due before `time`, which is before `now`.
     pub(super) fn was_due_before(&self, time: u64, now: u64) -> bool {
         let mut since = self.left_since.load(Ordering::Relaxed);
         if since == UNTIMED {
-            // Unless it was done this very moment.
+            // Unless it was done at this very moment.
             let relaxed = Ordering::Relaxed;
             let _ = self
                 .left_since
@@ -187,7 +186,7 @@ impl Lane {
         (since != 0 && since < time) || self.due.load(Ordering::Relaxed) < time
     }
 
-    /// Sets when a timer of `function`, which is this one, runs out.
+    /// Sets the time at which a timer of `function`, which is this one, expires.
     pub(super) fn set_due(&self, function: &Function, helper: &Helper) {
         let engine = function.engine_due();
         let interrupt = function.state.irq.next_due();
@@ -197,10 +196,10 @@ impl Lane {
         }
     }
 
-    /// Carries out the posted writes. Only the thread that has the seat calls it.
+    /// Executes the posted writes. Only the thread that has the seat calls it.
     pub(super) fn drain(&self, function: &mut Function, log: &mut Log, now: u64) -> bool {
         let mut did = false;
-        // Cheaper than `pop` where there is nothing, as most of the time.
+        // Cheaper than `pop` when the queue is empty, which it is most of the time.
         while !self.posted.is_empty()
             && let Some((off, value)) = self.posted.pop()
         {
@@ -231,7 +230,7 @@ impl Lanes {
         self.lanes.get(index)
     }
 
-    /// Function `index` does some of what it has to do.
+    /// Function `index` does some of its pending work.
     pub(super) fn turn(&self, index: usize, seat: &mut Seat, now: u64) -> Turn {
         let mut turn = Turn::default();
         let (Some(lane), Some(mut function)) = (self.get(index), seat.function.take()) else {
@@ -241,11 +240,11 @@ impl Lanes {
         self.hand_over_held(seat, &mut turn);
         turn.did |= lane.drain(&mut function, &mut seat.log, now);
         turn.did |= self.take_in(lane, &mut function, seat, now);
-        // What LAN queues have sent.
+        // Frames that LAN queues have sent.
         self.send(index, &mut function, seat, now, &mut turn);
         for _ in 0..STEPS {
             let due = function.engine_due().is_some_and(|due| due <= now);
-            // An engine whose frames are not taken does not make more of them.
+            // An engine whose frames are not accepted does not make more of them.
             if !due || !seat.held.is_empty() {
                 break;
             }
@@ -267,7 +266,7 @@ impl Lanes {
         turn
     }
 
-    /// Hands over what an engine has sent, as far as that needs no machine.
+    /// Hands over what an engine has sent, as far as that does not need the machine.
     fn send(
         &self,
         index: usize,
@@ -343,7 +342,7 @@ impl Lanes {
         }
     }
 
-    /// Tries again what found a full queue.
+    /// Retries frames for queues that were full.
     fn hand_over_held(&self, seat: &mut Seat, turn: &mut Turn) {
         while let Some((to, frames)) = seat.held.pop_front() {
             turn.destinations |= 1 << to;
@@ -355,7 +354,7 @@ impl Lanes {
         }
     }
 
-    /// The engine gets frames that have arrived.
+    /// Passes frames that have arrived to the engine.
     fn take_in(&self, lane: &Lane, function: &mut Function, seat: &mut Seat, now: u64) -> bool {
         let mut taken = 0;
         while taken < FRAMES
@@ -366,7 +365,7 @@ impl Lanes {
             for frame in frames.iter() {
                 function.receive_frame(frame, true, &seat.card, &mut seat.log, now);
             }
-            // Where it is not wanted any more it is freed.
+            // Freed if it is no longer wanted there.
             let sender = self.get(frames.from);
             let _ = sender.map(|sender| sender.returned.push(frames.cleared()));
         }

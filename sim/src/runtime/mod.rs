@@ -2,8 +2,7 @@
 //!
 //! Virtual time ([`VirtualTime`]) has one machine under one lock and executes its events in the
 //! order that the seed decides. In real time ([`RealTime`]) each function is a resource of its own,
-//! which the threads of the program run, so that the engines of several functions work at the same
-//! time.
+//! which the program's threads run, so that the engines of several functions work at the same time.
 
 mod helper;
 mod lane;
@@ -28,14 +27,14 @@ pub enum Mode {
     /// Virtual time: the driver's calls advance it. There is no thread, and the same seed gives the
     /// same run.
     ///
-    /// A register access takes 100 ns, a step of an engine some tens to hundreds of ns, a delay its
-    /// duration. Each `relax` executes one event; without a near event, time advances in
-    /// increments of 1 µs that grow to 100 µs. These are choices of the model: nothing measured
-    /// in virtual time says how fast a card or a driver is.
+    /// A register access takes 100 ns, a step of an engine some tens to hundreds of ns, and a delay
+    /// its duration. Each `relax` executes one event. If no event is near, time advances in
+    /// increments of 1 µs that grow to 100 µs. These are choices of the model: nothing measured in
+    /// virtual time says how fast a card or a driver is.
     #[default]
     Virtual,
-    /// Wall-clock time. `relax` of a program that polls runs the engine of the function on the
-    /// calling thread; a helper thread does what nobody else does, and ends with the last
+    /// Wall-clock time. When a program that polls calls `relax`, the engine of the function runs on
+    /// the calling thread. A helper thread does what nobody else does, and ends with the last
     /// handle.
     Real,
 }
@@ -76,7 +75,7 @@ impl Runtime {
         }
     }
 
-    /// The time, for the program of a function.
+    /// The time as the program of a function sees it.
     pub(crate) fn now_of(&self, function: u8) -> Ns {
         match &self.clockwork {
             Clockwork::Virtual(time) => time.now(),
@@ -93,7 +92,7 @@ impl Runtime {
         }
     }
 
-    /// Calls `f` with the environment of a function, which [`Sim`](crate::Sim) made sure is there.
+    /// Calls `f` with the environment of a function; [`Sim`](crate::Sim) made sure that it exists.
     pub(crate) fn with_function<R>(
         &self,
         function: u8,
@@ -130,7 +129,7 @@ impl Runtime {
         }
     }
 
-    /// Puts frames from outside on the link; returns the number of those with a destination here.
+    /// Puts frames from outside on the link; returns how many have a destination here.
     pub(crate) fn inject_frames<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> usize {
         let found = self.with_machine(|machine| {
             let now = machine.now().0;
@@ -152,23 +151,23 @@ impl Runtime {
         }
     }
 
-    /// Does what a function has to do now, on this thread; in virtual time that takes time, which
-    /// only the program makes pass.
+    /// Does the pending work of a function on this thread. In virtual time that work takes time,
+    /// which only the program makes pass.
     pub(crate) fn execute(&self, function: u8) {
         if let Clockwork::Real(time) = &self.clockwork {
             time.execute(function.into());
         }
     }
 
-    /// What a function had to do until now is done when this returns; in virtual time only the
-    /// program makes it so.
+    /// When this returns, the earlier work of a function is done. In virtual time only the program
+    /// makes that happen.
     pub(crate) fn settle(&self, function: u8) {
         if let Clockwork::Real(time) = &self.clockwork {
             time.settle(function.into());
         }
     }
 
-    /// One empty turn of a loop of function `function`'s program.
+    /// One empty turn of a polling loop in the program of `function`.
     pub(crate) fn relax(&self, function: u8) {
         match &self.clockwork {
             Clockwork::Virtual(time) => time.with_machine(Machine::relax),
@@ -223,9 +222,9 @@ impl Drop for RuntimeOwner {
             time.stop_helper();
         }
         // An interrupt hook may hold the last handle: the thread cannot wait for itself, and ends
-        // anyway.
+        // in any case.
         if helper.thread().id() != std::thread::current().id() {
-            // A panic of the model was already printed; handles are gone, so there is no one to
+            // A panic of the model was already printed. No handles are left, so there is no one to
             // report it to.
             let _ = helper.join();
         }

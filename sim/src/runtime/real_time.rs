@@ -1,13 +1,13 @@
 //! Real time: each function is run by the threads that have work for it.
 //!
-//! A program that polls runs the engine of its function itself when it has nothing else to do, and
-//! the engines that this engine sends frames to, unless they have programs that poll. What nobody
-//! runs is left to a helper thread. Most of the card is in the functions; what they share
-//! (firmware, resets, a link that delays or changes frames) belongs to the machine, which takes all
-//! functions to itself for as long as it needs them.
+//! A program that polls runs the engine of its function itself when it has nothing else to do. It
+//! also runs the engines that receive frames from that engine, unless their own programs poll. The
+//! helper thread does what nobody else runs. Most of the card's state is in the functions. What
+//! they share (firmware, resets, a link that delays or changes frames) belongs to the machine,
+//! which takes all functions for as long as it needs them.
 //!
 //! Locks are taken in one order: the machine, then the functions by number. A thread that runs an
-//! engine has one function and never waits.
+//! engine holds one function and never waits.
 
 use crate::findings::Log;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,43 +26,44 @@ use crate::function::Function;
 use crate::interrupt_lines::InterruptLines;
 use crate::machine::{Fired, Machine};
 
-/// How long work may be pending before a reader, or a program that looks at the time, executes
-/// it. A shorter time would hide a driver that polls too early. A card has finished its work by
-/// then; the helper thread has not only if the host gave it no CPU time.
+/// How long work may be pending before a thread that reads a register or the time executes it. A
+/// shorter time would hide a driver that polls too early. A card has finished its work by then; the
+/// helper thread fails to do so only if the host gave it no CPU time.
 const MAX_PENDING_TIME: Ns = Ns::from_ms(1);
-/// How long the helper leaves work to a program that polls, at first.
+/// How long the helper leaves work to a program that polls, initially.
 const TICK: Duration = Duration::from_micros(100);
-/// And when programs have done all of it for some time: a wake-up takes a processor from them.
+/// The same after programs have done all of the work for some time: a wake-up takes a processor
+/// from them.
 const LONG_TICK: Duration = Duration::from_micros(800);
-/// How long the helper looks for more work before it sleeps: about the cost of waking it.
+/// How long the helper looks for more work before it sleeps: about the cost of a wake-up.
 const SPIN: Duration = Duration::from_micros(20);
-/// Engines that one call runs, one after the other.
+/// Engines that one call runs, one after another.
 const CHAIN: u32 = 16;
 /// Rounds of shared events in one call.
 const ROUNDS: u32 = 16;
 /// Idle polls in a row before a program's thread yields its processor: some microseconds.
 const SPINS: u32 = 128;
-/// Idle polls in a row before each one pauses the processor, for some 40 cycles: a program that
-/// polls two functions in turn finds one of them idle all the time.
+/// Idle polls in a row before each further one pauses the processor, for some 40 cycles. A program
+/// that polls two functions in turn finds one of them idle all the time.
 const PAUSES: u32 = 8;
-/// A program's thread does not yield its processor when a timer of its function runs out so
-/// soon, in ns: on a busy machine it would have it back much later.
+/// A program's thread does not yield its processor when a timer of its function expires within this
+/// time, in ns: on a busy machine it would get the processor back much later.
 const SOON: u64 = 20_000;
-/// Sleeping is this inexact; shorter delays are waited for.
+/// Inaccuracy of a sleep; shorter delays are waited for by polling.
 const SLEEP: Duration = Duration::from_micros(100);
-/// Of so many idle polls one looks at the clock.
+/// One of this many idle polls reads the clock.
 const CLOCK_EVERY: u32 = 8;
 
 /// The functions of a card in real time.
 #[derive(Debug)]
 pub(super) struct RealTime {
-    /// Without its functions, which are in the lanes.
+    /// The machine without its functions, which are in the lanes.
     machine: Mutex<Machine>,
     lanes: Lanes,
-    /// When the next event comes that the machine has to execute.
+    /// Time of the next event that the machine has to execute.
     shared_due: AtomicU64,
     helper: Helper,
-    /// Interrupts that the helper delivers.
+    /// Interrupts for the helper to deliver.
     deferred: Mutex<Fired>,
     has_deferred: AtomicBool,
     start: Instant,
@@ -105,8 +106,8 @@ impl RealTime {
         result
     }
 
-    /// Calls `f` with the machine and all functions, after all earlier posted writes. The vectors
-    /// that fired are to be raised.
+    /// Calls `f` with the machine and all functions, after all earlier posted writes. The caller
+    /// must raise the vectors that fired.
     fn machine_call<R>(&self, f: impl FnOnce(&mut Machine) -> R) -> (R, Fired) {
         let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
         let mut seats: Vec<Guard<'_, Seat>> = self
@@ -138,7 +139,7 @@ impl RealTime {
         (result, fired)
     }
 
-    /// Gives the functions back to the lanes, with what they depend on.
+    /// Gives the functions back to the lanes, with the state they depend on.
     fn give_back(&self, machine: &mut Machine, seats: &mut [Guard<'_, Seat>]) {
         let shared_due = machine.next_shared_event().unwrap_or(NEVER);
         if shared_due < self.shared_due.swap(shared_due, Ordering::SeqCst) {
@@ -190,15 +191,15 @@ impl RealTime {
         Some(result)
     }
 
-    /// The time that the program of function `index` sees. When it sees that much has passed, the
-    /// device has used it.
+    /// The time that the program of function `index` sees. When the program sees time pass, the
+    /// device has used that time.
     pub(super) fn now_of(&self, index: usize) -> Ns {
         let now = self.now();
         self.catch_up(index, now);
         now
     }
 
-    /// Does what a function should have done long before `now`, but for want of a processor.
+    /// Does what a function should have done long before `now` but did not for lack of a processor.
     fn catch_up(&self, index: usize, now: Ns) {
         let long_ago = now - MAX_PENDING_TIME;
         if self.shared_due.load(Ordering::Relaxed) < long_ago.0 {
@@ -225,20 +226,20 @@ impl RealTime {
             return self.raise_all(fired);
         };
         while !lane.post(off, value) {
-            // Nobody had the time for so many: they are carried out here.
+            // Nobody had the time for so many writes: they are executed here.
             let _ = self.with_function(index, |_, _, _| ());
         }
         lane.seat.announce();
         self.leave(lane);
     }
 
-    /// There is work that this thread does not do. It was announced, or found, behind a fence.
+    /// There is work that this thread does not do. It was announced, or found, after a fence.
     fn leave(&self, lane: &Lane) {
         lane.leave_work();
         self.helper.notify_behind_fence();
     }
 
-    /// The function was locked: what was announced meanwhile is left to others.
+    /// The function was locked: work announced meanwhile is left to others.
     fn leave_if_work(&self, index: usize) {
         if let Some(lane) = self
             .lanes
@@ -249,7 +250,7 @@ impl RealTime {
         }
     }
 
-    /// Does what function `index` has to do now, on this thread.
+    /// Does the pending work of function `index` on this thread.
     pub(super) fn execute(&self, index: usize) {
         if self
             .lanes
@@ -260,12 +261,12 @@ impl RealTime {
         }
     }
 
-    /// Does what function `index` has to do now, and waits for a thread that does it already.
+    /// Does the pending work of function `index`, and waits for a thread that is doing it already.
     pub(super) fn settle(&self, index: usize) {
         let Some(lane) = self.lanes.get(index) else {
             return;
         };
-        // An engine under traffic always has more to do: it has had its turns then.
+        // An engine under traffic always has more to do; by then it has had its turns.
         for _ in 0..CHAIN {
             drop(lane.seat.lock());
             if !lane.is_due(self.now().0) {
@@ -276,8 +277,8 @@ impl RealTime {
         self.leave(lane);
     }
 
-    /// Runs the engine of function `first`, and those that get frames because of it and are polled
-    /// by no program. False when there was nothing to do.
+    /// Runs the engine of function `first`, and the engines that get frames because of it and are
+    /// not polled by a program. False when there was nothing to do.
     fn run(&self, first: usize) -> bool {
         let mut did = false;
         let mut todo = 1_u64 << first;
@@ -317,7 +318,7 @@ impl RealTime {
         did
     }
 
-    /// What a turn leads to at other places.
+    /// Applies the results of a turn outside of its function.
     fn follow_up(&self, index: usize, seat: &Seat, turn: Turn) {
         let mut others = turn.destinations;
         while others != 0 {
@@ -332,9 +333,9 @@ impl RealTime {
         }
     }
 
-    /// Raises the lines of vectors that fired. A hook is called by the helper, never from inside a
-    /// call of the driver: it may want a lock that the driver's caller holds, and it makes such
-    /// calls itself.
+    /// Raises the lines of vectors that fired. The helper calls a hook, and never from inside a
+    /// call of the driver: the hook may want a lock that the driver's caller holds, and it makes
+    /// such calls itself.
     fn raise(&self, lines: &Arc<InterruptLines>, vectors: Vec<u16>) {
         if !lines.has_hook() {
             return lines.raise(&vectors);
@@ -352,8 +353,7 @@ impl RealTime {
         }
     }
 
-    /// Sends what goes over the machine's link, and executes the events of the machine that are
-    /// due.
+    /// Sends what goes over the machine's link, and executes the machine's events that are due.
     pub(super) fn run_shared_events(&self) {
         let ((), fired) = self.machine_call(|machine| {
             for _ in 0..ROUNDS {
@@ -369,7 +369,7 @@ impl RealTime {
         self.raise_all(fired);
     }
 
-    /// One empty turn of the loop of a program that polls.
+    /// One empty turn of the loop of a polling program.
     pub(super) fn relax(&self, index: usize) {
         let Some(lane) = self.lanes.get(index) else {
             return;
@@ -381,15 +381,15 @@ impl RealTime {
         let idle = if did { 0 } else { idle.saturating_add(1) };
         lane.idle.store(idle, Ordering::Relaxed);
         if yields && !did && !soon {
-            // The thread that has the other end of the wire may need this very CPU.
+            // The thread at the other end of the wire may need this very CPU.
             std::thread::yield_now();
         } else if idle > PAUSES {
             std::hint::spin_loop();
         }
     }
 
-    /// Does what function `index` has to do: whether there was something, and whether a timer of it
-    /// runs out soon. The clock is read if there is no work.
+    /// Does the pending work of function `index`. Returns whether there was any, and whether one of
+    /// its timers expires soon. The clock is read if there is no work.
     fn turn(&self, index: usize, lane: &Lane, sees_clock: bool) -> (bool, bool) {
         if !lane.polled.load(Ordering::Relaxed) {
             lane.polled.store(true, Ordering::Relaxed);
@@ -429,9 +429,9 @@ impl RealTime {
             (did, soon) = (did || now, next);
             std::hint::spin_loop();
         }
-        // A pause is one idle poll, and not as many as fit into it: on a busy machine a program
-        // that waits for a command would give its processor away at each, and have it back much
-        // later.
+        // A pause counts as one idle poll, not as many as fit into it. Otherwise, on a busy
+        // machine, a program that waits for a command would yield its processor at each pause and
+        // get it back much later.
         let idle = lane.idle.load(Ordering::Relaxed);
         let idle = if did { 0 } else { idle.saturating_add(1) };
         lane.idle.store(idle, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! A resource that threads with work for it run, one at a time and without waiting.
 //!
 //! A thread puts work where the resource will find it, [announces](Turnstile::announce) it, and
-//! tries to [run](Turnstile::try_run) the resource. When another thread is running it, that thread
-//! does the new work too, or learns that some is left: no announced work is forgotten.
+//! tries to [run](Turnstile::try_run) the resource. If another thread is running the resource, that
+//! thread does the new work too, or learns that some is left. No announced work is forgotten.
 
 use sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, PoisonError, TryLockError, fence};
 
@@ -21,25 +21,25 @@ mod sync {
 /// The resource, while a thread has it.
 pub(super) type Guard<'a, T> = MutexGuard<'a, T>;
 
-/// Turns in a row before the thread has to arrange for the rest.
+/// Turns in a row before the thread has to arrange for the rest of the work.
 const TURNS: u32 = 4;
 
-/// What a thread learns when it tries to run the resource.
+/// Result of an attempt to run the resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Attempt {
-    /// Another thread has it, and will do or find what was announced.
+    /// Another thread has the resource, and will do or find what was announced.
     Taken,
-    /// It had its turns; all that was announced is done.
+    /// The resource had its turns, and all announced work is done.
     Done,
-    /// It had its turns, and there is more: the caller arranges for another attempt.
+    /// The resource had its turns, and there is more work: the caller arranges for another attempt.
     Left,
 }
 
-/// A resource, and whether there is work for it.
+/// A resource, and a flag for pending work.
 #[derive(Debug)]
 pub(super) struct Turnstile<T> {
     resource: Mutex<T>,
-    /// Work was announced that no turn has begun to do.
+    /// Work was announced, and no turn has begun to do it.
     work: AtomicBool,
     /// Threads that wait in [`Turnstile::lock`].
     waiting: AtomicU32,
@@ -54,17 +54,17 @@ impl<T> Turnstile<T> {
         }
     }
 
-    /// Says that there is work. The work is where the resource finds it before this is called. A
-    /// fence (`SeqCst`) is between the work and whatever the caller does next.
+    /// Announces work, which was put where the resource finds it before this call. A fence
+    /// (`SeqCst`) separates the work from whatever the caller does next.
     pub(super) fn announce(&self) {
-        // Between work and load: either the load sees that a turn has taken the flag, or
-        // that turn sees the work. The store is left out where it can be, because it takes the
-        // cache line from the thread that runs the resource.
+        // Between work and load: either the load sees that a turn has taken the flag, or that turn
+        // sees the work. The store is left out where possible, because it takes the cache line from
+        // the thread that runs the resource.
         fence(Ordering::SeqCst);
         if !self.work.load(Ordering::Relaxed) {
             self.work.store(true, Ordering::Relaxed);
             // Between the store and an attempt that finds the resource taken: the thread that has
-            // it loads the flag after letting go, behind a fence too, so one of the two sees the
+            // it loads the flag after it lets go, after a fence too, so one of the two sees the
             // other.
             fence(Ordering::SeqCst);
         }
@@ -75,12 +75,12 @@ impl<T> Turnstile<T> {
         self.work.load(Ordering::Relaxed)
     }
 
-    /// Gives the resource turns while there is work. `turn` does some of it and says whether it
-    /// left any. The first turn takes place whether work was announced or not.
+    /// Gives the resource turns while there is work. `turn` does some of it and returns whether any
+    /// is left. The first turn takes place even if no work was announced.
     pub(super) fn try_run(&self, mut turn: impl FnMut(&mut T) -> bool) -> Attempt {
         for _ in 0..TURNS {
             if self.waiting.load(Ordering::Relaxed) != 0 {
-                // Locks are not fair, and that thread does not run the resource.
+                // Locks are not fair, and the waiting thread does not run the resource.
                 return self.left_after(Attempt::Left);
             }
             let mut resource = match self.resource.try_lock() {
@@ -103,10 +103,10 @@ impl<T> Turnstile<T> {
         Attempt::Left
     }
 
-    /// [`Attempt::Left`] when there is work after the resource was let go of.
+    /// [`Attempt::Left`] when there is work after the resource was released.
     fn left_after(&self, otherwise: Attempt) -> Attempt {
-        // Between letting go and the load: a thread that found the resource taken has announced its
-        // work before.
+        // Between the release and the load: a thread that found the resource taken has announced
+        // its work before.
         fence(Ordering::SeqCst);
         if self.has_work() {
             Attempt::Left
@@ -115,8 +115,8 @@ impl<T> Turnstile<T> {
         }
     }
 
-    /// Waits for the resource. Work may have been announced meanwhile: the caller looks at
-    /// [`Turnstile::has_work_after`] when it has let go.
+    /// Waits for the resource. Work may be announced meanwhile: the caller checks
+    /// [`Turnstile::has_work_after`] when it has released the resource.
     pub(super) fn lock(&self) -> Guard<'_, T> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let resource = self.resource.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +124,7 @@ impl<T> Turnstile<T> {
         resource
     }
 
-    /// Whether there is work, after the resource was let go of.
+    /// Whether there is work, after the resource was released.
     pub(super) fn has_work_after(&self) -> bool {
         self.left_after(Attempt::Done) == Attempt::Left
     }
@@ -168,7 +168,7 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicU32 as Work;
 
-    /// Does all work there is, and counts it.
+    /// Does all pending work, and counts it.
     fn turn(work: &Work, done: &mut u32) -> bool {
         *done += work.swap(0, Ordering::Relaxed);
         false
@@ -182,7 +182,7 @@ mod loom_tests {
         }
     }
 
-    /// A thread that loses the race for the resource leaves its work to one that does it.
+    /// A thread that loses the race for the resource leaves its work to the winner.
     #[test]
     fn no_announced_work_is_forgotten() {
         loom::model(|| {

@@ -1,5 +1,5 @@
-//! Virtual time: no thread, no queue. The driver's calls make time pass, and a write takes effect
-//! before it returns.
+//! Virtual time: no thread and no queue. The driver's calls make time pass, and a write takes
+//! effect before it returns.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ const ACCESS: Ns = Ns(100);
 #[derive(Debug)]
 pub(super) struct VirtualTime {
     machine: Mutex<Machine>,
-    /// Copy of the time, to be read without the lock.
+    /// Copy of the time that can be read without the lock.
     now: AtomicU64,
 }
 

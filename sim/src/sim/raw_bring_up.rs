@@ -14,8 +14,8 @@ use crate::{Mode, SimPlatform};
 
 use raw_driver::{CQS, RawDriver, ready};
 
-/// One interrupt for the armed CCQ: the CEQE names CQ 0, the vector masks itself, the next command
-/// is silent.
+/// One interrupt for the armed CCQ: the CEQE names CQ 0, the vector masks itself, and the next
+/// command raises no interrupt.
 fn one_event<P: Platform>(driver: &mut RawDriver<P>, nic: &SimPlatform, nth: u64) {
     driver.ports(1);
     assert!(nic.wait_interrupt(driver.vector, Ns::from_ms(10_000)));
@@ -86,7 +86,7 @@ fn a_pf_reset_stops_one_function_in_the_middle() {
         let sim = Sim::builder().functions(2).seed(seed).build();
         let mut driver = ready(sim.function(0), 0);
         let mut other = ready(sim.function(1), 1);
-        // A command is on its way; then the memory goes, right after the reset was written.
+        // A command is in flight; its memory is freed right after the reset was written.
         driver.post(0x23, [0, 0, 4791, 1 << 62, 0, 0, 0, 0]);
         hw::PFGEN_CTRL.set(&driver.nic, 1);
         let RawDriver {
@@ -129,8 +129,8 @@ fn memory_taken_away_too_early_is_a_fault() {
     assert_eq!(sim.stats(0).dma_faults, 1);
 }
 
-/// A machine that takes down and makes thousands of mappings keeps the engine from nothing: a
-/// command is carried out before memory goes that its driver takes away after it.
+/// A machine that removes and makes thousands of mappings does not hold up the engine: a command is
+/// executed before its driver frees the memory behind it.
 #[test]
 fn a_command_is_carried_out_before_a_later_mapping_goes() {
     let sim = Sim::builder()

@@ -50,7 +50,7 @@ fn traffic_is_counted() {
     assert_eq!(sim.stats(1), Stats::default());
 }
 
-/// Reads and writes of all sorts, with waits and resets, decided by numbers of a fixed seed.
+/// Reads and writes of all kinds, with waits and resets, from a generator with a fixed seed.
 fn busy(seed: u64) -> (Vec<String>, Ns, Vec<Finding>) {
     let sim = Sim::builder().functions(2).seed(seed).build();
     let trace = Trace::new();

@@ -7,13 +7,13 @@ use super::{Opcode, checksum, icrc};
 /// Largest payload of a packet: the largest InfiniBand path MTU, in bytes.
 pub const MAX_PAYLOAD: usize = 4096;
 
-/// Shortest Ethernet frame without its FCS; shorter ones are filled with zeros.
+/// Shortest Ethernet frame without its FCS; shorter ones are padded with zeros.
 pub(super) const MIN_FRAME: usize = 60;
 
 /// Why a frame cannot be built.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// The optional headers given are not those of the opcode.
+    /// The optional headers do not match the opcode.
     #[error("{0:?} has other headers than those given; set exactly those that the opcode asks for")]
     Headers(Opcode),
     /// The payload does not fit the largest path MTU.
@@ -33,10 +33,10 @@ pub struct Frame {
     pub(super) known: Option<Known>,
 }
 
-/// What is known of the ICRC before the frame is sealed.
+/// The known parts of the ICRC before the frame is sealed.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    /// Over what comes before the BTH.
+    /// The CRC over the bytes before the BTH.
     pub(super) lower: icrc::Hasher,
     /// See [`icrc::mask_effect`].
     pub(super) effect: u32,
@@ -85,7 +85,7 @@ impl Frame {
         // Checksum: none over IPv4; over IPv6 it is set when the frame is sealed.
         bytes.extend_from_slice(&[0, 0]);
         let bth = bytes.len();
-        // Without the UDP header, which is there.
+        // Without the UDP header, which is already counted.
         bytes.resize(bth + udp_len - 8, 0);
         let frame = Self {
             bytes,
@@ -156,7 +156,7 @@ impl Frame {
             return;
         };
         let sum = checksum::fold(udp_sum(datagram));
-        // A sum of zero is sent as ones: zero says "none".
+        // A sum of zero is sent as all-ones: zero means "none".
         let value = if sum == 0xFFFF { 0xFFFF } else { !sum };
         if let Some(field) = datagram.get_mut(46..48) {
             field.copy_from_slice(&value.to_be_bytes());
@@ -164,7 +164,7 @@ impl Frame {
     }
 }
 
-/// Bytes that fill the payload to a multiple of four.
+/// Bytes that pad the payload to a multiple of four.
 pub(super) const fn pad(payload_len: usize) -> usize {
     payload_len.wrapping_neg() & 3
 }
@@ -203,7 +203,7 @@ fn ethernet(bytes: &mut Vec<u8>, path: &Path, ipv6: bool) {
     bytes.extend_from_slice(if ipv6 { &[0x86, 0xDD] } else { &[0x08, 0x00] });
 }
 
-/// Writes the transport headers to the start of `room`; gives what is behind them.
+/// Writes the transport headers to the start of `room`; returns the rest of `room`.
 fn transport<'a>(room: &'a mut [u8], headers: &Headers, pad: u8) -> &'a mut [u8] {
     let Headers {
         bth,

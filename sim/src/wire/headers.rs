@@ -25,7 +25,7 @@ pub struct Bth {
     pub becn: bool,
     /// Destination QP number, 24 bits.
     pub dest_qp: u32,
-    /// The responder is asked to acknowledge.
+    /// The responder is to send an acknowledge.
     pub ack_request: bool,
     /// Packet sequence number, 24 bits.
     pub psn: u32,
@@ -136,7 +136,7 @@ impl Deth {
     }
 }
 
-/// RDMA header: what remote memory an operation names.
+/// RDMA header: the remote memory of an operation.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reth {
     /// Remote virtual address (tagged offset).
@@ -171,11 +171,11 @@ impl Reth {
 pub enum Nak {
     /// A packet is missing; the PSN of the packet carrying this is the one expected.
     Sequence,
-    /// The request is not one this QP can carry out.
+    /// This QP cannot execute the request.
     InvalidRequest,
     /// The responder's memory protection refused it.
     RemoteAccess,
-    /// The responder could not carry it out.
+    /// The responder could not execute the request.
     RemoteOperation,
     /// A code without a meaning for RC.
     Other(u8),
@@ -259,8 +259,8 @@ impl Aeth {
     }
 }
 
-/// All transport headers of a packet. Which of the optional ones a packet has is decided by its
-/// opcode.
+/// All transport headers of a packet. The opcode decides which of the optional headers a packet
+/// has.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// Base transport header.
@@ -278,7 +278,7 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// A BTH and nothing behind it.
+    /// A BTH without further headers.
     #[must_use]
     pub fn new(bth: Bth) -> Self {
         Self {
@@ -291,13 +291,13 @@ impl Headers {
         }
     }
 
-    /// True if exactly the headers that the opcode asks for are there.
+    /// True if exactly the headers that the opcode requires are present.
     #[must_use]
     pub fn match_opcode(&self) -> bool {
         self.bth.opcode.headers().without_atomic() == self.set()
     }
 
-    /// The headers behind the base header; those of atomic operations have no field.
+    /// The headers after the base header; those of atomic operations have no field.
     pub(super) fn set(&self) -> HeaderSet {
         HeaderSet::of([
             self.deth.is_some(),

@@ -5,7 +5,7 @@ pub(super) use crc32fast::Hasher;
 /// Bytes of the ICRC on the wire.
 pub(super) const LEN: usize = 4;
 
-/// The fields a router may change, taken as ones: 28 bytes of IPv4 and UDP header.
+/// The fields that a router may change, set to ones: 28 bytes of IPv4 and UDP header.
 const fn ipv4_mask() -> [u8; 28] {
     let mut mask = [0; 28];
     mask[1] = 0xFF; // TOS
@@ -30,7 +30,7 @@ const fn ipv6_mask() -> [u8; 48] {
     mask
 }
 
-/// Puts `bytes`, with the bits of `mask` set, to `at` in `head`; the end of what was put there.
+/// Copies `bytes`, with the bits of `mask` set, to `at` in `head`; returns the end of the copy.
 fn put_masked<const N: usize>(
     head: &mut [u8; HEAD],
     at: usize,
@@ -44,8 +44,7 @@ fn put_masked<const N: usize>(
     at + N
 }
 
-/// Most bytes before the BTH: in place of the local route header that InfiniBand has there, IPv6,
-/// UDP.
+/// Maximum bytes before the BTH: the replacement for InfiniBand's local route header, IPv6, UDP.
 const HEAD: usize = 8 + 48;
 
 /// The byte of the BTH that carries the congestion bits (resv8a).
@@ -53,8 +52,8 @@ const CONGESTION: usize = 4;
 
 const BTH_MASK: [u8; 12] = [0, 0, 0, 0, 0xFF, 0, 0, 0, 0, 0, 0, 0];
 
-/// The CRC over what comes before the BTH: the bytes in place of the local route header, and the IP
-/// and UDP headers that `datagram` begins with.
+/// The CRC over everything before the BTH: the bytes in place of the local route header, and the IP
+/// and UDP headers at the start of `datagram`.
 ///
 /// `None` if the datagram is too short to hold them.
 pub(super) fn lower(datagram: &[u8], ipv6: bool) -> Option<Hasher> {
@@ -69,7 +68,7 @@ pub(super) fn lower(datagram: &[u8], ipv6: bool) -> Option<Hasher> {
     Some(crc)
 }
 
-/// The ICRC of a datagram of which `crc` has the part before `transport` ([`lower`]), which
+/// The ICRC of a datagram. `crc` is that of the part before `transport` ([`lower`]); `transport`
 /// starts at the BTH and ends before the ICRC.
 pub(super) fn upper(mut crc: Hasher, transport: &[u8]) -> Option<[u8; LEN]> {
     let (bth, rest) = transport.split_first_chunk::<12>()?;
@@ -82,8 +81,9 @@ pub(super) fn upper(mut crc: Hasher, transport: &[u8]) -> Option<[u8; LEN]> {
     Some(crc.finalize().to_le_bytes())
 }
 
-/// What masking the byte with the congestion bits changes in the CRC over a transport part of `len`
-/// bytes, if the byte is 0: a CRC is linear, so the bytes around it and its start do not matter.
+/// How masking the byte with the congestion bits changes the CRC over a transport part of `len`
+/// bytes, if the byte is 0. A CRC is linear, so the bytes around it and the start value do not
+/// matter.
 pub(super) fn mask_effect(len: usize) -> u32 {
     let mut transport = vec![0; len];
     let plain = crc32fast::hash(&transport);
@@ -93,7 +93,7 @@ pub(super) fn mask_effect(len: usize) -> u32 {
     plain ^ crc32fast::hash(&transport)
 }
 
-/// As [`upper`], for a transport part whose [`mask_effect`] is known.
+/// Like [`upper`], for a transport part whose [`mask_effect`] is known.
 pub(super) fn upper_of_len(lower: &Hasher, effect: u32, transport: &[u8]) -> Option<[u8; LEN]> {
     if transport.get(CONGESTION) != Some(&0) {
         return upper(lower.clone(), transport);

@@ -116,8 +116,8 @@ impl fmt::Debug for Opcode {
 }
 
 impl Opcode {
-    /// What an RC packet of this opcode does and where in its message it stands; `None` for
-    /// anything else.
+    /// What an RC packet with this opcode does, and its place in the message; `None` for other
+    /// opcodes.
     #[must_use]
     pub fn rc(self) -> Option<(Verb, Place)> {
         Some(match self {
@@ -198,7 +198,7 @@ impl Opcode {
         matches!(self, Self::SEND_LAST_INV | Self::SEND_ONLY_INV)
     }
 
-    /// Headers behind the base header, one bit each, in the order of the packet.
+    /// Headers after the base header, one bit each, in packet order.
     pub(super) fn headers(self) -> HeaderSet {
         HEADERS
             .get(usize::from(self.0))
@@ -217,7 +217,7 @@ impl Opcode {
     }
 }
 
-/// A set of the headers that may be behind the base header.
+/// A set of the headers that may follow the base header.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct HeaderSet(u8);
 
@@ -225,7 +225,7 @@ impl HeaderSet {
     /// The headers of atomic operations, which `Headers` has no field for.
     pub(super) const ATOMIC: Self = Self(1 << 5);
 
-    /// The set of those that are there.
+    /// The set of the headers that are present.
     pub(super) const fn of([deth, reth, aeth, immediate, ieth]: [bool; 5]) -> Self {
         Self(
             deth as u8
@@ -236,7 +236,7 @@ impl HeaderSet {
         )
     }
 
-    /// The others than those of atomic operations.
+    /// The headers except those of atomic operations.
     pub(super) const fn without_atomic(self) -> Self {
         Self(self.0 & !Self::ATOMIC.0)
     }

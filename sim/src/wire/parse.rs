@@ -45,13 +45,13 @@ pub enum ParseError {
     Icrc {
         /// Bytes in the frame.
         found: [u8; 4],
-        /// Bytes that belong there.
+        /// Bytes that the frame should have.
         computed: [u8; 4],
     },
     /// The pad count is larger than what follows the headers.
     #[error("pad count {0} exceeds the payload")]
     Pad(u8),
-    /// Payload and pad are no multiple of 4 bytes: the pad count is not that of the payload.
+    /// Payload and pad are not a multiple of 4 bytes: the pad count does not fit the payload.
     #[error("payload and pad of {0} bytes are no multiple of 4")]
     Unpadded(usize),
 }
@@ -59,7 +59,7 @@ pub enum ParseError {
 /// A received packet; the payload points into the frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Addresses as they stand in the frame: `src` is the sender.
+    /// Addresses as in the frame: `src` is the sender.
     pub path: Path,
     /// Transport headers.
     pub headers: Headers,
@@ -68,11 +68,11 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Parses an Ethernet frame without FCS. Bytes behind the IP datagram (Ethernet fill) are
+    /// Parses an Ethernet frame without FCS. Bytes after the IP datagram (Ethernet padding) are
     /// ignored.
     ///
-    /// Opcodes that are not known are kept and get an empty set of optional headers, so that a
-    /// responder can refuse them.
+    /// Unknown opcodes are kept and get an empty set of optional headers, so that a responder can
+    /// refuse them.
     ///
     /// # Errors
     /// A [`ParseError`] that names the first malformed field.
@@ -104,8 +104,8 @@ impl<'a> Packet<'a> {
         if usize::from(udp_len) != ip.payload.len() {
             return Err(ParseError::Length);
         }
-        // IPv4 senders leave it out; one that is set is covered by the ICRC anyway, which masks
-        // only the field.
+        // IPv4 senders leave the checksum out. If one is set, the ICRC covers the same bytes in any
+        // case; it masks only this field.
         if ipv6 && udp_check != 0 && checksum::fold(udp_sum(ip.datagram)) != 0xFFFF {
             return Err(ParseError::UdpChecksum);
         }
@@ -143,8 +143,8 @@ impl<'a> Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// The packet that is `behind` the UDP header, up to the end of its ICRC, if it is well formed;
-    /// `lower` is the ICRC over what comes before, `effect` the [`icrc::mask_effect`].
+    /// The packet in `behind`, from after the UDP header up to the end of its ICRC, if it is well
+    /// formed. `lower` is the ICRC over everything before it, `effect` the [`icrc::mask_effect`].
     pub(super) fn behind(
         path: &Path,
         lower: &icrc::Hasher,
@@ -170,7 +170,7 @@ fn transport_headers(bytes: &[u8]) -> Result<(Headers, &[u8]), ParseError> {
     let opcode: Opcode = bth.opcode;
     let mut headers = Headers::new(bth);
     if opcode.headers().is_empty() {
-        // Most packets.
+        // The common case.
         return Ok((headers, unpadded(input.0, pad)?));
     }
     if opcode.has_deth() {
@@ -195,7 +195,7 @@ fn transport_headers(bytes: &[u8]) -> Result<(Headers, &[u8]), ParseError> {
     Ok((headers, unpadded(rest, pad)?))
 }
 
-/// The payload in front of its pad.
+/// The payload without its pad.
 fn unpadded(padded: &[u8], pad: u8) -> Result<&[u8], ParseError> {
     let len = padded.len();
     if !len.is_multiple_of(4) {
@@ -299,7 +299,7 @@ impl<'a> Ip<'a> {
     }
 }
 
-/// The bytes not yet parsed.
+/// The bytes that are still to be parsed.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {

@@ -1,8 +1,8 @@
-//! What the packets of one connection have in common: everything before the base transport header.
+//! The common part of one connection's packets: everything before the base transport header.
 //!
 //! A [`Template`] keeps these bytes, and the ICRC over them, for the packets that a queue pair
-//! sends; [`KnownHeads`] keeps those of packets that arrived lately. Both give the same as
-//! [`Frame::new`] and [`Packet::parse`], from which they take what they keep.
+//! sends. [`KnownHeads`] keeps those of recently received packets. Both give the same results as
+//! [`Frame::new`] and [`Packet::parse`], which provide what they keep.
 
 use super::build::{BuildError, Frame, Known, MIN_FRAME, udp_len};
 use super::headers::Headers;
@@ -10,7 +10,7 @@ use super::icrc::{self, Hasher};
 use super::parse::{Packet, ParseError};
 use super::path::{Addresses, Path};
 
-/// Most bytes before the BTH: Ethernet with a tag, IPv6, UDP.
+/// Maximum bytes before the BTH: Ethernet with a tag, IPv6, UDP.
 const HEAD: usize = 18 + 40 + 8;
 
 /// The bytes before the BTH.
@@ -18,17 +18,17 @@ const HEAD: usize = 18 + 40 + 8;
 struct Head {
     bytes: [u8; HEAD],
     len: usize,
-    /// Where the IP header is.
+    /// Offset of the IP header.
     ip: usize,
     ipv6: bool,
-    /// The ICRC over IP and UDP header.
+    /// The ICRC over IP and UDP headers.
     lower: Hasher,
-    /// What masking the congestion bits changes in it.
+    /// How masking the congestion bits changes the ICRC.
     effect: u32,
 }
 
 impl Head {
-    /// That of a frame between two IP addresses.
+    /// The head of a frame between two IP addresses.
     fn of(frame: &[u8], path: &Path) -> Option<Self> {
         let ip = if path.vlan.is_some() { 18 } else { 14 };
         let ipv6 = matches!(path.ip, Addresses::V6 { .. });
@@ -52,7 +52,7 @@ impl Head {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// The two numbers that end the UDP header: its length, and the checksum.
+    /// The two fields at the end of the UDP header: length and checksum.
     fn udp_end(&self) -> (u16, u16) {
         match self.as_slice().last_chunk() {
             Some(&[l0, l1, c0, c1]) => (u16::from_be_bytes([l0, l1]), u16::from_be_bytes([c0, c1])),
@@ -60,13 +60,13 @@ impl Head {
         }
     }
 
-    /// Bytes behind the UDP header, to the end of the ICRC.
+    /// Bytes after the UDP header, to the end of the ICRC.
     fn behind(&self) -> usize {
         usize::from(self.udp_end().0).saturating_sub(8)
     }
 
-    /// Whether other packets can have the same head. A checksum of UDP depends on the payload;
-    /// over IPv4 it is not looked at.
+    /// Whether other packets can have the same head. The UDP checksum depends on the payload; over
+    /// IPv4 it is not checked.
     fn recurs(&self) -> bool {
         !self.ipv6 || self.udp_end().1 == 0
     }
@@ -75,17 +75,17 @@ impl Head {
 /// Builds the packets that a queue pair sends.
 #[derive(Clone, Debug, Default)]
 pub struct Template {
-    /// For packets with this path and this length of the UDP part: the last one without payload,
-    /// most often an acknowledge, and the last one with it.
+    /// Heads for packets with this path and this length of the UDP part: the last one without
+    /// payload, which is usually an acknowledge, and the last one with payload.
     kept: [Option<(Path, usize, Head)>; 2],
 }
 
 impl Template {
-    /// As [`Frame::new`], in `buffer`, of which the contents do not matter. The payload is
-    /// not set to anything.
+    /// Like [`Frame::new`], in `buffer`, whose contents do not matter. The payload is not
+    /// initialized.
     ///
     /// # Errors
-    /// As [`Frame::new`].
+    /// Those of [`Frame::new`].
     pub fn frame(
         &mut self,
         path: &Path,
@@ -99,7 +99,7 @@ impl Template {
             && *len == udp_len
             && of == path
         {
-            // The UDP header is counted twice; short frames are filled.
+            // The UDP header is counted twice; short frames are padded.
             let len = head.len + udp_len - 8;
             buffer.reserve_exact(len.max(MIN_FRAME).saturating_sub(buffer.len()));
             buffer.resize(len, 0);
@@ -131,7 +131,7 @@ impl Template {
 /// Heads kept, a power of two.
 const KEPT: usize = 32;
 
-/// Parses packets that arrive.
+/// Parses received packets.
 #[derive(Debug)]
 pub struct KnownHeads {
     kept: Box<[Option<(Path, Head)>]>,
@@ -146,18 +146,18 @@ impl Default for KnownHeads {
 }
 
 impl KnownHeads {
-    /// Where the head of a frame is kept: packets of different lengths, from different hosts, or
-    /// from different ports have different heads.
+    /// The slot for the head of a frame: packets of different lengths, from different hosts or from
+    /// different ports have different heads.
     fn place(frame: &[u8]) -> usize {
-        // Of the sender's address, and of the source port behind IPv4 and behind IPv6.
+        // From the sender's address, and from the source port after IPv4 and after IPv6.
         let byte = |at: usize| usize::from(frame.get(at).copied().unwrap_or_default());
         (frame.len() ^ byte(11) << 1 ^ byte(35) ^ byte(55)) % KEPT
     }
 
-    /// As [`Packet::parse`].
+    /// Like [`Packet::parse`].
     ///
     /// # Errors
-    /// As [`Packet::parse`].
+    /// Those of [`Packet::parse`].
     pub fn parse<'a>(&mut self, frame: &'a [u8]) -> Result<Packet<'a>, ParseError> {
         let place = self.kept.get_mut(Self::place(frame));
         if let Some(Some((path, head))) = &place
@@ -226,8 +226,8 @@ mod tests {
     }
 
     proptest! {
-        /// Frames with and without a template are the same bytes, and are parsed alike with and
-        /// without a known head, also with a bit wrong or the end missing.
+        /// Frames built with and without a template have the same bytes. They are parsed alike with
+        /// and without a known head, also with a wrong bit or a missing end.
         #[test]
         fn templates_and_known_heads_change_nothing(
             paths in prop::collection::vec(paths(), 1..3),

@@ -27,7 +27,7 @@ macro_rules! codes {
     };
 }
 
-// Values and names: control-path 7.5. Meanings there are read off the names.
+// Values and names: control-path 7.5. The meanings there are taken from the names.
 codes! {
     AMP_UNALLOCATED_STAG = 0x0102, "STag index valid but not allocated.";
     AMP_INVALID_STAG = 0x0103, "STag in an invalid state.";
@@ -80,8 +80,8 @@ impl fmt::Display for AeCode {
 
 /// Source of an AE (AEQE `AESRC`, control-path 7.4).
 ///
-/// Where the table gives two values for one meaning, the lower one is used: what tells them apart
-/// is not in the sources.
+/// Where the table gives two values for one meaning, the lower one is used: the sources do not tell
+/// the difference between them.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AeSource {

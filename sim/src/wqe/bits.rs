@@ -1,13 +1,13 @@
 //! Bit ranges in the notation of the reference: `[hi:lo]` of a 64-bit word.
 
-/// The value of bits `[hi:lo]`. Both are constants of the caller with `lo <= hi < 64`.
+/// The value of bits `[hi:lo]`. Both are constants in the caller, with `lo <= hi < 64`.
 pub(super) const fn bits(word: u64, hi: u32, lo: u32) -> u64 {
     word >> lo & mask(hi, lo) >> lo
 }
 
 /// The low 32 bits of the value of `[hi:lo]`.
 pub(super) const fn bits32(word: u64, hi: u32, lo: u32) -> u32 {
-    // Callers name ranges of at most 32 bits.
+    // Callers use ranges of at most 32 bits.
     bits(word, hi, lo) as u32
 }
 

@@ -2,7 +2,7 @@
 
 use super::bits::place;
 
-/// What a UD receive reports beside the payload (data-path 4.2).
+/// What a UD receive reports in addition to the payload (data-path 4.2).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Datagram {
     /// Sending QP, 24 bits.
@@ -28,7 +28,7 @@ pub struct Cqe {
     pub qp_id: u32,
     /// INVSTAG with its valid bit (RC).
     pub invalidated: Option<u32>,
-    /// Source of a datagram (UD); shares its fields with `invalidated`, which goes first.
+    /// Source of a datagram (UD); shares its fields with `invalidated`, which takes precedence.
     pub datagram: Option<Datagram>,
     /// MINERR.
     pub minor: u16,
@@ -45,7 +45,7 @@ pub struct Cqe {
     pub op: u8,
     /// SQ: the completion belongs to the send queue.
     pub send_queue: bool,
-    /// Immediate data as a number; travels in the extension entry.
+    /// Immediate data as a number, carried in the extension entry.
     pub immediate: Option<u32>,
 }
 
@@ -75,8 +75,8 @@ impl Cqe {
                 .is_some_and(|datagram| datagram.src_mac.is_some() || datagram.vlan.is_some())
     }
 
-    /// The words to write. `polarity` is the valid bit for the main entry, `extension_polarity`
-    /// that for the next ring entry: the inverse of `polarity` if the ring wraps between them.
+    /// The words to write. `polarity` is the valid bit of the main entry and `extension_polarity`
+    /// that of the next ring entry: the inverse of `polarity` if the ring wraps between them.
     #[must_use]
     pub fn encode(&self, polarity: bool, extension_polarity: bool) -> CqeEntries {
         let datagram = self.datagram.unwrap_or_default();

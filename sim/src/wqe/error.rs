@@ -13,7 +13,7 @@ pub enum WqeError {
     /// A fragment that ADDFRAGCNT counts does not carry the valid bit of this lap.
     #[error("fragment {index} does not carry the valid bit of this lap")]
     FragmentNotValid {
-        /// Its number in the entry, the one in the first quantum being 0.
+        /// Its number in the entry; the one in the first quantum is 0.
         index: u8,
     },
     /// The trailer of an inline quantum does not carry the valid bit of this lap.
@@ -52,7 +52,7 @@ pub enum WqeError {
 }
 
 impl WqeError {
-    /// The AE that reports it. That the device checks valid bits and lengths this way is \[inf\]
+    /// The AE that reports it. That the device checks valid bits and lengths in this way is \[inf\]
     /// (data-path 11).
     #[must_use]
     pub fn ae(self) -> AeCode {

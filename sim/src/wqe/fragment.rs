@@ -3,11 +3,11 @@
 use super::bits::{bit, bits32};
 use super::{QUANTUM_WORDS, WqeError};
 
-/// Most fragments in an entry: one in the first quantum and two in each of seven more.
+/// Maximum fragments in an entry: one in the first quantum and two in each of seven more.
 pub const MAX_FRAGMENTS: usize = 15;
 
-/// Most fragments with data (`max_hw_wq_frags`, data-path 5): entries have room for more, which is
-/// for immediates and null fragments.
+/// Maximum fragments with data (`max_hw_wq_frags`, data-path 5). Entries have room for more, which
+/// is for immediates and null fragments.
 pub(super) const MOST_USED: usize = 13;
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Fragment {
 /// The fragments of one entry, in order; null fragments are left out.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Fragments {
-    /// The first; most entries have no other.
+    /// The first fragment; most entries have only one.
     first: [Fragment; 1],
     several: Option<Box<[Fragment; MAX_FRAGMENTS]>>,
     count: usize,
@@ -49,7 +49,7 @@ impl Fragments {
     /// and `add_fragments` more.
     ///
     /// Whether the device counts by ADDFRAGCNT or by valid bits is not in the sources (data-path
-    /// 11): this one counts by ADDFRAGCNT and refuses a counted fragment whose valid bit is not
+    /// 11). This one counts by ADDFRAGCNT, and refuses a counted fragment whose valid bit is not
     /// that of the lap.
     pub(super) fn decode(
         words: &[u64],
@@ -59,7 +59,7 @@ impl Fragments {
     ) -> Result<Self, WqeError> {
         let mut fragments = Self::default();
         if let (0, false, Some([addr, word])) = (add_fragments, skip_first, words.first_chunk()) {
-            // Most entries.
+            // The common case.
             if bit(*word, 63) != polarity {
                 return Err(WqeError::FragmentNotValid { index: 0 });
             }
@@ -89,8 +89,8 @@ impl Fragments {
         Ok(fragments)
     }
 
-    /// Appends a fragment; a null one (length 0) moves no byte and names no memory to check, so it
-    /// is left out.
+    /// Appends a fragment. A null one (length 0) transfers no byte and has no memory to check, so
+    /// it is left out.
     pub(super) fn push(&mut self, fragment: Fragment) {
         if fragment.len == 0 {
             return;
@@ -128,7 +128,7 @@ impl Fragments {
             .sum()
     }
 
-    /// The pieces of memory that hold bytes `[start, start + len)` of the message, in order.
+    /// The parts of memory that hold bytes `[start, start + len)` of the message, in order.
     ///
     /// Ends early if the fragments hold less.
     pub fn span(&self, start: u64, len: u32) -> impl Iterator<Item = Fragment> {

@@ -3,7 +3,7 @@
 
 use super::{Lints, QUANTUM, QUANTUM_WORDS, WqeError};
 
-/// Most inline data of a GEN_2 entry in bytes (`max_hw_inline`, data-path 5.1).
+/// Maximum inline data of a GEN_2 entry in bytes (`max_hw_inline`, data-path 5.1).
 pub const MAX_INLINE: usize = 101;
 
 /// Data bytes in the first quantum.
@@ -25,7 +25,7 @@ impl InlineData {
         1 + usize::from(len).saturating_sub(FIRST).div_ceil(PER_QUANTUM)
     }
 
-    /// `words` are those of the entry and no more.
+    /// `words` are exactly those of the entry.
     pub(super) fn decode(
         words: &[u64],
         len: u8,

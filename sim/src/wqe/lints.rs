@@ -1,4 +1,4 @@
-//! Bits that software set although they are ignored: reported, never refused.
+//! Lints for bits that software set although they are ignored: reported, never refused.
 
 use core::fmt;
 use core::ops::BitOr;
@@ -12,13 +12,13 @@ impl Lints {
     pub const HEADER: Self = Self(1 << 0);
     /// PUSHWQE without a push page: push is dormant (data-path 3.2).
     pub const PUSH: Self = Self(1 << 1);
-    /// Word 2 is not zero where the layout says 0.
+    /// Word 2 is not zero where the layout requires 0.
     pub const WORD2: Self = Self(1 << 2);
-    /// Words 0 or 1 are not zero where the layout says 0.
+    /// Word 0 or 1 is not zero where the layout requires 0.
     pub const BODY: Self = Self(1 << 3);
     /// Upper half of the immediate's word is not zero (data-path 1.6).
     pub const IMMEDIATE: Self = Self(1 << 4);
-    /// Odd ADDFRAGCNT: the last quantum is not covered by valid bits (data-path 1.6).
+    /// Odd ADDFRAGCNT: valid bits do not cover the last quantum (data-path 1.6).
     pub const ODD_FRAGMENTS: Self = Self(1 << 5);
     /// Bits other than the valid bit in the trailer of an inline quantum (data-path 1.8).
     pub const INLINE_TRAILER: Self = Self(1 << 6);
@@ -26,11 +26,11 @@ impl Lints {
     pub const IWARP: Self = Self(1 << 7);
     /// A reserved bit in a field of a bind or fast-register entry.
     pub const RESERVED_FIELD: Self = Self(1 << 8);
-    /// A fast registration without LOCALFENCE, which kernel drivers set in each (data-path 1.7):
-    /// the card then reports FASTREG_VALID_STAG now and then under load.
+    /// A fast registration without LOCALFENCE, which kernel drivers always set (data-path 1.7): the
+    /// card then occasionally reports FASTREG_VALID_STAG under load.
     pub const UNFENCED: Self = Self(1 << 9);
 
-    /// More than 13 fragments with data, which is the most that drivers give (data-path 5).
+    /// More than 13 fragments with data, the maximum that drivers use (data-path 5).
     pub const FRAGMENTS: Self = Self(1 << 10);
 
     const NAMES: [(Self, &'static str); 11] = [
@@ -55,13 +55,13 @@ impl Lints {
         Self(0)
     }
 
-    /// True if there is none.
+    /// True if the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// True if all of `other` are in it.
+    /// True if the set contains all of `other`.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0

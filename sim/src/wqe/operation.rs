@@ -54,7 +54,7 @@ pub enum Operation {
         immediate: Option<u32>,
         /// STag the receiver shall invalidate.
         invalidate: Option<u32>,
-        /// The receiver is asked for a solicited event.
+        /// The receiver is to raise a solicited event.
         solicited: bool,
         /// Destination on a UD QP.
         ud: UdTarget,
@@ -67,7 +67,7 @@ pub enum Operation {
         remote: Remote,
         /// Immediate data as a number.
         immediate: Option<u32>,
-        /// The receiver is asked for a solicited event.
+        /// The receiver is to raise a solicited event.
         solicited: bool,
     },
     /// RDMA read 01 and 0b.

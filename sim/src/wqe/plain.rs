@@ -1,7 +1,8 @@
-//! The most frequent entries: one quantum with one fragment, and nothing else asked for.
+//! The most frequent entries: one quantum with one fragment and no other features.
 //!
-//! What is decoded here, [`SendWqe::decode`](super::SendWqe::decode) and
-//! [`ReceiveWqe::decode`](super::ReceiveWqe::decode) decode to the same, without lints.
+//! [`SendWqe::decode`](super::SendWqe::decode) and
+//! [`ReceiveWqe::decode`](super::ReceiveWqe::decode) decode these entries to the same result,
+//! without lints.
 
 use super::bits::{bit, bits, mask};
 use super::fragment::Fragment;
@@ -19,15 +20,15 @@ const SEND_HEADER: u64 = mask(63, 62) | mask(37, 32);
 /// A send or write of an RC queue pair.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PlainSend {
-    /// Opcode as written.
+    /// Opcode as in the entry.
     pub opcode: u8,
     /// SIGCOMPL.
     pub signaled: bool,
-    /// The receiver is asked for an event.
+    /// The receiver is to raise an event.
     pub solicited: bool,
     /// The payload, at least one byte.
     pub fragment: Fragment,
-    /// Where a write puts it; `None` for a send.
+    /// Destination of a write; `None` for a send.
     pub remote: Option<Remote>,
 }
 
@@ -60,7 +61,7 @@ impl PlainSend {
     }
 }
 
-/// The fragment of a receive of one quantum whose header is valid, if it has this one only.
+/// The fragment of a one-quantum receive whose header is valid, if this is its only fragment.
 #[must_use]
 pub fn plain_receive(words: &[u64; QUANTUM_WORDS], polarity: bool) -> Option<Fragment> {
     let [_, _, word2, header] = *words;
@@ -68,7 +69,7 @@ pub fn plain_receive(words: &[u64; QUANTUM_WORDS], polarity: bool) -> Option<Fra
     plain.then(|| fragment(words, polarity)).flatten()
 }
 
-/// The fragment of the first quantum, if it is valid and no null fragment.
+/// The fragment of the first quantum, if it is valid and not a null fragment.
 fn fragment(words: &[u64; QUANTUM_WORDS], polarity: bool) -> Option<Fragment> {
     let [addr, word, ..] = *words;
     let fragment = Fragment::decode([addr, word]);
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Words in which most bits that make an entry another kind are clear.
+    /// Words in which most of the bits that make an entry non-plain are clear.
     fn words() -> impl Strategy<Value = [u64; 4]> {
         let sparse =
             prop_oneof![4 => Just(0), 1 => any::<u64>(), 1 => (0..64).prop_map(|n| 1u64 << n)];

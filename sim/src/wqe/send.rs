@@ -23,7 +23,7 @@ mod opcode {
     pub(super) const GEN_RTS_AE: u8 = 0x30;
 }
 
-/// Transport service of the QP, which decides what word 2 and the low header half of a send mean.
+/// Transport service of the QP. It decides what word 2 and the low header half of a send mean.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Service {
     /// RoCE RC (QP type 3).
@@ -35,7 +35,7 @@ pub enum Service {
 /// A decoded send queue entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendWqe {
-    /// Opcode as written; the completion returns it.
+    /// Opcode as in the entry; the completion returns it.
     pub opcode: u8,
     /// Length in quanta, 1 to 8.
     pub quanta: u8,
@@ -312,7 +312,7 @@ impl Entry<'_> {
         ))
     }
 
-    /// Payload and immediate of a send or write; `low` are the header bits that only this operation
+    /// Payload and immediate of a send or write; `low` has the header bits that only this operation
     /// defines.
     fn payload(&self, low: u64) -> Result<(Payload, Option<u32>, Lints), WqeError> {
         let header = self.header;

@@ -1,4 +1,4 @@
-//! Accesses of the device to memory that programs take away.
+//! Accesses of the device to memory that programs have taken away.
 
 use super::*;
 use crate::iommu::NoAccess;
@@ -31,7 +31,7 @@ fn memory_that_goes_is_an_access_that_fails() {
     memory.iommu.write_entry(iova, &[1, 2, 3, 4], 3).unwrap();
     assert_eq!(memory.iommu.load_quantum(iova), Ok([1, 2, 3, 4]));
     assert_eq!(memory.iommu.load(iova + 8), Ok(2));
-    // What the IOMMU knows of it is the same.
+    // The IOMMU still checks its bounds.
     let past = memory.iommu.read(iova + 8190, &mut [0; 4]).unwrap_err();
     assert_eq!(past.refused().refusal, crate::iommu::Refusal::Bounds);
     pages.unmap(1);
@@ -66,7 +66,7 @@ fn memory_that_goes_is_an_access_that_fails() {
     assert!(memory.counts().nothing_held());
 }
 
-/// Memory of `DmaAlloc` is used as it is, whatever mapped memory is.
+/// Memory of `DmaAlloc` is used directly, whether or not mapped memory is checked.
 #[test]
 fn rings_are_not_checked() {
     let mut memory = checked();
@@ -76,8 +76,8 @@ fn rings_are_not_checked() {
     free(&mut memory, raw);
 }
 
-/// A mapping does not belong to an address: what is mapped there later is other memory, with a
-/// mapping of its own.
+/// A mapping belongs to memory, not to an address: other memory mapped at the same address later
+/// has a mapping of its own.
 #[test]
 #[cfg_attr(miri, ignore = "Miri has no such system calls")]
 fn memory_that_comes_back_at_the_same_address_has_a_mapping_of_its_own() {
@@ -96,13 +96,13 @@ fn memory_that_comes_back_at_the_same_address_has_a_mapping_of_its_own() {
     let mut byte = [0];
     memory.iommu.read(new_iova, &mut byte).unwrap();
     assert_eq!(byte, [2]);
-    // Taking the old one away leaves the new one.
+    // Removing the old mapping keeps the new one.
     memory.dma_unmap(old);
     assert!(memory.iommu.read(old_iova, &mut byte).is_err());
     memory.iommu.write(new_iova, &[3]).unwrap();
     memory.iommu.read(new_iova, &mut byte).unwrap();
     assert_eq!(byte, [3]);
     memory.dma_unmap(new);
-    // Both name the same address, which is unmapped once.
+    // Both have the same address, which is unmapped once.
     std::mem::forget(first);
 }

@@ -20,7 +20,7 @@ const RD: u16 = 1 << 10;
 const BUF: u16 = 1 << 12;
 const SI: u16 = 1 << 13;
 
-/// What came back for a command.
+/// Reply to a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Reply {
     pub(super) code: u16,
@@ -66,7 +66,7 @@ pub(super) struct Said {
     pub(super) data: Vec<u8>,
 }
 
-/// Parameters from pairs of offset and bytes.
+/// Builds parameters from pairs of offset and bytes.
 pub(super) fn params(fields: &[(usize, &[u8])]) -> [u8; 16] {
     let mut all = [0; 16];
     for (at, bytes) in fields {
@@ -87,7 +87,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// One cold function with its queues on.
+    /// One cold function with its queues enabled.
     pub(super) fn new() -> Self {
         Self::of(Sim::builder())
     }
@@ -113,7 +113,7 @@ impl Client {
         client.start()
     }
 
-    /// Sets both queues up, from the first descriptor on.
+    /// Sets up both queues, from the first descriptor on.
     pub(super) fn start(mut self) -> Self {
         (self.next, self.clean) = (0, 0);
         let nic = &self.nic;
@@ -147,7 +147,7 @@ impl Client {
         self.poke(place, &bytes);
     }
 
-    /// Takes the room for data from the descriptor of event `index`.
+    /// Removes the data buffer from the descriptor of event `index`.
     pub(super) fn take_room(&self, index: u32) {
         let place = self.events.iova.0 + u64::from(index) * DESCRIPTOR;
         self.poke(place, &[0; DESCRIPTOR as usize]);
@@ -172,19 +172,19 @@ impl Client {
         self.try_send(opcode, params, None, 0).expect("no answer")
     }
 
-    /// A command that wants up to `room` bytes.
+    /// A command with a reply of up to `room` bytes.
     pub(super) fn ask(&mut self, opcode: u16, params: [u8; 16], room: usize) -> Reply {
         let sent = self.try_send(opcode, params, None, room);
         sent.expect("no answer")
     }
 
-    /// A command that brings `data`, and takes as much back.
+    /// A command that brings `data`, with a reply of up to the same length.
     pub(super) fn tell(&mut self, opcode: u16, params: [u8; 16], data: &[u8]) -> Reply {
         let sent = self.try_send(opcode, params, Some(data), data.len());
         sent.expect("no answer")
     }
 
-    /// As the others; `None` when there is no answer within a second.
+    /// Like the others, but returns `None` when there is no answer within a second.
     pub(super) fn try_send(
         &mut self,
         opcode: u16,
@@ -228,7 +228,7 @@ impl Client {
         })
     }
 
-    /// Parameters that name the client's buffer and are nothing else.
+    /// Parameters with only the client's buffer.
     pub(super) fn buffer(&self) -> [u8; 16] {
         let at = self.buffers.iova.0;
         let (high, low) = ((at >> 32) as u32, at as u32);
@@ -246,7 +246,7 @@ impl Client {
         self.poke(at, &bytes);
     }
 
-    /// Returns the events so far; their descriptors are posted again.
+    /// Returns the events so far and posts their descriptors again.
     pub(super) fn said(&mut self) -> Vec<Said> {
         let mut all = Vec::new();
         while hw::PF_FW_ARQH.get(&self.nic) != self.clean {
@@ -284,7 +284,7 @@ impl Client {
         self.tell(0x0211, params(&[(0, &number)]), &props)
     }
 
-    /// Downloads the test package as control-path 9.10 says, and does what belongs to it.
+    /// Downloads the test package as control-path 9.10 says, with the steps that belong to it.
     pub(super) fn download(&mut self) {
         self.download_only();
         self.open_switch();
@@ -301,14 +301,14 @@ impl Client {
         self.direct(0x0009, params(&[(0, &[4])])).ok();
     }
 
-    /// Lets the switch block see its whole input, as after each download.
+    /// Opens the switch block's whole input, as after each download.
     pub(super) fn open_switch(&self) {
         let switch = Index::new(0).unwrap();
         hw::GL_PREEXT_L2_PMASK0.at(switch).set(&self.nic, u32::MAX);
         hw::GL_PREEXT_L2_PMASK1.at(switch).set(&self.nic, 0xffff);
     }
 
-    /// What was found, by kind.
+    /// Findings, by kind.
     pub(super) fn kinds(&self) -> Vec<&'static str> {
         let found: Vec<Finding> = self.sim.take_findings();
         found.iter().map(|finding| finding.kind).collect()
@@ -318,7 +318,7 @@ impl Client {
 /// The three buffers of the test package.
 pub(super) fn package_buffers() -> Vec<Vec<u8>> {
     let file = crate::test_package();
-    // The E810's segment is the second; its buffers follow header, three counts.
+    // The E810's segment is the second; its buffers follow its header and three counts.
     let segment = u32_at(&file, 12) as usize;
     let count = u32_at(&file, segment + 44 + 8) as usize;
     let first = segment + 44 + 12;

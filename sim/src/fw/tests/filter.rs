@@ -1,4 +1,4 @@
-//! Which frames the switch passes to the RDMA engine: by destination address and by VLAN.
+//! The frames that the switch passes to the RDMA engine: by destination address and by VLAN.
 
 use super::client::{Client, params};
 use super::switch::mac_rule;
@@ -15,7 +15,8 @@ const RX_VLAN_PRUNE_ENA: u8 = 1;
 /// LB_EN of a rule's action.
 const LB_EN: u8 = 1 << 2;
 
-/// A function with a package and one VSI, open for RDMA, whose properties have `byte` at `at`.
+/// A function with a package and one VSI, open for RDMA, with `byte` at offset `at` of its
+/// properties.
 fn function(at: usize, byte: u8) -> (Client, u16) {
     let mut client = Client::new();
     client.download();
@@ -37,7 +38,7 @@ fn for_itself(client: &Client) {
     let mut frame = vec![0; 60];
     frame[..6].copy_from_slice(&client.nic.mac());
     client.nic.with(|env| env.transmit(frame));
-    // Any write brings what was sent to the wire.
+    // Any register write puts what was sent on the wire.
     let vector = Vector::new(1).unwrap();
     client.nic.write32(hw::GLINT_DYN_CTL.at(vector).off(), 0);
     client.sim.run(Ns::from_ms(1));
@@ -59,7 +60,7 @@ fn a_frame_for_itself_needs_the_vsi_and_the_rule() {
         let back = u64::from(vsi_allows && rule_does);
         assert_eq!(received(&client), back, "{vsi_allows} {rule_does}");
         assert_eq!(client.sim.stats(0).frames_not_looped, 2 - back);
-        // From the wire it comes in all the same.
+        // The same frame from the wire comes in.
         let mut frame = [0; 60];
         frame[..6].copy_from_slice(&client.nic.mac());
         client.sim.receive_frames([&frame[..]]);
@@ -80,7 +81,7 @@ fn from_the_wire(client: &Client, tag: Option<[u8; 2]>) {
     client.sim.run(Ns::from_ms(1));
 }
 
-/// A prune list of the VSI, and the rule of a VLAN for it, as Linux makes them.
+/// A prune list with the VSI, and the rule for a VLAN that uses it, as Linux makes them.
 fn add_vlan(client: &mut Client, vsi: u16, id: u16) {
     let mut ask = [0; 6];
     (ask[0], ask[2]) = (0x84, 1);
@@ -133,8 +134,8 @@ fn a_vsi_that_does_not_prune_gets_every_vlan() {
     assert_eq!(received(&client), 2);
 }
 
-/// What a driver found on cards: a function-level reset leaves the register as it is
-/// (field-evidence 3.18).
+/// As a driver found on cards: a function-level reset leaves the register as it is (field-evidence
+/// 3.18).
 #[test]
 fn a_receive_queues_profile_outlives_resets_of_the_function() {
     const QRXFLXP_CNTXT_0: RegOffset = RegOffset::new(0x48_0000);

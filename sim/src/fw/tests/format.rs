@@ -1,4 +1,4 @@
-//! Commands that are not as their formats say.
+//! Commands that violate their formats.
 
 use super::client::{Client, params};
 use crate::findings::kind;
@@ -11,7 +11,7 @@ const BUF: u16 = 1 << 12;
 const LB: u16 = 1 << 9;
 const SI: u16 = 1 << 13;
 
-/// What is odd of a command with these flags, parameters and buffer.
+/// The format errors of a command with these flags, parameters and buffer.
 fn odd(flags: u16, opcode: u16, params: [u8; 16], data: &[u8]) -> Vec<String> {
     let mut bytes = [0; LEN];
     put_u16(&mut bytes, 0, flags);
@@ -31,7 +31,7 @@ fn odd(flags: u16, opcode: u16, params: [u8; 16], data: &[u8]) -> Vec<String> {
 
 #[test]
 fn flags_fit_the_buffer() {
-    // SI is right and need not be there.
+    // SI is allowed and not required.
     assert_eq!(odd(SI, 0x0001, [0; 16], &[]), [""; 0]);
     assert_eq!(odd(0, 0x0001, [0; 16], &[]), [""; 0]);
     for flag in [0, 1, 2, 3, 4, 5, 6, 7, 8, 11] {
@@ -55,7 +55,7 @@ fn a_return_value_is_the_firmwares() {
         reads: false,
     };
     let mut bytes = [0; LEN];
-    // Cookies are the driver's: iPXE counts in them.
+    // Cookies belong to the driver: iPXE counts in them.
     bytes[8..16].fill(0xa5);
     assert_eq!(oddities(&Descriptor(bytes), &command), [""; 0]);
     bytes[6] = 1;
@@ -64,7 +64,7 @@ fn a_return_value_is_the_firmwares() {
 
 #[test]
 fn rd_is_set_when_the_buffer_brings_data() {
-    // No buffer, one for the reply, one that brings data, one that may.
+    // No buffer, one for the reply, one with data, one with optional data.
     for (opcode, right) in [
         (0x0001, &[0][..]),
         (0x000a, &[BUF]),
@@ -82,22 +82,23 @@ fn rd_is_set_when_the_buffer_brings_data() {
 #[test]
 fn parameters_that_nothing_names_are_zero() {
     let with = |at: usize, byte: u8| params(&[(at, &[byte])]);
-    // Unloading, a bit beside it; link enable, one above.
+    // Unloading, and a bit beside it; link enable, and a bit above it.
     assert_eq!(odd(0, 0x0003, with(0, 1), &[]), [""; 0]);
     assert_eq!(odd(0, 0x0003, with(0, 2), &[]).len(), 1);
     assert_eq!(odd(0, 0x0605, with(2, 6), &[]), [""; 0]);
     assert_eq!(odd(0, 0x0605, with(2, 8), &[]).len(), 1);
     assert_eq!(odd(0, 0x0603, with(8, 0xff), &[]), [""; 0]);
     assert_eq!(odd(0, 0x0603, with(9, 1), &[]).len(), 1);
-    // Behind a buffer's address there is nothing, and the address is none of the parameters.
+    // The buffer's address is not a parameter, and no parameters follow it.
     assert_eq!(odd(BUF, 0x0412, with(12, 1), &[0; 8]), [""; 0]);
     assert_eq!(odd(BUF, 0x0412, with(7, 1), &[0; 8]).len(), 1);
 }
 
 #[test]
 fn bytes_of_a_buffer_that_nothing_names_are_zero() {
-    /// Opcode; where the number of groups or elements is, and it; bytes of the buffer; where the
-    /// number of entries is, or another byte that is allowed, and it; what is nobody's.
+    /// Opcode; offset and value of the number of groups or elements; bytes of the buffer; offset
+    /// and value of the number of entries, or of another byte that is allowed; offsets of the bytes
+    /// that nothing names.
     type Row = (u16, (usize, u8), usize, (usize, u8), Vec<usize>);
     let rows: [Row; 7] = [
         (0x0401, (0, 1), 32, (4, 1), vec![6, 7, 30, 31]),

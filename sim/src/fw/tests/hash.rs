@@ -1,4 +1,4 @@
-//! Profiles of scaling, and rules that drop what is sent.
+//! RSS profiles, and rules that drop sent frames.
 
 use super::client::{Client, params};
 use super::lan_port::{ONE, Port, RxContext, frame, properties, tcp};
@@ -15,12 +15,13 @@ const WORDS: u32 = 46;
 /// The packet type of TCP over IPv4.
 const TCP4: u16 = 26;
 
-/// A table's section: count, first place, entries.
+/// A section of a table: count, first index, entries.
 fn table(first: u16, entry: &[u8]) -> Vec<u8> {
     [&[1, 0], &first.to_le_bytes()[..], entry].concat()
 }
 
-/// A match at `place`, for a group of types and one of VSIs, of any flags; `never`: of nothing.
+/// A match entry at `place`, for a group of types and a group of VSIs, with any flags; `never`: it
+/// matches nothing.
 fn a_match(place: u16, types: u8, vsis: u16, profile: u8, never: bool) -> Vec<u8> {
     let [low, high] = vsis.to_le_bytes();
     let flags = if never { 0xfe } else { 0xff };
@@ -72,7 +73,7 @@ fn spread(port: &mut Port) {
     client.tell(0x0b03, params(&[(0, &vsi)]), &[0; 64]).ok();
 }
 
-/// The hash of a TCP packet from and to these ports; `None` without one.
+/// The hash of a TCP packet with these ports; `None` if it has none.
 fn hash(ports: &mut [Port; 2], from: u16, to: u16) -> Option<u32> {
     let [a, b] = [0, 1].map(|index: usize| ports[index].client.nic.mac());
     let mut packet = tcp(b, a, 100, false);
@@ -117,7 +118,7 @@ fn a_hash_is_made_of_what_the_profile_names() {
     let of_port = hash(&mut ports, 1000, 2000);
     assert_eq!(hash(&mut ports, 1001, 2000), of_port);
     assert_ne!(hash(&mut ports, 1001, 2001), of_port);
-    // Taken away, one after the other.
+    // Removed, one after another.
     let never = a_match(3, 5, 0x2001, 8, true);
     assert_eq!(update(&mut ports[1].client, &[(MATCHES, &never)]), 0);
     assert_eq!(hash(&mut ports, 1000, 2000), all);
@@ -126,7 +127,7 @@ fn a_hash_is_made_of_what_the_profile_names() {
     assert_eq!(hash(&mut ports, 1000, 2000), None);
 }
 
-/// What a driver of before asked for is none of the next one's `[inf]`.
+/// The settings of an earlier driver do not apply to the next one `[inf]`.
 #[test]
 fn profiles_go_with_the_function() {
     let mut ports = spreading();
@@ -146,13 +147,13 @@ fn profiles_go_with_the_function() {
     spread(&mut ports[1]);
     assert_eq!(ports[1].vsi, vsi);
     assert_eq!(hash(&mut ports, 1, 2), None);
-    // Its place in the match table as well.
+    // Its entry in the match table is gone too.
     let set: &[(u32, &[u8])] = &[(VSIS, &table(vsi, &0x2001_u16.to_le_bytes()))];
     assert_eq!(update(&mut ports[1].client, set), 0);
     assert_eq!(hash(&mut ports, 1, 2), None);
 }
 
-/// The Ethernet address, half of an IP address, a place that the table has not.
+/// The Ethernet address, half of an IP address, an index beyond the table.
 #[test]
 fn a_hash_of_what_is_not_modelled_is_refused() {
     let mut ports = spreading();
@@ -171,7 +172,7 @@ fn a_hash_of_what_is_not_modelled_is_refused() {
         assert_eq!(code, u16::from(AqCode::EINVAL.0), "{fields:?}");
     }
     assert!(hash(&mut ports, 1, 2).is_some(), "nothing of it is done");
-    // A profile for packets that have no hash here, as Linux' for tunnels.
+    // A profile for packets that have no hash here, like Linux' for tunnels.
     let tunnel = a_match(0, 9, 1, 7, false);
     let set: &[(u32, &[u8])] = &[(WORDS, &words(7, &[(43, 4)])), (MATCHES, &tunnel)];
     assert_eq!(update(&mut ports[1].client, set), 0);
@@ -186,7 +187,7 @@ fn a_hash_of_what_is_not_modelled_is_refused() {
     }
 }
 
-/// A rule of `kind` for an Ethertype that drops.
+/// A rule of `kind` that drops an Ethertype.
 fn drop_rule(kind: u8, vsi: u16, ethertype: [u8; 2]) -> [u8; 32] {
     let mut rule = mac_rule(vsi, [0; 6]);
     (rule[0], rule[4]) = (kind, 0);
@@ -195,7 +196,7 @@ fn drop_rule(kind: u8, vsi: u16, ethertype: [u8; 2]) -> [u8; 32] {
     rule
 }
 
-/// Linux keeps its network stack from sending LLDP frames and pause frames.
+/// Linux prevents its network stack from sending LLDP frames and pause frames.
 #[test]
 fn what_a_rule_drops_is_not_sent() {
     const UPLINK: [u64; 2] = [0, 1 | 1 << 8];
@@ -205,7 +206,7 @@ fn what_a_rule_drops_is_not_sent() {
     let (_, mut ports) = Port::pair(&props, RxContext::default());
     let [a, b] = [0, 1].map(|index: usize| ports[index].client.nic.mac());
     let vsi = ports[0].vsi;
-    // As `frame` has it.
+    // The Ethertype that `frame` has.
     let rule = drop_rule(1, vsi, [0x88, 0xb5]);
     let index = ports[0].client.tell(0x02a0, params(&ONE), &rule).ok();
     ports[0].send(&frame(b, a, 100), 0, None);
@@ -243,8 +244,8 @@ fn a_drop_that_is_not_carried_out_is_refused() {
     }
 }
 
-/// A profile in use changes to what is not modelled, packets come to such a profile, and a section
-/// says that it has more entries than it has.
+/// A profile in use is changed to an unmodelled one, packets get such a profile, and a section
+/// claims more entries than it has.
 #[test]
 fn a_later_change_to_what_is_not_done_is_refused() {
     let mut ports = spreading();

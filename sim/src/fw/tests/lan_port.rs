@@ -12,10 +12,10 @@ use crate::{Builder, Sim};
 pub(super) const ONE: [(usize, &[u8]); 1] = [(0, &[1])];
 /// Descriptors of each ring.
 pub(super) const LENGTH: u32 = 64;
-/// Bytes of a receive buffer, and where they begin in the port's memory.
+/// Bytes of a receive buffer, and the start of the buffers in the port's memory.
 pub(super) const BUFFER: usize = 1024;
 const BUFFERS: u64 = 256 << 10;
-/// sw_flags2 and inner_vlan_flags of a VSI; LAN_ENA; a VSI that leaves tags where they are.
+/// sw_flags2 and inner_vlan_flags of a VSI; LAN_ENA; a VSI that leaves tags in place.
 pub(super) const SW_FLAGS: usize = 3;
 pub(super) const INNER_VLAN: usize = 12;
 pub(super) const LEAVE_TAGS: u8 = 0x1B;
@@ -32,7 +32,7 @@ pub(super) const QTX_COMM_DBELL: u32 = 0x2C_0000;
 const QRX_CONTEXT: u32 = 0x28_0000;
 const QRXFLXP_CNTXT: u32 = 0x48_0000;
 
-/// A frame as it was received: its descriptors, and the bytes that they name.
+/// A received frame: its descriptors, and the bytes in their buffers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Received {
     pub(super) words: Vec<[u64; 4]>,
@@ -55,7 +55,7 @@ pub(super) struct Port {
     next: u32,
 }
 
-/// What a receive queue is given.
+/// Settings of a receive queue.
 #[derive(Clone, Copy)]
 pub(super) struct RxContext {
     pub(super) rxdid: u32,
@@ -75,7 +75,7 @@ impl Default for RxContext {
     }
 }
 
-/// Properties of a VSI with queue 0, that leaves tags alone.
+/// Properties of a VSI with queue 0 that leaves tags in place.
 pub(super) fn properties() -> [u8; 128] {
     let mut props = [0; 128];
     // Sections VLAN, queue map and queue options.
@@ -104,8 +104,8 @@ impl Port {
         Self::with(client, vsi, parent, context)
     }
 
-    /// The same as iPXE has it (lan-path 19): the firmware's VSI, two rules of the receiving side,
-    /// the queue below the last default node, no package.
+    /// The same in the way of iPXE (lan-path 19): the firmware's VSI, two receive rules, the queue
+    /// below the last default node, no package.
     pub(super) fn as_ipxe(sim: &Sim, pf: u8, context: RxContext) -> Self {
         let mut client = Client::on(sim, pf);
         let vsi = client.ask(0x0200, [0; 16], 2048).ok();
@@ -203,14 +203,14 @@ impl Port {
             .with(|env| env.write_entry(at, &words, 1).unwrap());
     }
 
-    /// Puts bytes into the memory that descriptors name.
+    /// Writes bytes to the memory that descriptors name.
     pub(super) fn fill(&self, at: u64, bytes: &[u8]) -> u64 {
         let at = self.memory.iova.0 + at;
         self.client.nic.with(|env| env.write(at, bytes).unwrap());
         at
     }
 
-    /// Posts descriptors with one doorbell; their second words afterwards.
+    /// Posts descriptors with one doorbell; returns their second words afterwards.
     pub(super) fn post(&mut self, descriptors: &[[u64; 2]]) -> Vec<u64> {
         let at = |index: u32| self.tx.iova.0 + 16 * u64::from(index % LENGTH);
         let (first, tx_end) = (self.tail, self.tail + descriptors.len() as u32);
@@ -227,7 +227,7 @@ impl Port {
         after
     }
 
-    /// Sends one packet with these command bits, and a context descriptor if there is one.
+    /// Sends one packet with these command bits, and with a context descriptor if there is one.
     pub(super) fn send(&mut self, packet: &[u8], command: u64, context: Option<[u64; 2]>) {
         let at = self.fill(0, packet);
         let data = [at, LAST | command | (packet.len() as u64) << 34];
@@ -237,7 +237,7 @@ impl Port {
         self.client.sim.run(Ns::from_ms(1));
     }
 
-    /// The frames that came; their buffers are given back.
+    /// The received frames; their buffers are posted again.
     pub(super) fn received(&mut self) -> Vec<Received> {
         let mut all = Vec::new();
         let mut frame = Received {
@@ -295,7 +295,8 @@ pub(super) fn frame(to: [u8; 6], from: [u8; 6], len: usize) -> Vec<u8> {
     frame
 }
 
-/// Ethernet, IPv4 and TCP headers, with what Linux leaves in them for the device, and `len` bytes.
+/// Ethernet, IPv4 and TCP headers, with the fields that Linux leaves to the device, and `len`
+/// bytes.
 pub(super) fn tcp(to: [u8; 6], from: [u8; 6], len: usize, is_segmented: bool) -> Vec<u8> {
     let mut packet = frame(to, from, 14 + 40 + len);
     let ip_len = if is_segmented { 0 } else { (40 + len) as u16 };
@@ -328,7 +329,7 @@ pub(super) fn tcp(to: [u8; 6], from: [u8; 6], len: usize, is_segmented: bool) ->
     packet
 }
 
-/// The command of such a packet: IIPT, L4T, and the lengths of headers of 14, 20 and 20 bytes.
+/// The command of such a packet: IIPT, L4T, and lengths for headers of 14, 20 and 20 bytes.
 pub(super) const fn tcp_command(iipt: u64) -> u64 {
     iipt << 9 | 1 << 12 | 7 << 16 | 5 << 23 | 5 << 30
 }

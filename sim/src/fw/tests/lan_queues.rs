@@ -31,18 +31,18 @@ fn a_frame_goes_from_ring_to_ring() {
     // RXDID 2, packet type 1, 200 bytes; DD and EOF.
     assert_eq!(q0, 2 | 1 << 16 | 200 << 32);
     assert_eq!((q8, q16, q24), (3, 0, 0));
-    // A shorter one is filled, and goes to all.
+    // A shorter frame is padded, and goes to all.
     ports[1].send(&frame([0xFF; 6], b, 20), 0, None);
     let received = ports[0].received();
     assert_eq!((received.len(), received[0].bytes.len()), (1, 60));
     let vsi = |port: &Port, base| port.counter(base + 8 * u32::from(port.vsi));
-    // Bytes count the FCS.
+    // Byte counts include the FCS.
     assert_eq!(vsi(&ports[0], 0x30_0000), 204);
     assert_eq!(vsi(&ports[1], 0x3B_0000), 204);
     assert_eq!(vsi(&ports[1], 0x3B_2000), 1);
     assert_eq!(vsi(&ports[1], 0x30_E000), 1);
     assert_eq!(vsi(&ports[0], 0x3B_6000), 1);
-    // The port's: bytes out, class to 255; broadcasts in, class of 64.
+    // Counters of the port: bytes out, size class to 255; broadcasts in, size class of 64.
     assert_eq!(ports[0].counter(0x38_0B40), 204);
     assert_eq!(ports[0].counter(0x38_0C00), 1);
     assert_eq!(ports[0].counter(0x38_1380), 1);
@@ -85,7 +85,7 @@ fn checksums_are_filled_in_and_verified() {
     let [a, b] = macs(&ports);
     let packet = tcp(b, a, 100, false);
     ports[0].send(&packet, tcp_command(2), None);
-    // Without being asked to, the device leaves the checksum wrong.
+    // Without a request the device leaves the checksum wrong.
     ports[0].send(&packet, 0, None);
     let received = ports[1].received();
     let status: Vec<u64> = received
@@ -191,7 +191,7 @@ fn what_finds_no_room_is_counted() {
     let discarded = 0x29_4C04 + 4 * u32::from(ports[1].vsi);
     ports[0].send(&frame(b, a, 501), 0, None);
     assert_eq!(ports[1].client.nic.read32(reg(discarded)), 1, "too long");
-    // 56 of 64 descriptors are the device's: the tail's low bits do not count.
+    // The device owns 56 of 64 descriptors: the tail's low bits do not count.
     for _ in 0..57 {
         ports[0].send(&frame(b, a, 60), 0, None);
     }
@@ -210,7 +210,7 @@ fn what_finds_no_room_is_counted() {
     assert_eq!(sim.findings(), []);
 }
 
-/// Recipe 3: what looks like an address is a pattern.
+/// Recipe 3: the address field holds a pattern.
 #[test]
 fn promiscuous_rules_are_patterns() {
     let (sim, mut ports) = Port::pair(&properties(), RX);
@@ -232,8 +232,8 @@ fn promiscuous_rules_are_patterns() {
     assert_eq!(sim.findings(), []);
 }
 
-/// Linux' `ethtool -t` and `ethtool -K loopback on`: what is sent comes in again, nothing leaves
-/// and nothing enters.
+/// Linux' `ethtool -t` and `ethtool -K loopback on`: sent frames come in again, nothing leaves and
+/// nothing enters.
 #[test]
 fn a_mac_in_loopback_gives_frames_back() {
     let (sim, mut ports) = Port::pair(&properties(), RX);
@@ -255,7 +255,7 @@ fn a_mac_in_loopback_gives_frames_back() {
     ports[1].send(&sent, 0, None);
     ports[0].send(&frame(b, a, 64), 0, None);
     assert_eq!(ports.each_mut().map(|port| port.received().len()), [1, 1]);
-    // A reset of the function ends it, too.
+    // A reset of the function ends it too.
     loopback(&mut ports, 1);
     hw::PFGEN_CTRL.set(&ports[1].client.nic, 1);
     sim.run(Ns::from_ms(3_000));
@@ -265,8 +265,8 @@ fn a_mac_in_loopback_gives_frames_back() {
     assert_eq!(sim.findings(), []);
 }
 
-/// By the VSI's key and the function's table, which Linux has (lan-path 7.4). Without either the
-/// first queue gets all.
+/// By the VSI's key and the function's table, as Linux sets them (lan-path 7.4). Without either,
+/// the first queue gets all frames.
 #[test]
 fn flows_go_to_the_queues_of_the_table() {
     const TABLE_OF_FUNCTION: u8 = 2;
@@ -294,7 +294,7 @@ fn flows_go_to_the_queues_of_the_table() {
     assert_eq!(got(&mut ports), Some(1), "a hash");
     table(&mut ports[1].client, 1);
     assert_eq!(got(&mut ports), None, "that queue is off");
-    // A frame of no flow is for the first one.
+    // A frame without a flow goes to the first queue.
     ports[0].send(&frame(b, a, 60), 0, None);
     assert_eq!(ports[1].received().len(), 1);
     assert_eq!(sim.findings(), []);
@@ -315,7 +315,8 @@ fn the_firmwares_vsi_receives() {
     assert_eq!(sim.findings(), []);
 }
 
-/// An address that a rule gives a function reaches it; its own source is pruned.
+/// A frame for an address that a rule gives the function reaches it; frames from its own address
+/// are pruned.
 #[test]
 fn addresses_follow_rules() {
     let mut pruning = properties();
@@ -327,13 +328,13 @@ fn addresses_follow_rules() {
     ports[1].client.tell(0x02a0, params(&ONE), &rule).ok();
     ports[0].send(&frame(new, a, 60), 0, None);
     assert_eq!(ports[1].received().len(), 1);
-    // Somebody has the receiver's address.
+    // A frame whose source is the receiver's own address.
     ports[0].send(&frame(new, b, 60), 0, None);
     assert_eq!(ports[1].received().len(), 0);
     assert_eq!(sim.findings(), []);
 }
 
-/// RoCEv2 goes to the engine where the VSI lets it, to the queue where not.
+/// RoCEv2 goes to the engine where the VSI allows it, otherwise to the queue.
 #[test]
 fn rdma_goes_to_the_engine_if_its_filter_is_on() {
     let (sim, mut ports) = Port::pair(&properties(), RX);
@@ -350,7 +351,7 @@ fn rdma_goes_to_the_engine_if_its_filter_is_on() {
     ports[0].send(&packet, 0, None);
     assert_eq!(ports[1].received().len(), 0);
     assert_eq!(sim.stats(1).frames_received, 1);
-    // A fragment is the queue's all the same.
+    // A fragment goes to the queue in any case.
     packet[20] = 0x20;
     ports[0].send(&packet, 0, None);
     assert_eq!(ports[1].received().len(), 1);
@@ -391,7 +392,7 @@ fn queues_interrupt() {
     assert_eq!(after, before.map(|count| count + 1));
 }
 
-/// After a reset of the function nothing moves: no queue is left.
+/// After a reset of the function no frames move: no queue is left.
 #[test]
 fn a_reset_ends_the_queues() {
     let (sim, mut ports) = Port::pair(&properties(), RX);
@@ -402,12 +403,12 @@ fn a_reset_ends_the_queues() {
     ports[0].send(&frame(b, a, 60), 0, None);
     assert_eq!(ports[1].client.nic.read32(reg(QRX_CTRL)), 0);
     assert_eq!(sim.stats(1).dma_writes, writes);
-    // Its doorbell is nobody's.
+    // Its doorbell belongs to no queue.
     ports[1].client.nic.write32(reg(QTX_COMM_DBELL), 3);
     assert_eq!(sim.findings(), []);
 }
 
-/// A rule of the sending VSI for a group keeps its frames in the card, unless it has LAN_EN
+/// A rule of the sending VSI for a group keeps its frames in the card, unless the rule has LAN_EN
 /// (control-path 9.6).
 #[test]
 fn a_group_leaves_by_a_rule_that_lets_it() {
@@ -426,7 +427,7 @@ fn a_group_leaves_by_a_rule_that_lets_it() {
         let removed = added.data;
         ports[0].client.tell(0x02a2, params(&ONE), &removed).ok();
     }
-    // Without a rule it leaves, too.
+    // Without a rule the frame leaves too.
     ports[0].send(&frame(GROUP, a, 60), 0, None);
     assert_eq!(ports[1].received().len(), 1);
     assert_eq!(sim.findings(), []);
@@ -442,7 +443,7 @@ fn a_vsi_sends_to_the_port_if_it_may() {
         let [a, b] = macs(&ports);
         ports[0].send(&frame(b, a, 60), 0, None);
         assert_eq!(ports[1].received().len(), arrive, "of a LAN queue");
-        // The engine's frames are the VSI's, too.
+        // The engine's frames belong to the VSI too.
         let vsi = ports[1].vsi;
         ports[1].client.open_vsi(vsi, true).ok();
         let mut packet = frame(b, a, 100);

@@ -42,7 +42,7 @@ fn only_data_descriptors_ask_for_a_report() {
     let at = |index: usize| ring.iova.0 + 16 * index as u64 + 8;
     client.nic.with(|env| {
         for (index, word) in words.into_iter().enumerate() {
-            // The packet is in the ring: what it says does not matter.
+            // The packet is the ring itself; its contents do not matter.
             env.store(at(index) - 8, ring.iova.0).unwrap();
             env.store(at(index), word).unwrap();
         }
@@ -75,7 +75,7 @@ fn a_ring_out_of_reach_is_a_fault() {
     assert_eq!(client.nic.read32(HEAD), 0);
 }
 
-/// What the device cannot send as it is asked to, and what it is asked with.
+/// Packets that the device cannot send as requested, and their requests.
 #[test]
 fn impossible_packets_are_faults() {
     const EOP: u64 = 0x10;
@@ -139,7 +139,7 @@ fn impossible_packets_are_faults() {
     }
 }
 
-/// More bytes than any packet has: 17 descriptors of 16 KiB.
+/// More bytes than any packet can have: 17 descriptors of 16 KiB.
 #[test]
 fn a_packet_without_an_end_is_a_fault() {
     let mut client = Client::new();
@@ -183,7 +183,8 @@ fn a_receive_tail_outside_the_ring_is_a_fault() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Any descriptors, with any doorbells: findings and frames, and no end of the simulator.
+    /// Random descriptors with random doorbells: they cause findings and frames, but never end the
+    /// simulator.
     #[test]
     fn any_descriptors_are_executed(
         words in prop::collection::vec((any::<u64>(), 0..16_u64, any::<bool>()), LENGTH as usize),
@@ -195,7 +196,7 @@ proptest! {
         client.nic.with(|env| {
             for (index, (word, kind, near)) in (0..).zip(&words) {
                 let at = ring.iova.0 + 16 * index;
-                // Half of them name memory that is there.
+                // Half of the addresses are mapped memory.
                 let address = if *near { ring.iova.0 } else { *word };
                 let word = word & !0xF | kind;
                 env.write_entry(at, &[address, word], 1).unwrap();

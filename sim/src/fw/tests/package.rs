@@ -47,7 +47,7 @@ fn the_configuration_lock_is_given_once_until_a_core_reset() {
     let (mut one, mut other) = (Client::on(&sim, 0), Client::on(&sim, 1));
     assert_eq!(global(&mut one), GRANTED);
     assert_eq!(global(&mut other), IN_PROGRESS);
-    // Nothing was downloaded, and it is done all the same.
+    // Nothing was downloaded, but the configuration still counts as done.
     one.direct(0x0009, params(&GLOBAL)).ok();
     assert_eq!((global(&mut one), global(&mut other)), (DONE, DONE));
     one.tell(0x0c40, [0; 16], &package_buffers()[0])
@@ -103,7 +103,7 @@ fn only_the_owner_of_the_lock_downloads() {
     assert_eq!(list(&mut client), [], "the last buffer did not come");
 }
 
-/// The one before the end is marked, and those that are not the card's stay away (control-path
+/// The last buffer is marked, and buffers that are not for the card are not sent (control-path
 /// 9.10).
 #[test]
 fn a_download_ends_with_its_last_buffer() {
@@ -116,7 +116,7 @@ fn a_download_ends_with_its_last_buffer() {
             .tell(0x0c40, params(&[(0, &[last.into()])]), &buffers[0])
             .ok();
         if refused {
-            // Who is refused one gives up.
+            // A driver whose buffer is refused gives up.
             client
                 .tell(0x0c40, [0; 16], &[0; 4096])
                 .refused(AqCode::EINVAL);
@@ -203,7 +203,7 @@ pub(super) fn buffer(sections: &[(u32, usize, &[u8])]) -> [u8; 4096] {
     bytes
 }
 
-/// The parser's metadata: entries from number `first` on, all of `fill`.
+/// The parser's metadata: entries from number `first` on, all filled with `fill`.
 fn metadata(first: u16, entries: u16, fill: u8) -> Vec<u8> {
     let mut data = vec![fill; 4 + 24 * usize::from(entries)];
     put_u16(&mut data, 0, entries);
@@ -211,7 +211,7 @@ fn metadata(first: u16, entries: u16, fill: u8) -> Vec<u8> {
     data
 }
 
-/// What the firmware has as entry `number` of the parser's metadata.
+/// Entry `number` of the firmware's parser metadata.
 fn entry(client: &mut Client, number: u16) -> Option<u8> {
     let reply = client.tell(
         0x0c41,
@@ -230,7 +230,7 @@ fn entry(client: &mut Client, number: u16) -> Option<u8> {
 fn sections_that_share_bytes_are_refused() {
     let mut client = Client::new();
     client.direct(0x0008, params(&GLOBAL)).ok();
-    // With 510 of the same bytes a buffer of 4 KiB would mean 2 MiB.
+    // If 510 sections shared the same bytes, a buffer of 4 KiB would mean 2 MiB.
     let section: &[u8] = &[0; 4000];
     for buffer in [
         buffer(&[(10, 20, section); 2]),
@@ -240,7 +240,7 @@ fn sections_that_share_bytes_are_refused() {
         let reply = client.tell(0x0c40, [0; 16], &buffer);
         assert_eq!((reply.code, reply.data32(0)), (14, 12), "the second one");
     }
-    // Over the list itself.
+    // Over the list of sections itself.
     let reply = client.tell(0x0c40, [0; 16], &buffer(&[(10, 8, &[1; 50])]));
     assert_eq!((reply.code, reply.data32(0)), (14, 4));
     let good = buffer(&[(10, 150, &[1; 50]), (11, 100, &[2; 50]), (12, 200, &[])]);
@@ -259,7 +259,7 @@ fn a_download_begins_with_nothing() {
     bring(&mut client, 0, 1, 0);
     assert_eq!(entry(&mut client, 1), Some(1));
     assert_eq!(entry(&mut client, 2), None);
-    // Given up, and begun again: the lock is given again after a reset of the card.
+    // Given up and restarted: the lock is granted again after a reset of the card.
     client.direct(0x0009, params(&GLOBAL)).ok();
     hw::GLGEN_RTRIG.set(&client.nic, 1);
     client.sim.run(Ns::from_ms(110));
@@ -272,7 +272,7 @@ fn a_download_begins_with_nothing() {
         (entry(&mut client, 5), entry(&mut client, 6)),
         (Some(2), Some(3))
     );
-    // What follows a last buffer under the same lock belongs to the same package.
+    // Buffers after a last one under the same lock belong to the same package.
     bring(&mut client, 8, 4, 0);
     assert_eq!(
         (entry(&mut client, 5), entry(&mut client, 8)),
@@ -280,8 +280,7 @@ fn a_download_begins_with_nothing() {
     );
 }
 
-/// Older signed files have several ranges of buffers, each of which ends with "last"
-/// (control-path 9.10).
+/// Older signed files have several ranges of buffers, each ending with "last" (control-path 9.10).
 #[test]
 fn ranges_that_each_end_with_last_are_one_package() {
     let mut client = Client::new();
@@ -321,7 +320,7 @@ fn a_package_without_sections_of_the_engine_brings_it_no_frames() {
     }
 }
 
-/// Bytes 66 and 69 tell engine and management where the tag is; 0x0203 says the same mode
+/// Bytes 66 and 69 tell the engine and the management where the tag is; 0x0203 sets the same mode
 /// (control-path 9.10).
 #[test]
 fn a_vlan_mode_is_one_in_all_its_parts() {
@@ -352,7 +351,7 @@ fn a_vlan_mode_is_one_in_all_its_parts() {
         client.direct(0x0009, params(&[(0, &[4])])).ok();
         assert_eq!(client.kinds(), vec!["adminq-bits"; of_release], "{flags:?}");
     }
-    // Fields of 0x0203 without the bit that makes them count.
+    // Fields of 0x0203 without their valid bit.
     let mut client = Client::new();
     for fields in [(4, 1), (6, 1)] {
         client

@@ -66,7 +66,7 @@ fn a_head_outside_the_ring_is_a_critical_error() {
 #[test]
 fn an_event_without_room_is_a_critical_error() {
     let mut client = Client::new();
-    // Link events on; a link that goes down is one, with data.
+    // Link events on; link down is an event with data.
     let on = params(&[(2, &[3])]);
     client.ask(0x0607, on, 32).ok();
     client.nic.delay(Ns::from_ms(3_000));
@@ -102,12 +102,12 @@ fn a_buffer_out_of_reach_is_a_critical_error() {
     assert_eq!(hw::PF_FW_ATQH.get(&client.nic), 0);
     assert_eq!(hw::PF_FW_ATQLEN.get(&client.nic) >> 30, 3);
     assert_eq!(client.kinds(), [kind::DMA_UNMAPPED.name]);
-    // Setting the queue up again helps.
+    // Setting up the queue again helps.
     client = client.start();
     client.direct(0x0001, [0; 16]).ok();
 }
 
-/// iPXE never sets it (field-evidence 8); 4096 bytes are the most in any case.
+/// iPXE never sets it (field-evidence 8); 4096 bytes are the maximum in any case.
 #[test]
 fn a_large_buffer_goes_without_its_flag() {
     const BUF: u16 = 1 << 12;
@@ -145,7 +145,7 @@ fn events_interrupt_and_overflow() {
         client.direct(0x0001, [0; 16]).ok();
     }
     assert_eq!(client.nic.take_interrupts(), [vector]);
-    // One descriptor fewer than the ring has was there for the device.
+    // The device had one descriptor fewer than the ring has.
     let said = client.said();
     assert_eq!(said.len() as u32, RING - 1);
     assert!(said.iter().all(|event| event.opcode == 0x1234));

@@ -106,11 +106,11 @@ fn a_warm_function_has_everything() {
         assert!(env.has_queue_set(7));
         assert!(env.has_vsi(700));
     });
-    // And no firmware that faults could be ordered from.
+    // It has no firmware either, so faults cannot be injected there.
     sim.configure_firmware(0, |fw| fw.fault(1, 1, AqFault::Silence));
 }
 
-/// A leaf of the engine has a traffic class, and so has the place of its queue set (control-path
+/// A leaf of the engine has a traffic class, and so has the parent of its queue set (control-path
 /// 4.13, 9.8).
 #[test]
 fn a_queue_set_hangs_below_the_class_of_its_leaf() {

@@ -32,7 +32,7 @@ fn a_pf_reset_takes_the_functions_share() {
     client.nic.delay(Ns::from_ms(1));
     assert_eq!(hw::PFGEN_CTRL.get(&client.nic), 0);
     assert_eq!(filter(&client, vsi), 0);
-    // The registers are still there, the firmware does not read them.
+    // The registers keep their values, but the firmware does not read them.
     assert_ne!(hw::PF_FW_ATQBAL.get(&client.nic), 0);
     hw::PF_FW_ATQT.set(&client.nic, 1);
     assert_eq!(client.kinds(), [crate::findings::kind::ADMINQ_RING.name]);
@@ -87,13 +87,14 @@ fn a_core_reset_is_announced_and_takes_everything() {
     assert_eq!(sim.findings(), []);
 }
 
-/// DEVSTATE says that one runs, and a driver waits for it instead (control-path 9.2).
+/// DEVSTATE says that a reset is in progress, and a driver waits for that one instead (control-path
+/// 9.2).
 #[test]
 fn a_pf_reset_waits_for_one_of_the_card() {
     let sim = Sim::builder().functions(2).cold().build();
     let clients = [Client::on(&sim, 0), Client::on(&sim, 1)];
     hw::GLGEN_RTRIG.set(&clients[1].nic, 1);
-    // Announced just now: who has looked before cannot know.
+    // Announced just now: a driver that looked before cannot know.
     hw::PFGEN_CTRL.set(&clients[0].nic, 1);
     assert_eq!(sim.take_findings(), []);
     sim.run(Ns::from_ms(2));

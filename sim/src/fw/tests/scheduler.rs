@@ -165,7 +165,7 @@ fn a_lan_queue_hangs_from_a_queue_group_of_a_vsi() {
     assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT.name; 2]);
 }
 
-/// As iPXE has it, which adds no element of its own (lan-path 19, rows 6 and 7).
+/// As iPXE does, which adds no element of its own (lan-path 19, rows 6 and 7).
 #[test]
 fn a_lan_queue_hangs_from_the_end_of_the_default_branch() {
     let mut client = Client::new();
@@ -202,7 +202,7 @@ fn a_traffic_class_is_there() {
     assert_eq!(ets.data32(36), u32::MAX);
 }
 
-/// 0x0401 adds generic nodes; leaves and classes come otherwise (control-path 9.7).
+/// 0x0401 adds generic nodes; leaves and classes are made in other ways (control-path 9.7).
 #[test]
 fn an_element_that_is_added_is_a_generic_one() {
     let mut client = Client::new();
@@ -220,7 +220,7 @@ fn an_element_that_is_added_is_a_generic_one() {
     }
 }
 
-/// Rate profiles are the default one and those of 0x0410.
+/// Rate profiles are the default one and those from 0x0410.
 #[test]
 fn a_node_names_profiles_that_are_there() {
     let mut client = Client::new();
@@ -241,7 +241,7 @@ fn a_node_names_profiles_that_are_there() {
         assert_eq!(add_with(&mut client, valid, at, 0), [""; 0]);
         let unknown = [kind::ADMINQ_UNKNOWN_OBJECT.name];
         assert_eq!(add_with(&mut client, valid, at, 1), unknown);
-        // A section that is not valid names nothing.
+        // A section that is not valid names no profile.
         assert_eq!(add_with(&mut client, 1, at, 1), [""; 0]);
     }
     client.tell(0x0410, params(&ONE), &[0; 12]).ok();

@@ -46,7 +46,7 @@ fn choices_show_in_the_capabilities() {
     assert_eq!(capability(&data, 0x0005), Some([0xff, 0, 0]));
 }
 
-/// Classes that are active, and how many there are; the first of queues and vectors.
+/// Active classes and their number; first queue and vector numbers.
 #[test]
 fn capabilities_say_which_are_the_functions() {
     let builder = Sim::builder().functions(2).vectors(33);
@@ -74,7 +74,7 @@ fn a_lock_has_one_owner_and_a_time() {
     other.direct(0x0009, change).refused(AqCode::EACCES);
     one.direct(0x0009, change).ok();
     other.direct(0x0008, change).ok();
-    // Its time passes.
+    // Its time runs out.
     sim.run(Ns::from_ms(1_001));
     one.direct(0x0008, change).ok();
     other.direct(0x0009, change).refused(AqCode::EACCES);
@@ -210,7 +210,7 @@ fn a_ports_led_blinks_or_not() {
     }
 }
 
-/// Drivers look how many filters of the flow director are free before they add one: none is.
+/// Drivers check for free flow director filters before they add one: none is free.
 #[test]
 fn filters_of_the_flow_director_are_all_taken() {
     let mut client = Client::of(Sim::builder().functions(2));
@@ -261,14 +261,15 @@ fn a_module_is_read_and_not_written() {
     client.ask(0x06ee, block(0, 0x50), 8).refused(AqCode::EIO);
 }
 
-/// Frames of 2000 bytes, from the engine of function 0 to that of function 1: those that arrive.
+/// Sends frames of 2000 bytes from the engine of function 0 to that of function 1; returns how many
+/// arrive.
 fn long_frames(clients: &mut [Client; 2]) -> u64 {
     let [one, other] = clients;
     let before = other.sim.stats(1).frames_received;
     let mut frame = vec![0; 2000];
     frame[..6].copy_from_slice(&other.nic.mac());
     one.nic.with(|env| env.transmit(frame));
-    // Any write brings what was sent to the wire.
+    // Any register write puts what was sent on the wire.
     hw::GLINT_DYN_CTL
         .at(e810_hal::Vector::new(1).unwrap())
         .set(&one.nic, 0);
@@ -276,8 +277,8 @@ fn long_frames(clients: &mut [Client; 2]) -> u64 {
     other.sim.stats(1).frames_received - before
 }
 
-/// What a port takes before 0x0603 is not in the sources (control-path 9.3: the command is needed
-/// for frames longer than the default).
+/// The sources do not say what a port accepts before 0x0603 (control-path 9.3: the command is
+/// needed for frames longer than the default).
 #[test]
 fn both_ports_are_told_of_longer_frames() {
     let sim = Sim::builder().functions(2).cold().build();

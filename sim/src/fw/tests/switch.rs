@@ -8,7 +8,7 @@ use crate::variation::{OwnVsi, SwitchPages, Variation};
 use e810_hal::bus::VsiId;
 use e810_hal::regs as hw;
 
-/// A lookup of the MAC recipe that forwards `mac` to `vsi`; frames for a group leave the card, too.
+/// A lookup of the MAC recipe that forwards `mac` to `vsi`; frames for a group also leave the card.
 pub(super) fn mac_rule(vsi: u16, mac: [u8; 6]) -> [u8; 32] {
     let mut rule = [0; 32];
     let is_group = u32::from(mac[0] & 1);
@@ -40,7 +40,7 @@ fn a_vsis_filter_shows_in_its_register() {
     assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT.name]);
 }
 
-/// Linux marks security alone, and does not update the VSI of its loopback test.
+/// Linux marks only security, and does not update the VSI of its loopback test.
 #[test]
 fn a_vsi_is_added_with_all_sections() {
     let mut client = Client::new();
@@ -123,7 +123,7 @@ fn rules_name_what_is_there() {
         texts(&client),
         ["a switch rule sends packets to VSI list 99"]
     );
-    // Members of lists: a list that was not given out, then a VSI that is not there.
+    // Members of lists: a list that was not allocated, then a VSI that does not exist.
     let members = |list: u16| {
         let mut set = [3, 0, 0, 0, 0, 0, 1, 0, 99, 0];
         set[4..6].copy_from_slice(&list.to_le_bytes());
@@ -168,8 +168,8 @@ fn lists_are_given_out_and_taken_back() {
         .refused(AqCode::EINVAL);
 }
 
-/// Linux keeps the counters of flow director over a reset of the function, and gives them back at
-/// its end.
+/// Linux keeps the counters of flow director across a reset of the function, and frees them when it
+/// ends.
 #[test]
 fn counters_outlive_a_pf_reset() {
     let mut client = Client::new();
@@ -197,7 +197,7 @@ fn recipes_can_be_read_and_changed() {
     assert_eq!(get(&mut client, 1).ok().data, recipe.data);
 }
 
-/// Linux asks for a recipe of its own for a rule of `tc flower`, and says so when there is none.
+/// Linux requests its own recipe for a rule of `tc flower`, and reports it when there is none.
 #[test]
 fn rules_that_would_not_be_carried_out_are_refused() {
     let mut client = Client::new();
@@ -276,7 +276,7 @@ fn the_firmwares_own_vsi_is_cleared_or_not() {
         let elements = |client: &mut Client| client.ask(0x0200, [0; 16], 2048).ok().param16(4);
         assert_eq!(elements(&mut client), 2);
         client.direct(0x02a4, [0; 16]).ok();
-        // A driver that adds none leads frames to it.
+        // A driver that adds no VSI directs frames to it.
         let goes = own_vsi == OwnVsi::Goes;
         let rule = client.tell(0x02a0, params(&ONE), &mac_rule(4, [2; 6]));
         assert_eq!(rule.code != 0, goes);
@@ -291,8 +291,8 @@ fn the_firmwares_own_vsi_is_cleared_or_not() {
     }
 }
 
-/// A rule without VALID, one of the receive side that names another port, one whose header has
-/// another length (control-path 9.6).
+/// A rule without VALID, a receive rule that names another port, and one with another header length
+/// (control-path 9.6).
 #[test]
 fn rules_are_complete() {
     let mut client = Client::new();
@@ -332,12 +332,12 @@ fn props_with(client: &Client, swid: u8) -> [u8; 128] {
     props
 }
 
-/// The card has no VFs and one switch a function (control-path 9.6).
+/// The card has no VFs and one switch for each function (control-path 9.6).
 #[test]
 fn a_vsi_is_the_functions_and_on_its_switch() {
     let mut client = Client::new();
     let props = props_with(&client, 1);
-    // A VF's, none of the types, with a VF's number.
+    // A VF's VSI, one of an unknown type, one with a VF's number.
     for params_of in [&[(6, &[0][..])][..], &[(6, &[3])], &[(4, &[1]), (6, &[2])]] {
         client
             .tell(0x0210, params(params_of), &props)
@@ -359,7 +359,7 @@ fn a_vsi_is_the_functions_and_on_its_switch() {
     assert_eq!(client.kinds(), [kind::ADMINQ_UNKNOWN_OBJECT.name]);
     update[0] = 2;
     client.tell(0x0211, params(&[(0, &number)]), &update).ok();
-    // One of VMDq is there, but no packet for it reaches the engine.
+    // A VMDq VSI exists, but no packet for it reaches the engine.
     let of_vmdq = client.tell(0x0210, params(&[(6, &[1])]), &props).ok();
     let of_vmdq = of_vmdq.param16(0);
     client.open_vsi(of_vmdq, true).ok();

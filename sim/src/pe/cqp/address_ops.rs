@@ -15,7 +15,7 @@ impl Device {
         let index = bits16(c.header(), 11, 0);
         self.in_range(Kind::Arp, index.into(), env)?;
         if set(c, 44) {
-            // What a query answers with is not in the sources.
+            // The answer to a query is not in the sources.
             return Err(Refusal::parameter(
                 env,
                 format!("MANAGE_ARP {index}: QUERY"),
@@ -28,7 +28,7 @@ impl Device {
                 permanent: set(c, 43),
                 reach_max: bits32(c.q(8), 31, 0),
             };
-            // Writing over a valid entry is how an address that moved is updated.
+            // Drivers update an address that moved by overwriting the valid entry.
             let stored = self.arps.create(index.into(), entry, &mut self.hmc, env);
             self.reached(stored, env)?;
             return DONE;
@@ -44,7 +44,7 @@ impl Device {
         DONE
     }
 
-    /// MANAGE_APBVT 0x23: one bit of the port vector, which lies in HMC (APBVT, 8192 bytes).
+    /// MANAGE_APBVT 0x23: one bit of the port vector, which is in the HMC (APBVT, 8192 bytes).
     pub(super) fn manage_port(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
         let port = bits(c.q(16), 15, 0);
         let offset = port / 64 * 8;
@@ -72,7 +72,7 @@ impl Device {
             ));
         }
         let qp = bits32(c.q(8), 49, 32);
-        // The key is everything but the QP and the queue set.
+        // The key is everything except the QP and the queue set.
         let key = [
             bits(c.q(0), 47, 0),
             bits(c.q(8), 31, 0),

@@ -9,7 +9,7 @@ use crate::pe::fpm::Kind;
 use crate::pe::multicast_group::{MEMBERS, MulticastGroup};
 use crate::pe::word::{bit, bits, bits16, bits32, mask};
 
-/// Groups the device can have (`IRDMA_UDA_MAX_FSI_MGS`, control-path 3.2).
+/// Maximum groups of the device (`IRDMA_UDA_MAX_FSI_MGS`, control-path 3.2).
 const MAX_GROUPS: u64 = 4096;
 
 fn ah_index(c: &Command) -> u64 {
@@ -31,7 +31,7 @@ impl Device {
         Ok(self.reached(found, env)?.is_some())
     }
 
-    /// The ARP entry of a handle is one of the table, and valid when the command runs.
+    /// A handle must name an ARP entry of the table, which must be valid when the command runs.
     fn check_neighbour(&mut self, c: &Command, index: u64, env: &mut dyn Env) -> Outcome {
         let arp = bits16(c.q(16), 63, 48);
         self.in_range(Kind::Arp, arp.into(), env)?;
@@ -88,7 +88,7 @@ impl Device {
         DONE
     }
 
-    /// The group that a command names: its index, and what it is, if it exists.
+    /// The group that a command names: its index, and its context if it exists.
     fn group_index(
         &mut self,
         c: &Command,
@@ -120,7 +120,7 @@ impl Device {
         }
     }
 
-    /// A group from the command and the host context it points to.
+    /// Reads a group from the command and the host context it points to.
     fn read_group(&self, c: &Command, env: &mut dyn Env) -> Result<MulticastGroup, Refusal> {
         let mut members = [0; MEMBERS];
         for (n, word) in members.iter_mut().enumerate() {
@@ -137,7 +137,7 @@ impl Device {
         Ok(group)
     }
 
-    /// Members must be QPs that can be.
+    /// Members must be possible QP numbers.
     fn check_members(&self, group: &MulticastGroup, env: &mut dyn Env) -> Result<(), Refusal> {
         for member in group.members.iter().filter(|member| bit(**member, 31)) {
             self.in_range(Kind::Qp, bits32(*member, 17, 0).into(), env)?;

@@ -31,23 +31,23 @@ impl Command {
     }
 }
 
-/// How a command ends well.
+/// Results of a successful command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reply {
     /// OPRETVAL.
     pub(crate) value: u32,
-    /// MINERR of a good completion (FLUSH_WQES, SUSPEND_QP).
+    /// MINERR of a successful completion (FLUSH_WQES, SUSPEND_QP).
     pub(crate) minor: u16,
 }
 
-/// How a command fails: MAJERR and MINERR.
+/// Error codes of a failed command: MAJERR and MINERR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
     pub(crate) major: u16,
     pub(crate) minor: u16,
 }
 
-/// What a command comes to.
+/// Outcome of a command.
 pub(crate) type Outcome = Result<Reply, Refusal>;
 
 /// A command that returns nothing.
@@ -55,7 +55,7 @@ pub(crate) const DONE: Outcome = Ok(Reply { value: 0, minor: 0 });
 
 /// "Error, see minor" (control-path 4.5).
 const MAJOR_ERROR: u16 = 0xFFFF;
-/// "Object-cache error"; that missing backing gives it is \[inf\] from the name.
+/// "Object-cache error"; that missing backing causes it is \[inf\] from the name.
 const MAJOR_OBJECT_CACHE: u16 = 0xF000;
 /// STag invalid.
 const MINOR_STAG_INVALID: u16 = 0x0001;
@@ -75,7 +75,7 @@ impl From<Unreachable> for Refusal {
 }
 
 impl Refusal {
-    /// Fails without a finding: on purpose, or because of a race the driver cannot see.
+    /// Fails without a finding: on purpose, or because of a race that the driver cannot see.
     pub(crate) fn silent(minor: u16) -> Self {
         Self {
             major: MAJOR_ERROR,
@@ -98,13 +98,13 @@ impl Refusal {
         Self::silent(MINOR_NOTHING_TO_FLUSH)
     }
 
-    /// A field that the device cannot work with.
+    /// A field value that the device cannot work with.
     pub(crate) fn parameter(env: &mut dyn Env, text: impl Into<String>) -> Self {
         env.finding(kind::CQP_PARAMETER, text.into());
         Self::silent(MINOR_UNNAMED)
     }
 
-    /// An object in the wrong state, or there (or not there) when it should not be (or should be).
+    /// An object in the wrong state, or one that is missing or exists when it should not.
     pub(crate) fn state(env: &mut dyn Env, text: impl Into<String>) -> Self {
         env.finding(kind::CQP_STATE, text.into());
         Self::silent(MINOR_INVALID_STATE)
@@ -116,7 +116,7 @@ impl Refusal {
         Self::silent(MINOR_STAG_INVALID)
     }
 
-    /// A command the device does not know.
+    /// A command that the device does not know.
     pub(crate) fn opcode(env: &mut dyn Env, text: impl Into<String>) -> Self {
         env.finding(kind::CQP_OPCODE, text.into());
         Self::silent(MINOR_UNNAMED)
@@ -218,13 +218,13 @@ static FORMATS: &[Format] = &[
 ];
 
 impl Format {
-    /// The format of an opcode; `None` if the device has no such command, or its format is not in
-    /// the sources.
+    /// The format of an opcode; `None` if the device has no such command, or the sources do not
+    /// have its format.
     pub(crate) fn of(opcode: u8) -> Option<&'static Self> {
         FORMATS.iter().find(|format| format.opcode == opcode)
     }
 
-    /// Byte offset of the first word with undefined bits set, and those bits.
+    /// Byte offset of the first word with undefined bits set, and these bits.
     pub(crate) fn undefined(&self, command: &Command) -> Option<(usize, u64)> {
         let everywhere = [0, 0, 0, m(37, 32) | m(63, 63), 0, 0, 0, 0];
         command

@@ -41,15 +41,15 @@ impl Device {
     /// Size and memory of a new ring.
     fn cq_ring(&self, c: &Command, id: u32, env: &mut dyn Env) -> Result<(Memory, u32), Refusal> {
         let size = bits32(c.q(0), 20, 0);
-        // The field has 21 bits, and existing drivers make rings of up to 2,097,150 entries of it:
-        // what they compare with 1,048,575 is the number asked for, which they double
-        // afterwards (Linux `irdma_create_cq`).
+        // The field has 21 bits, and existing drivers make rings of up to 2,097,150 entries with
+        // it: they compare the requested number with 1,048,575 and double it afterwards (Linux
+        // `irdma_create_cq`).
         if size == 0 {
             return Err(Refusal::parameter(env, format!("CQ {id}: {size} entries")));
         }
         let (mapped, level) = (set(c, 47), bits(c.header(), 45, 44));
         if (mapped && level != 1) || (!mapped && level != 0) {
-            // Level-1 lists are the only ones queues use (control-path 6.7).
+            // Queues only use level-1 lists (control-path 6.7).
             return Err(Refusal::parameter(
                 env,
                 format!("CQ {id}: VIRTMAP {mapped} with LPBLSIZE {level}"),
@@ -102,7 +102,7 @@ impl Device {
             }
         }
         let threshold = bits32(c.q(16), 17, 0);
-        // A resize keeps the threshold, which may be more than a smaller ring then.
+        // A resize keeps the threshold, which may then exceed the size of a smaller ring.
         if threshold > size {
             let text = format!("CQ {id}: a threshold of {threshold} in {size} entries");
             env.finding(kind::CQ_THRESHOLD, text);
@@ -146,7 +146,7 @@ impl Device {
         DONE
     }
 
-    /// MODIFY_CQ 0x04: a resize, or other flags.
+    /// MODIFY_CQ 0x04: a resize, or changed flags.
     pub(super) fn modify_cq(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
         let id = cq_id(c);
         let mut cq = self.named_cq(id, "MODIFY_CQ", env)?;

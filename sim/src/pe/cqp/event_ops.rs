@@ -34,8 +34,8 @@ impl Device {
         ))
     }
 
-    /// All known drivers give zeroed memory, in which nothing can be taken for an entry of the first
-    /// lap (control-path 3.5, 7.7).
+    /// All known drivers pass zeroed memory, in which nothing can be mistaken for an entry of the
+    /// first lap (control-path 3.5, 7.7).
     pub(super) fn lint_zeroed(
         &mut self,
         what: &str,
@@ -110,7 +110,7 @@ impl Device {
         let memory = self.event_ring(c, "CEQ", entries, MAX_CEQES, 8, env)?;
         self.ceqs.insert(id, Ceq::new(memory, entries));
         if id == 0 && self.tables.ccq {
-            // The CCQ was there first and may have an event to tell.
+            // The CCQ existed first and may have an event to report.
             self.fire_waiting(0, env)?;
         }
         DONE

@@ -100,7 +100,7 @@ impl Device {
     }
 }
 
-/// Whether a command works on HMC objects, which are there only after SHMC_PAGES_ALLOCATED
+/// Whether a command works on HMC objects, which exist only after SHMC_PAGES_ALLOCATED
 /// (control-path 6.6).
 fn needs_objects(opcode: u8) -> bool {
     matches!(

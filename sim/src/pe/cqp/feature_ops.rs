@@ -10,11 +10,11 @@ use crate::pe::env::Env;
 use crate::pe::tables::PUSH_PAGES;
 use crate::pe::word::{bits, bits16, bits32, put};
 
-/// Reply of QUERY_RDMA_FEATURES: (type, info). What an E810 answers beyond the firmware version is
-/// not in the sources; atomics and "resource version 2" are not offered, as no GEN_2 driver may use
-/// them.
+/// Reply of QUERY_RDMA_FEATURES: (type, info). Apart from the firmware version, an E810's answers
+/// are not in the sources. Atomics and "resource version 2" are not offered, because no GEN_2
+/// driver may use them.
 const FEATURES: [(u64, u64); 3] = [
-    // Firmware 1.71, a version that cards were seen with (field-evidence 2, 4).
+    // Firmware 1.71, a version that was seen on cards (field-evidence 2, 4).
     (0, 1 << 16 | 71),
     // Hardware version.
     (1, 2),
@@ -22,7 +22,8 @@ const FEATURES: [(u64, u64); 3] = [
     (32, 0),
 ];
 
-/// HMC functions of VFs: behind those of the PFs, as many as there are registers for (vf-path 3.1).
+/// HMC functions of VFs: they follow those of the PFs, one for each register that exists (vf-path
+/// 3.1).
 const VF_FUNCTIONS: std::ops::Range<u16> = 8..40;
 
 impl Device {

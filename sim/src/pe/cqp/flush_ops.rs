@@ -13,7 +13,7 @@ use crate::rc::Ring;
 use crate::variation::{FlushQpId, FlushStyle, NothingToFlush};
 use crate::wqe::{Cqe, is_valid, send_quanta};
 
-/// "Flushed" (control-path 4.12), when the command brings no code of its own.
+/// "Flushed" (control-path 4.12), used when the command has no code of its own.
 const FLUSH_MAJOR: u16 = 1;
 const FLUSH_GENERAL: u16 = 1;
 
@@ -49,7 +49,7 @@ impl Device {
         }
         let stopped = matches!(qp.state(), State::Error | State::Sqd | State::Terminate);
         if (send || receive) && !stopped && !qp.error_requested {
-            // Linux flushes after it moved the QP to ERROR, or to SQD (5.5).
+            // Linux flushes after it has moved the QP to ERROR, or to SQD (5.5).
             env.finding(
                 kind::FLUSH_STATE,
                 format!("QP {id}: flushed in state {:?}", qp.state()),
@@ -79,7 +79,7 @@ impl Device {
         if nothing && self.config.variation.nothing_to_flush == NothingToFlush::Refused {
             return Err(Refusal::nothing_to_flush());
         }
-        // 0 nothing, 2 only the RQ, 3 only the SQ; the value for both is any other [inf].
+        // 0 nothing, 2 only the RQ, 3 only the SQ; the value for both is any other one [inf].
         let minor = match (send_done, receive_done) {
             (false, false) => 0,
             (false, true) => 2,
@@ -89,7 +89,7 @@ impl Device {
         Ok(Reply { value: 0, minor })
     }
 
-    /// Flushes what is outstanding on one queue; `true` if there was something.
+    /// Flushes the outstanding entries of one queue; `true` if there were any.
     fn flush_ring(
         &mut self,
         id: u32,
@@ -105,7 +105,7 @@ impl Device {
             Ring::Receive => &mut qp.receive_flushed,
         };
         if core::mem::replace(before, true) && outstanding.is_empty() {
-            // Linux flushes a side again only for what was posted after (control-path 4.12,
+            // Linux flushes a side again only for entries posted after that (control-path 4.12,
             // data-path 8.4).
             let text = format!("QP {id}: {ring:?} queue flushed again, with nothing posted since");
             env.finding(kind::FLUSH_AGAIN, text);
@@ -144,8 +144,8 @@ impl Device {
         Ok(!outstanding.is_empty())
     }
 
-    /// The entries of a queue that are valid and neither completed nor flushed, NOPs left out; they
-    /// count as flushed from here on.
+    /// The entries of a queue that are valid and neither completed nor flushed, except NOPs. From
+    /// here on they count as flushed.
     fn outstanding(
         &mut self,
         qp: &mut Qp,
@@ -153,7 +153,7 @@ impl Device {
         env: &mut dyn Env,
     ) -> Result<Vec<Flushed>, Unreachable> {
         if !matches!(qp.kind, QpType::RoceRc | QpType::RoceUd) {
-            // No other type completes work here.
+            // No other type of QP completes work here.
             return Ok(Vec::new());
         }
         let (memory, size, (head, first_lap), already) = match ring {
@@ -172,7 +172,7 @@ impl Device {
         };
         let mut found = Vec::new();
         let mut passed = already;
-        // A lap at most: what is outstanding never fills the ring.
+        // One lap at most: outstanding entries never fill the ring.
         while passed - already < size {
             let at = u32::from(head) + passed;
             let (index, polarity) = (at % size, first_lap == (at / size).is_multiple_of(2));
@@ -196,7 +196,7 @@ impl Device {
             }
             match quanta {
                 Ok(quanta) => passed += u32::from(quanta),
-                // Its length is unknown, so nothing behind it can be found.
+                // Its length is unknown, so the entries behind it cannot be found.
                 Err(_) => {
                     passed += 1;
                     break;

@@ -13,7 +13,7 @@ use crate::pe::word::{bit, bits, bits16, mask};
 /// Entries of the buffer of UPDATE_PE_SDS.
 const BUFFER_ENTRIES: u64 = 8;
 
-/// Reads qwords of a driver's buffer, which may be 4-aligned only.
+/// Reads qwords of a driver's buffer, which may be only 4-aligned.
 fn read_words(iova: u64, into: &mut [u64], env: &mut dyn Env) -> Result<(), Unreachable> {
     for (n, word) in into.iter_mut().enumerate() {
         let mut bytes = [0; 8];
@@ -61,7 +61,7 @@ impl Device {
         let mut buffer = vec![0; size / 8];
         read_words(c.q(32), &mut buffer, env)?;
         for (n, word) in buffer.iter().enumerate() {
-            // Offset 40 and 120 are 0; 176 to 199 belong to GEN_3.
+            // Offsets 40 and 120 are 0; 176 to 199 belong to GEN_3.
             if word & !commit_bits(n) != 0 {
                 let text = format!(
                     "COMMIT_FPM_VAL: word {word:#x} at offset {} has undefined bits set",
@@ -127,7 +127,7 @@ impl Device {
                 format!("UPDATE_PE_SDS: ENTRY_COUNT {extra} is above 8"),
             ));
         }
-        // SKIP_ENTRY has a name and no meaning in the sources.
+        // The sources name SKIP_ENTRY but give it no meaning.
         if bit(c.header(), 7) {
             return Err(Refusal::parameter(env, "UPDATE_PE_SDS: SKIP_ENTRY"));
         }
@@ -147,7 +147,7 @@ impl Device {
         if extra > 0 {
             aligned("SD entry buffer", buffer, 128, env)?;
         }
-        // Only the first entries, as many as the count says, are read: older ones may follow them.
+        // Only as many entries as the count says are read: older ones may follow them.
         for n in 0..extra {
             let mut entry = [0; 2];
             read_words(buffer + 16 * n, &mut entry, env)?;
@@ -195,7 +195,7 @@ impl Device {
             ));
         }
         if !bit(data, 0) {
-            // What is cached of this SD leaves the chip while the memory is still there.
+            // Cached contents of this SD leave the chip while the memory is still there.
             self.flush_contexts(Some(index), env);
             self.hmc.set_sd(index, None);
             return Ok(());
@@ -216,7 +216,8 @@ impl Device {
         Ok(())
     }
 
-    /// SHMC_PAGES_ALLOCATED 0x2b: from here on the device may use what it hands out itself.
+    /// SHMC_PAGES_ALLOCATED 0x2b: from now on the device may use the objects that it allocates
+    /// itself.
     pub(super) fn announce_static_pages(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
         self.own_function(bits(c.q(16), 5, 0), env)?;
         if self.hmc.layout().is_none() {

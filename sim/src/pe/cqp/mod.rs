@@ -39,17 +39,17 @@ const CCQP_ERR: u32 = 1 << 31;
 /// CQP_OP_ERR of PFPE_CQPTAIL.
 const CQP_OP_ERR: u32 = 1 << 31;
 
-/// The host context as far as the device uses it (control-path 4.2).
+/// The parts of the host context that the device uses (control-path 4.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct HostContext {
     base: u64,
     entries: u16,
     cookie: u64,
-    /// What PFPE_CCQPSTATUS shows beside DONE.
+    /// The bits that PFPE_CCQPSTATUS shows beside DONE.
     status: u32,
 }
 
-/// Something that takes time.
+/// An operation that takes time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Busy {
     Create { address: u64 },
@@ -62,12 +62,12 @@ pub(crate) struct Cqp {
     /// PFPE_CCQPHIGH.
     high: u32,
     context: Option<HostContext>,
-    /// Producer's index, from PFPE_CQPDB.
+    /// The producer's index, from PFPE_CQPDB.
     head: u16,
     tail: u16,
     /// Valid bit of the lap at `tail`.
     polarity: bool,
-    /// The WQE at `tail` is not valid: wait for the next doorbell.
+    /// The WQE at `tail` is not valid: the CQP waits for the next doorbell.
     stalled: bool,
     /// Commands started since the CQP was created.
     started: u32,
@@ -75,15 +75,15 @@ pub(crate) struct Cqp {
 }
 
 impl Cqp {
-    /// Whether there is a CQP.
+    /// Whether a CQP exists.
     pub(crate) fn exists(&self) -> bool {
         self.context.is_some()
     }
 
-    /// When `step` has something to do; `None` while there is nothing.
+    /// Time at which `step` has work; `None` if it has none.
     pub(crate) fn deadline(&self) -> Option<u64> {
         match self.busy {
-            // A silent CQP never gets to the end of a command.
+            // A silent CQP never finishes a command.
             Some((at, _)) => (at != u64::MAX).then_some(at),
             None => self.has_wqe().then_some(0),
         }
@@ -163,7 +163,7 @@ impl Cqp {
     fn create(&mut self, address: u64, device: &mut Device, env: &mut dyn Env) {
         match self.read_context(address, env) {
             Ok(context) => {
-                // Another life: what an earlier one left in memory is not taken for contexts.
+                // A new life: what an earlier one left in memory is not mistaken for contexts.
                 let epoch = (env.random() as u32).max(1);
                 device.restart(epoch);
                 *self = Self {
@@ -197,7 +197,7 @@ impl Cqp {
         env.read(address, &mut bytes).map_err(Unreachable::from)?;
         let words = words_of(&bytes);
         let [q0, q8, q16, q24, q32, q40, q48, q56] = words;
-        // PROTOCOL_USED [4:3], SVER [31:24], CEQPERVF [39:32] and the DCQCN words change nothing
+        // PROTOCOL_USED [4:3], SVER [31:24], CEQPERVF [39:32] and the DCQCN words have no effect
         // here.
         let undefined = [
             q0 & !(mask(4, 1) | mask(11, 8) | mask(39, 24)),
@@ -324,7 +324,7 @@ impl Cqp {
         device.execute(command, env)
     }
 
-    /// Moves the tail and reports how the command ended.
+    /// Moves the tail and reports the result of the command.
     fn finish(
         &mut self,
         command: &Command,
@@ -357,8 +357,8 @@ impl Cqp {
             false => 0,
         };
         env.set_register(PeReg::CqpTail, u32::from(self.tail) | error);
-        // With the CCQ there, each command writes a CQE: also the one that created it, not the one
-        // that destroyed it.
+        // Once the CCQ exists, each command writes a CQE, including the command that created the
+        // CCQ but not the one that destroyed it.
         if !device.tables.ccq {
             return;
         }
@@ -381,7 +381,7 @@ impl Cqp {
             encode: &encode,
             solicited: failed,
         };
-        // A CCQ that cannot take it has reported why; the registers tell the driver that the
+        // A CCQ that cannot take the entry has reported why; the registers tell the driver that the
         // command is done.
         let _ = device.complete(0, &completion, env);
     }

@@ -11,7 +11,7 @@ use crate::pe::word::{bits, bits8, bits32};
 
 /// Largest region (`IRDMA_MAX_MR_SIZE`, data-path 5.1).
 const MAX_BYTES: u64 = 1 << 45;
-/// PDs a function has (data-path 5.1).
+/// PDs of a function (data-path 5.1).
 const MAX_PDS: u32 = 1 << 18;
 
 fn pd_id(c: &Command) -> u32 {
@@ -55,7 +55,7 @@ impl Device {
         }
     }
 
-    /// ALLOC_STAG 0x09: a region to be fast registered, or a window to be bound.
+    /// ALLOC_STAG 0x09: a region for fast registration, or a window for binding.
     pub(super) fn alloc_stag(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
         let (index, pd) = self.stag_of(c, env)?;
         let (level, page_size) = levels(c, index, env)?;
@@ -183,7 +183,7 @@ impl Device {
     }
 }
 
-/// LPBLSIZE and HPAGESIZE, if they are codes of the table.
+/// LPBLSIZE and HPAGESIZE, if the table has these codes.
 fn levels(c: &Command, index: u64, env: &mut dyn Env) -> Result<(u8, u8), Refusal> {
     let (level, page_size) = (bits8(c.header(), 45, 44), bits8(c.header(), 47, 46));
     if level == 2 || page_size == 3 {

@@ -14,8 +14,8 @@ use crate::rc::Mode;
 const MINOR_SUSPEND_PENDING: u16 = 0x0005;
 
 impl Device {
-    /// UPLOAD_CONTEXT 0x13. What RAWFORMAT and FREEZEQP change is not in the sources: the host
-    /// context is written as it was taken, with the present PSNs.
+    /// UPLOAD_CONTEXT 0x13. The effect of RAWFORMAT and FREEZEQP is not in the sources: the host
+    /// context is written as it was taken, with the current PSNs.
     pub(super) fn upload_context(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
         let id = qp_id(c);
         let qp = self.named_qp(id, "UPLOAD_CONTEXT", env)?;

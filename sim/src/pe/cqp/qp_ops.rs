@@ -62,7 +62,7 @@ impl Device {
         Ok(host)
     }
 
-    /// The CQs of a QP gain a user each; none does when one of them is missing.
+    /// Each CQ of a QP gets one more user, or none does if one of them is missing.
     fn use_cqs(&mut self, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
         for id in [qp.send_cq(), qp.receive_cq()] {
             self.named_cq(id, "a QP's CQ", env)?;
@@ -75,7 +75,7 @@ impl Device {
         Ok(())
     }
 
-    /// The CQs of a QP lose a user each.
+    /// Each CQ of a QP loses one user.
     fn leave_cqs(&mut self, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
         for id in [qp.send_cq(), qp.receive_cq()] {
             let mut cq = self.named_cq(id, "a QP's CQ", env)?;
@@ -138,7 +138,7 @@ impl Device {
         self.check_queues(id, &qp, env)?;
         self.lint_shadow(&format!("QP {id}"), qp.shadow, env)?;
         // The checks are the same for both; only a connection has the state. The queue set matters
-        // when the QP is to send: Linux creates its first one before there is any.
+        // only when the QP is to send: Linux creates its first QP before there is any.
         let config = qp
             .rc_config(id, &self.config)
             .map_err(|bad| Refusal::parameter(env, format!("CREATE_QP {id}: {bad}")))?;
@@ -150,8 +150,8 @@ impl Device {
         DONE
     }
 
-    /// All known drivers give a shadow area of zeroes: kernel memory of its own, or user memory
-    /// that was cleared (data-path 3).
+    /// All known drivers pass a zeroed shadow area: their own kernel memory, or user memory that
+    /// was cleared (data-path 3).
     pub(super) fn lint_shadow(
         &self,
         owner: &str,
@@ -181,7 +181,7 @@ impl Device {
         Ok(())
     }
 
-    /// MODIFY_QP and DESTROY_QP name the shadow area once more.
+    /// MODIFY_QP and DESTROY_QP name the shadow area again.
     fn lint_same_shadow(&self, name: &str, c: &Command, qp: &Qp, env: &mut dyn Env) {
         if c.q(40) != qp.shadow {
             let text = format!("{name} {}: another shadow area", qp_id(c));
@@ -199,7 +199,8 @@ impl Device {
             if qp.mapped {
                 self.pbles(base, (u64::from(quanta) * 32).div_ceil(PAGE_BYTES), env)?;
             } else if !base.is_multiple_of(256) {
-                // Work requests must not cross a 256-byte chunk, and Linux aligns queues to that.
+                // Work requests must not cross a 256-byte chunk, and Linux aligns queues
+                // accordingly.
                 let text = format!("QP {id}: {name} at {base:#x} is not 256-aligned");
                 env.finding(kind::QP_ALIGNMENT, text);
             }
@@ -231,7 +232,7 @@ impl Device {
             ));
         };
         let present = old.state();
-        // Nothing says what state 0 asks for; it is taken as "stay" [inf].
+        // No source says what state 0 requests; it is taken as "stay" [inf].
         let next = if next == State::Invalid {
             present
         } else {
@@ -283,9 +284,9 @@ impl Device {
         DONE
     }
 
-    /// MODIFY_QP to ERROR: refused where the queue pair cannot, or need not, go there. Asking again
-    /// is no mistake: Linux remembers the state (control-path 5.5), but an event and a program may
-    /// make it ask at the same time.
+    /// MODIFY_QP to ERROR: refused where the queue pair cannot, or need not, go there. A repeated
+    /// request is no mistake: Linux remembers the state (control-path 5.5), but an event and a
+    /// program may make it send the request at the same time.
     fn check_error_request(&mut self, id: u32, qp: &Qp, env: &mut dyn Env) -> Result<(), Refusal> {
         let again = qp.modified_to_error;
         let known = again || qp.state() == State::Idle;
@@ -304,7 +305,7 @@ impl Device {
         Err(Refusal::state_race())
     }
 
-    /// Carries out a state change that is allowed.
+    /// Executes a state change that is allowed.
     fn move_qp(
         &mut self,
         id: u32,
@@ -330,11 +331,11 @@ impl Device {
             self.take_pool_entries(id, qp, next, env)?;
         }
         if next != State::Error && (qp.send_flushed || qp.receive_flushed) {
-            // Existing drivers flush a queue pair in SQD, and take it back to RTS (data-path 8.3).
+            // Existing drivers flush a queue pair in SQD, and return it to RTS (data-path 8.3).
             qp.pass_flushed();
         }
         qp.other_state = next;
-        // On iWARP the same number is "closing".
+        // On iWARP this number means "closing".
         let drains = matches!(qp.kind, QpType::RoceRc | QpType::RoceUd);
         qp.draining |= drains && next == State::Sqd && present != State::Sqd;
         self.schedule.wake(id);
@@ -365,7 +366,7 @@ impl Device {
         Ok(())
     }
 
-    /// Takes the entries the device hands out itself.
+    /// Allocates the entries that the device manages itself.
     fn take_pool_entries(
         &mut self,
         id: u32,
@@ -401,8 +402,8 @@ impl Device {
         let verbs = matches!(qp.kind, QpType::RoceRc | QpType::RoceUd);
         let sends = !matches!(qp.state(), State::Idle | State::Rtr | State::Error);
         if verbs && sends && !qp.error_requested {
-            // Linux moves one in RTS to ERROR first (control-path 5.5, row destroy), and not one
-            // in RTR (seen with irdma 6.12); one in RESET or INIT of verbs is idle.
+            // Linux moves a QP in RTS to ERROR first (control-path 5.5, row destroy), but not one
+            // in RTR (seen with irdma 6.12). A QP in RESET or INIT of verbs is idle.
             let text = format!("QP {id}: destroyed in state {:?}", qp.state());
             env.finding(kind::QP_DESTROY_STATE, text);
         }
@@ -417,7 +418,7 @@ impl Device {
     }
 }
 
-/// What existing drivers give with every step to RTR and RTS (control-path 5.5).
+/// The fields that existing drivers set with every step to RTR and RTS (control-path 5.5).
 fn lint_pieces(id: u32, qp: &Qp, pieces: Pieces, next: State, env: &mut dyn Env) {
     let is_connection = qp.rc.is_some();
     for (flag, is_missing) in [

@@ -59,7 +59,8 @@ impl Device {
             ));
         }
         check_node(c, id, env)?;
-        // There are as many handles as nodes, and the root is no leaf: one is always free.
+        // There are as many handles as nodes, and the root is not a leaf, so one handle is always
+        // free.
         let queue_set = if leaf {
             self.tables
                 .free_queue_set(self.config.variation.queue_set_handles)
@@ -108,8 +109,8 @@ impl Device {
                 format!("WORK_SCHED_NODE delete: there is no node {id}"),
             ));
         };
-        // Drivers keep a leaf while a queue pair uses its class; what the device does with the
-        // packets of one that goes on, no source says.
+        // Drivers keep a leaf while a queue pair uses its class. No source says what the device
+        // does with the packets of one that continues.
         let senders = self.tables.senders.iter();
         let sends = |qp: &Qp| matches!(qp.state(), State::Rts | State::Sqd);
         let user = senders
@@ -153,7 +154,7 @@ impl Device {
         DONE
     }
 
-    /// GATHER_STATS 0x2e: of the function, as Linux asks for, or of an instance.
+    /// GATHER_STATS 0x2e: of the function, as Linux requests, or of an instance.
     pub(super) fn gather_statistics(&mut self, c: &Command, env: &mut dyn Env) -> Outcome {
         if set(c, 60) {
             self.own_function(bits(c.q(40), 15, 0), env)?;
@@ -186,7 +187,7 @@ impl Device {
     }
 }
 
-/// What a node is: the same for ADD and MODIFY.
+/// Properties of a node: the same for ADD and MODIFY.
 fn check_node(c: &Command, id: u16, env: &mut dyn Env) -> Outcome {
     if !(1..=3).contains(&bits8(c.header(), 60, 59)) {
         return Err(Refusal::parameter(

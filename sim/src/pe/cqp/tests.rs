@@ -1,5 +1,5 @@
-//! Commands, contexts and entries recorded from Linux's own functions, byte for byte: a finding in
-//! one of them means that a rule of the model is wrong, and each must decode to its inputs.
+//! Commands, contexts and entries recorded from Linux's own functions, byte for byte. A finding in
+//! one of them means that a rule of the model is wrong. Each must decode to its inputs.
 
 mod contexts;
 mod decoded;
@@ -67,7 +67,7 @@ impl Case {
     }
 }
 
-/// Cases with a WQE in `cqp_wqes.json`: a case that is not read would pass unseen.
+/// Cases with a WQE in `cqp_wqes.json`: without this count an unread case would go unnoticed.
 const RECORDED: usize = 119;
 
 #[test]
@@ -93,7 +93,7 @@ fn each_opcode_has_one_format() {
             continue;
         };
         assert_eq!(format.opcode, opcode);
-        // A bit that no format has: [39] of the header, above the opcode.
+        // A bit that no format has: header bit [39], above the opcode.
         let mut command = Command([0; 8]);
         command.0[3] = u64::from(opcode) << 32 | 1 << 39;
         if opcode != 0x21 && opcode != 0x12 {
@@ -107,7 +107,7 @@ fn each_opcode_has_one_format() {
     }
 }
 
-/// What has a format has an executor; another opcode does not get so far.
+/// Every opcode with a format has an executor; other opcodes do not get that far.
 #[test]
 fn an_opcode_without_an_executor_is_found() {
     let found = |opcode: u64| {

@@ -1,12 +1,12 @@
 //! Sizes and maxima of HMC objects.
 //!
 //! Those of the E810 are **not in the sources** (control-path 12): a driver reads them with
-//! QUERY_FPM_VAL at run time. The simulator's own profiles are files like a card's report
-//! (`sim/profiles`), in which their numbers are explained; they were chosen independently of any
+//! QUERY_FPM_VAL at run time. The simulator's own profiles are files in the format of a card's
+//! report (`sim/profiles`), which explain their numbers. They were chosen independently of any
 //! driver's planner.
 //!
-//! Unless the profile says otherwise, a size is at least what the engine itself stores in the
-//! object (see `contexts`).
+//! Unless the profile says otherwise, a size is at least as large as what the engine itself stores
+//! in the object (see `contexts`).
 
 use std::sync::LazyLock;
 
@@ -39,9 +39,9 @@ fn built_in(text: &str) -> FpmProfile {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FpmProfile {
     limits: [Limits; KINDS],
-    /// Entries of a free list's object in a block, for the four lists.
+    /// Entries in a block of a free list's object, for the four lists.
     blocks: [u32; 4],
-    /// The word of SRQ, which no driver of this generation reads, as a card had it.
+    /// The word of SRQ, which no driver of this generation reads, as a card reported it.
     srq: Option<u64>,
     max_sds: u32,
     max_ceqs: u32,
@@ -58,7 +58,7 @@ impl Default for FpmProfile {
 /// log2 of the size in bytes, and the largest count.
 type Limits = (u32, u64);
 
-/// log2 of the sizes of objects, where a reply does not give them, by number of the type.
+/// log2 of the object sizes that a reply does not give, by type number.
 #[rustfmt::skip]
 const SIZES: [u32; KINDS] = [
     /* QP */    10, /* CQ */  7, /* SRQ */  6, /* HTE */  6, /* ARP */  6, /* APBVT */   13,
@@ -66,7 +66,7 @@ const SIZES: [u32; KINDS] = [
     /* FSIMC */  8, /* FSIAV */ 6, /* PBLE */ 3, /* RRF */ 6, /* RRFFL */ 2, /* HDR */    6,
     /* MD */     6, /* OOISC */ 6, /* OOISCFFL */ 2,
 ];
-/// Types whose objects stand in blocks on a free list, in the order of `blocks`.
+/// Types whose objects are in blocks on a free list, in the order of `blocks`.
 const FREE_LISTS: [Kind; 4] = [Kind::XfFl, Kind::Q1Fl, Kind::RrfFl, Kind::OoiscFl];
 
 /// Why a reply of QUERY_FPM_VAL is no profile.
@@ -83,7 +83,7 @@ pub enum NoProfile {
 }
 
 impl FpmProfile {
-    /// As much as a card may have.
+    /// A profile with as much as a card can have.
     #[must_use]
     pub fn card() -> Self {
         static PROFILE: LazyLock<FpmProfile> = LazyLock::new(|| built_in(CARD));
@@ -104,9 +104,8 @@ impl FpmProfile {
         *PROFILE
     }
 
-    /// The profile of a card that answered QUERY_FPM_VAL with `reply` (control-path 6.3). Words
-    /// that are not there read as 0. Sizes that the reply does not give are those of the
-    /// reference.
+    /// The profile of a card that answered QUERY_FPM_VAL with `reply` (control-path 6.3). Missing
+    /// words read as 0. Sizes that the reply does not give are those of the reference.
     ///
     /// # Errors
     /// [`NoProfile`], for a reply that no card gives.
@@ -126,7 +125,7 @@ impl FpmProfile {
                 continue;
             };
             match row.query {
-                // Of the type that no reply names a driver asks for one (control-path 6.3).
+                // Drivers request one object of the type that no reply names (control-path 6.3).
                 Query::None => limits.1 = 1,
                 Query::Object(at) if row.kind.is_unread() => {
                     profile.srq = Some(word(at)).filter(|word| *word != 0);
@@ -175,13 +174,13 @@ impl FpmProfile {
         self.limits(kind).1
     }
 
-    /// Entries in a block of a free list, at least 1: a card may say 0 of a list that it does not
-    /// use.
+    /// Entries in a block of a free list, at least 1: a card may report 0 for a list that it does
+    /// not use.
     pub(crate) fn block(self, list: Kind) -> u64 {
         self.reported_block(list).max(1)
     }
 
-    /// The same as the reply has it; 0 for other types.
+    /// The same as it is in the reply; 0 for other types.
     pub(super) fn reported_block(self, list: Kind) -> u64 {
         let place = FREE_LISTS.iter().position(|kind| *kind == list);
         let block = place.and_then(|place| self.blocks.get(place));

@@ -104,7 +104,7 @@ impl Linux {
     }
 }
 
-/// What Linux knows before it chooses.
+/// What Linux knows before it chooses the counts.
 fn asked(profile: FpmProfile) -> Linux {
     Linux {
         profile,
@@ -136,7 +136,7 @@ fn linux_gets_55_mb_to_6_gb_out_of_the_card_profile() {
     assert_eq!(many.get(Kind::Qp), 262_144);
     let many_mb = many.bytes(false) / 1_000_000;
     assert!((5_000..=6_000).contains(&many_mb), "{many_mb} MB");
-    // One pass of the shrink loop, and the layout is what was estimated.
+    // One pass of the shrink loop, and the layout matches the estimate.
     assert_eq!(passes, 2);
     let layout = commit(FpmProfile::card(), &many);
     assert_eq!(layout.sds(), many.bytes(true).div_ceil(SD_BYTES));
@@ -162,12 +162,12 @@ fn linux_sees_an_e810c_in_the_profile_of_that_name() {
         let ours = theirs.bytes(false) / 1_000_000;
         assert!(ours.abs_diff(mb) * 100 <= mb * 15, "{qps} QPs: {ours} MB");
     }
-    // Each maximum is one that its register can hold, and at least what was seen.
+    // Each maximum fits its register, and is at least the one that was seen.
     assert!(profile.maximum(Kind::Mr) >= 4_194_304);
     assert!((1_450..=2_900).contains(&profile.max_sds()));
 }
 
-/// Words of kinds that are not used, and maxima that no driver compares.
+/// Words of unused types, and maxima that no driver compares.
 #[test]
 fn what_nobody_reads_may_be_anything() {
     let reply = |unread_words, derived_maxima| {
@@ -264,7 +264,7 @@ fn a_commit_beyond_the_sds_is_refused() {
         let refused = Layout::commit(FpmProfile::small(), &buffer);
         assert!(matches!(refused, Err(Refused::TooMany { kind: found, .. }) if found == kind));
     }
-    // Everything at its maximum does not fit the card.
+    // All maxima together do not fit the card.
     let mut buffer = [0; COMMIT_BYTES[0] / 8];
     for row in TABLE.iter().filter(|row| row.kind != Kind::Apbvt) {
         buffer[row.commit / 8] = FpmProfile::card().maximum(row.kind);
@@ -283,7 +283,7 @@ fn a_profile_is_what_its_reply_says() {
         let again = FpmProfile::from_reply(&reply).unwrap();
         assert_eq!(again.query_reply(&variation), reply);
     }
-    // A reply of zeros is a card without anything; sizes that no card has are refused.
+    // A reply of zeros is a card without any objects; sizes that no card has are refused.
     assert_eq!(FpmProfile::from_reply(&[]).unwrap().max_sds(), 0);
     let mut reply = FpmProfile::card().query_reply(&variation);
     reply[1] = 21 << 32 | 5;
@@ -306,7 +306,7 @@ proptest! {
         let said = profile.query_reply(&variation);
         let again = FpmProfile::from_reply(&said).unwrap();
         prop_assert_eq!(again.query_reply(&variation), said);
-        // One beyond a limit is refused, whatever the card.
+        // A count above a limit is refused, whatever the card.
         let mut buffer = [0; 25];
         buffer[0] = profile.maximum(Kind::Qp) + 1;
         if profile.maximum(Kind::Qp) < 1 << 20 {

@@ -106,12 +106,12 @@ fn commands_take_time_and_the_tail_moves_at_their_end() {
 fn a_wqe_of_the_wrong_lap_is_not_executed() {
     let mut driver = TestDriver::new(Config::default());
     driver.create_cqp();
-    // Rung before the header is there.
+    // The doorbell is rung before the header is written.
     driver.ring(Doorbell::CqpDb, 1);
     assert_eq!(driver.env.reg(PeReg::CqpTail), 0);
     assert_eq!(driver.env.kinds(), ["cqp-valid"]);
     driver.env.findings.clear();
-    // Rung again it is.
+    // After another ring the command is executed.
     let buffer = driver.env.alloc(512, 16);
     driver.good(0x12, [0, 0, 0, 272, buffer, 0, 0, 0]);
     assert_eq!(driver.env.findings, []);
@@ -139,8 +139,8 @@ fn doorbells_without_a_cqp_or_beyond_the_ring_are_found() {
 #[test]
 fn unknown_opcodes_and_undefined_bits() {
     let mut driver = TestDriver::ready(Config::default());
-    // QUERY_STAG, REG_SMR, MANAGE_VF_PBLE_BP, "modify CEQ", NOP: named or numbered, but without a
-    // format.
+    // QUERY_STAG, REG_SMR, MANAGE_VF_PBLE_BP, "modify CEQ", NOP: opcodes that are named or
+    // numbered, but have no format.
     for opcode in [0x0b, 0x0c, 0x10, 0x17, 0x24, 0x3f] {
         let done = driver.command(opcode, [0; 8]);
         assert!(done.error && done.major == ERROR, "{opcode:#x} {done:?}");
@@ -182,8 +182,8 @@ fn a_paged_sd_must_have_the_pages_of_what_the_device_hands_out() {
     driver.create_cqp();
     driver.commit();
     let (pds, page) = (driver.env.alloc(4096, 4096), driver.env.alloc(4096, 4096));
-    // HTE is the first type that the device hands out; PBLEs and what software addresses may come
-    // later.
+    // HTE is the first type that the device allocates itself; PBLEs and objects that software
+    // addresses may follow later.
     let pages = |first: u64, last: u64| first / 4096..=(last - 1) / 4096;
     let needed =
         pages(driver.base(24), driver.base(32)).chain(pages(driver.base(40), driver.base(48)));
@@ -222,7 +222,7 @@ fn refused_commits() {
     assert_eq!(driver.env.kinds(), ["cqp-parameter"; 3]);
 }
 
-/// Linux 6.12 ends both buffers before GEN_3's words; what lies behind them is not the device's.
+/// Linux 6.12 ends both buffers before GEN_3's words; the memory behind them is not the device's.
 #[test]
 fn short_buffers_are_enough() {
     let mut driver = TestDriver::new(Config::default());
@@ -265,7 +265,7 @@ fn injected_errors_and_silence() {
     driver.ring_cqp();
     assert_eq!(driver.env.reg(PeReg::CqpTail), 5);
     assert_eq!(driver.env.findings, []);
-    // Destroy works all the same.
+    // Destroy still works.
     driver.ring(Doorbell::CcqpHigh, 0);
     driver.ring(Doorbell::CcqpLow, 0);
     assert_eq!(driver.env.reg(PeReg::CcqpStatus), 0);
@@ -278,7 +278,7 @@ fn destroy_and_create_start_anew() {
     driver.ring(Doorbell::CcqpHigh, 0);
     driver.ring(Doorbell::CcqpLow, 0);
     assert_eq!(driver.env.reg(PeReg::CcqpStatus), 0);
-    // The same backing again: what was in it is not taken for objects.
+    // The same backing again: its old contents are not mistaken for objects.
     let backing = driver.backing.clone();
     driver.ccq = None;
     driver.create_cqp();
@@ -318,8 +318,8 @@ fn nothing_is_touched_after_a_reset() {
     assert_eq!((driver.env.faults, driver.env.findings.len()), (0, 0));
 }
 
-/// A reset of the card comes to drivers that did not ask for it. One that asked for a reset knows
-/// what is gone.
+/// A reset of the card reaches drivers that did not request it. A driver that requested a reset
+/// knows what is gone.
 #[test]
 fn doorbells_after_a_reset_of_the_card_are_nobodys_fault() {
     let late = [
@@ -353,16 +353,16 @@ fn doorbells_after_a_reset_of_the_card_are_nobodys_fault() {
 fn contexts_leave_the_chip_when_their_sd_is_cleared() {
     let mut driver = TestDriver::ready(Config::default());
     let mut cq = driver.create_cq(5, 64);
-    // CQ 0 lies in the same SD: its context is there too, so the CCQ answers once more, from its
-    // cache.
+    // CQ 0 is in the same SD, and so is its context: the CCQ answers once more, from its cache.
     driver.post(0x1f, [1 << 15 | 1 << 31, 512 << 2 | 2, 0, 0, 0, 0, 0, 0]);
     driver.ring_cqp();
-    // The completion needs the CCQ's context: gone.
+    // The completion needs the CCQ's context, which is gone.
     assert!(driver.take_ccq().is_none());
     assert_eq!(driver.env.kinds(), ["hmc-backing"]);
     assert_eq!(driver.env.oicr, 1 << 26);
     assert!(cq.poll(&mut driver.env).is_none());
-    // Clearing wrote the contexts back before it dropped them: mapped again they are as they were.
+    // Clearing wrote the contexts back before it dropped them, so after mapping again they are as
+    // before.
     driver.env.findings.clear();
     let backing = driver.backing[0];
     driver.post(
@@ -397,10 +397,10 @@ fn sd_entries_behind_the_used_ones_are_not_read() {
     let [c1, d1] = entry(1);
     let [c2, d2] = entry(2);
     driver.env.set_words(slot, &entry(3));
-    // Left from an earlier use: not even a valid command.
+    // Left over from an earlier use: not even a valid command.
     driver.env.set_words(slot + 16, &[0xdead, 0xbeef]);
     driver.good(0x1f, [c0, d0, slot, 1, c1 | 1 << 63, d1, c2 | 1 << 63, d2]);
     assert_eq!(driver.env.findings, []);
-    // A ninth entry cannot be.
+    // There cannot be a ninth entry.
     assert!(driver.command(0x1f, [c0, d0, slot, 9, 0, 0, 0, 0]).error);
 }

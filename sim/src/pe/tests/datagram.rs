@@ -10,7 +10,7 @@ const QKEY: u64 = 0x1111_2222;
 /// Address handle 2 of the sender.
 const AH: u64 = 2;
 
-/// Two functions with a UD QP 3 each in RTS, and a region each.
+/// Two functions, each with a UD QP 3 in RTS and a region.
 struct EnginePair {
     rigs: [TestDriver; 2],
     qps: [TestQp; 2],
@@ -98,7 +98,7 @@ fn a_datagram_arrives_behind_its_ip_header() {
     for _ in 0..2 {
         pair.qps[1].post_receive(&mut pair.rigs[1], VA, 1000, stag);
     }
-    // A wrong Q_Key is not for us.
+    // A datagram with a wrong Q_Key is not for this QP.
     pair.send(500, AH, 7);
     assert!(pair.qps[1].receive.poll(&mut pair.rigs[1].env).is_none());
     pair.send(500, AH, QKEY);
@@ -123,7 +123,7 @@ fn a_datagram_arrives_behind_its_ip_header() {
     for _ in 0..2 {
         assert!(pair.qps[0].send.poll(&mut pair.rigs[0].env).is_some());
     }
-    // Longer than the receive: dropped, and the receive stays.
+    // Longer than the receive: the datagram is dropped, and the receive stays.
     pair.send(961, AH, QKEY);
     assert!(pair.qps[1].receive.poll(&mut pair.rigs[1].env).is_none());
     pair.send(960, AH, QKEY);
@@ -136,7 +136,7 @@ fn a_datagram_arrives_behind_its_ip_header() {
 
 #[test]
 fn a_request_with_a_privileged_key_carries_the_queue_pairs_own() {
-    // What Linux' MAD layer posts on QP 1, whose own Q_Key is the second.
+    // What Linux' MAD layer posts on QP 1, whose own Q_Key is the second one.
     for (posted, own) in [
         (0x8000_0000, 0x8001_0000),
         (0x8001_0000, 0x8001_0000),
@@ -151,7 +151,7 @@ fn a_request_with_a_privileged_key_carries_the_queue_pairs_own() {
             "{posted:#x} through a QP with {own:#x}"
         );
     }
-    // Without that bit the request's key travels, whatever the QP's own is.
+    // Without that bit the request's key is sent, whatever the QP's own is.
     let mut pair = EnginePair::with_key(0x8001_0000);
     let (stag, _) = pair.regions[1];
     pair.qps[1].post_receive(&mut pair.rigs[1], VA, 1000, stag);
@@ -182,7 +182,7 @@ fn what_stops_a_sender() {
     pair.rigs[0].good(0x0f, [0, 0, 0, 3, 0, 0, 0, 0]);
     pair.send(8, AH, QKEY);
     assert_eq!(pair.stopped_by(), 0x0401);
-    // A write is not for datagrams.
+    // Datagram QPs do not write.
     let mut pair = EnginePair::new();
     let stag = pair.regions[0].0;
     pair.qps[0].post(&mut pair.rigs[0], 0, (VA, 8, stag), (VA, stag));

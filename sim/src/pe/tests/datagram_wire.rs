@@ -22,7 +22,7 @@ const GROUP_V6: u64 = 0x3333_0002_0003;
 /// Destination queue pair of a multicast packet.
 const MULTICAST_QP: u32 = 0xFF_FFFF;
 
-/// Where a datagram goes, as an address handle says it.
+/// Destination of a datagram, from an address handle.
 #[derive(Clone, Copy)]
 struct To {
     group: bool,
@@ -89,7 +89,7 @@ impl To {
     }
 }
 
-/// Sends everything to `to`; the payloads in their order.
+/// Sends everything to `to`; returns the payloads in order.
 fn send_all(
     driver: &mut TestDriver,
     qp: &mut TestQp,

@@ -12,7 +12,7 @@ pub(super) const HALF: u64 = BYTES / 2;
 /// Local and remote read and write.
 pub(super) const ALL_RIGHTS: u64 = 0xF;
 
-/// Two functions with a connected QP 3 each, and a region each.
+/// Two functions, each with a connected QP 3 and a region.
 pub(super) struct EnginePair {
     pub(super) rigs: [TestDriver; 2],
     pub(super) qps: [TestQp; 2],
@@ -40,7 +40,7 @@ impl EnginePair {
         pair
     }
 
-    /// Lets both work and carries frames until nothing moves.
+    /// Runs both and carries frames until nothing happens any more.
     pub(super) fn settle(&mut self) {
         loop {
             let [a, b] = &mut self.rigs;
@@ -78,7 +78,7 @@ impl EnginePair {
         data
     }
 
-    /// Posts on side 0 and rings.
+    /// Posts on side 0 and rings the doorbell.
     pub(super) fn post(&mut self, op: u64, bytes: u64) -> u64 {
         let (local, remote) = (self.regions[0].0, self.regions[1].0);
         let remote = if op == 3 { (0, 0) } else { (VA, remote) };

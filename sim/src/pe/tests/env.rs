@@ -7,7 +7,7 @@ use crate::pe::{DmaFault, Env, OicrCause, PeReg};
 
 const PAGE: u64 = 4096;
 
-/// What the engine did and found.
+/// What the engine did and recorded.
 #[derive(Debug)]
 pub(in crate::pe) struct TestEnv {
     /// Allocated ranges: start → bytes.
@@ -58,12 +58,12 @@ impl TestEnv {
         start
     }
 
-    /// Zeroed memory at an address that the caller chose.
+    /// Zeroed memory at an address chosen by the caller.
     pub(in crate::pe) fn map(&mut self, start: u64, bytes: u64) {
         self.ranges.insert(start, bytes);
     }
 
-    /// Takes memory away from the device.
+    /// Removes memory from the device.
     pub(in crate::pe) fn unmap(&mut self, start: u64) {
         self.ranges.remove(&start).unwrap();
     }
@@ -88,7 +88,7 @@ impl TestEnv {
         })
     }
 
-    /// Pieces of an access that lie in one page: (page, offset in it, bytes of the access).
+    /// Parts of an access that lie in one page: (page, offset in it, bytes of the access).
     fn pieces(
         iova: u64,
         bytes: usize,
@@ -103,7 +103,7 @@ impl TestEnv {
         })
     }
 
-    /// Reads without being the device.
+    /// Reads memory, not as the device.
     pub(in crate::pe) fn peek(&self, iova: u64, into: &mut [u8]) {
         for (page, offset, range) in Self::pieces(iova, into.len()) {
             let part = &mut into[range];
@@ -114,7 +114,7 @@ impl TestEnv {
         }
     }
 
-    /// Writes without being the device.
+    /// Writes memory, not as the device.
     pub(in crate::pe) fn poke(&mut self, iova: u64, from: &[u8]) {
         for (page, offset, range) in Self::pieces(iova, from.len()) {
             let part = &from[range];
@@ -226,7 +226,7 @@ impl Env for TestEnv {
     }
 
     fn random(&mut self) -> u64 {
-        // xorshift64*: any spread will do.
+        // xorshift64*: any distribution will do.
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
         self.random ^= self.random >> 27;

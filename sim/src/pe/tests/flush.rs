@@ -51,7 +51,7 @@ fn flush(style: FlushStyle) -> (Vec<[u64; 4]>, Vec<[u64; 4]>, u16) {
     qp.put(&mut driver, [0, 0, 0, 0x0c << 32], false);
     qp.post(&mut driver, 0, (VA, 8, stag), (VA, 1));
     qp.to_error(&mut driver);
-    // The device by itself flushes nothing.
+    // The device flushes nothing by itself.
     assert!(qp.send.poll(&mut driver.env).is_none());
     let done = qp.flush(&mut driver, FLUSH_SQ | FLUSH_RQ);
     assert!(!done.error);
@@ -63,7 +63,7 @@ fn flush(style: FlushStyle) -> (Vec<[u64; 4]>, Vec<[u64; 4]>, u16) {
         all
     };
     let (send, receive) = (drain(&mut qp.send), drain(&mut qp.receive));
-    // Flushed is flushed: another one finds nothing until something is posted again.
+    // Entries are flushed once: another flush finds nothing until something is posted again.
     assert_eq!(driver.env.findings, []);
     assert_eq!(qp.flush(&mut driver, FLUSH_SQ | FLUSH_RQ), NOTHING);
     assert_eq!(lints(&mut driver), ["flush-again", "flush-again"]);
@@ -152,7 +152,7 @@ fn error_from_where_there_is_no_need_is_refused_or_done() {
         });
         let idle = TestQp::create(&mut driver, 3, PD, 1);
         assert_eq!(idle.modify(&mut driver, 6, 0), of_idle);
-        // It was asked for, so no more can be expected of a driver.
+        // The driver requested it, so no more can be expected of it.
         idle.flush(&mut driver, FLUSH_SQ | FLUSH_RQ);
         assert_eq!(idle.destroy(&mut driver), GOOD);
         let qp = TestQp::create(&mut driver, 4, PD, 1);
@@ -160,13 +160,13 @@ fn error_from_where_there_is_no_need_is_refused_or_done() {
         qp.to_error(&mut driver);
         assert_eq!(driver.env.findings, []);
         assert_eq!(qp.modify(&mut driver, 6, 0), answer);
-        // Asking again is what two threads of a driver may do.
+        // Two threads of a driver may send the request twice.
         assert_eq!(driver.env.findings, []);
     }
 }
 
-/// Linux flushes a queue pair that it has drained, and programs take it back to RTS: what was flushed
-/// is not carried out then, and flushed no second time.
+/// Linux flushes a queue pair that it has drained, and programs return it to RTS. The flushed
+/// entries are then not executed, and not flushed a second time.
 #[test]
 fn a_queue_pair_that_was_flushed_in_sqd_goes_on_behind() {
     for is_datagram in [false, true] {
@@ -214,8 +214,8 @@ fn a_queue_pair_that_was_flushed_in_sqd_goes_on_behind() {
     }
 }
 
-/// The kernel's users do so with a queue pair whose connection was refused: what it has posted for
-/// receiving comes back.
+/// The kernel's users do this with a queue pair whose connection was refused: its posted receives
+/// come back.
 #[test]
 fn an_idle_queue_pair_can_be_drained() {
     let mut driver = TestDriver::ready(Config::default());
@@ -238,7 +238,7 @@ fn a_queue_pair_at_work_is_not_destroyed() {
     ended.connect(&mut driver);
     ended.to_error(&mut driver);
     assert_eq!(ended.destroy(&mut driver), GOOD);
-    // A side that only answers is never taken to RTS; Linux' irdma destroys it as it is.
+    // A side that only responds is never moved to RTS; Linux' irdma destroys it as it is.
     let answering = TestQp::create(&mut driver, 2, PD, 1);
     answering.to_rtr(&mut driver);
     assert_eq!(answering.destroy(&mut driver), GOOD);

@@ -36,7 +36,7 @@ fn an_event_has_the_context_of_what_it_names() {
         let (code_there, id_there, source_there, _, index, _) = driver.aeqe(n).unwrap();
         assert_eq!((code_there, id_there), (code.into(), id), "{n}");
         assert_eq!((source_there, index), (source.into(), 5), "{n}");
-        // The CQ's context, which the rig chose to be its id, stands shifted right.
+        // The CQ's context, which the test chose to equal its id, is shifted right.
         let shift = u32::from(matches!(subject, Subject::Cq(_)));
         assert_eq!(
             driver.env.word(driver.aeq + 16 * n),

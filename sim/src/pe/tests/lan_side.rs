@@ -44,7 +44,7 @@ fn nothing_leaves_a_queue_set_that_was_taken_away() {
     pair.post(3, BYTES);
     pair.settle();
     assert!(pair.receive_cqe().is_none());
-    // It was not forgotten: the requester sends again when its time is up.
+    // It is not lost: the requester retransmits when its timer expires.
     pair.rigs[0].env.no_queue_set = false;
     for _ in 0..20 {
         pair.rigs[0].env.now += 1_000_000_000;

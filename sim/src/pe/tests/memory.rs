@@ -121,7 +121,7 @@ fn each_refusal_has_its_ae_code() {
         refusal(&mut device, &mut env, read(6 << 8 | 0x5a, inside), 1),
         0x0103
     );
-    // Each right on its own; remote rights need REMACCENABLED as well.
+    // Each right alone; remote rights also need REMACCENABLED.
     let rights = [
         Right::LocalRead,
         Right::LocalWrite,
@@ -188,7 +188,7 @@ fn round_trip(
     let mut back = vec![0; data.len()];
     device.read_grant(&grant, &mut back, env).unwrap();
     assert_eq!(back, data);
-    // The pages as they are, joined.
+    // The pages, joined.
     let mut there = vec![0; pages.len() * 4096];
     for (page, bytes) in pages.iter().zip(there.chunks_mut(4096)) {
         env.peek(*page, bytes);
@@ -288,7 +288,7 @@ fn every_kind_of_page_list_leads_to_the_right_bytes() {
 #[test]
 fn driver_bits_on_top_of_the_index_do_not_count() {
     let (device, _) = device();
-    // 64 MRs are committed: 14 bits are index all the same.
+    // 64 MRs are committed: 14 bits are still index.
     assert_eq!(device.stag_index(0x3FFF), 0x3FFF);
     assert_eq!(device.stag_index(0x2a5 << 14 | 5), 5);
 }
@@ -314,7 +314,7 @@ fn a_paged_sd_needs_pdinv_after_each_change() {
         (env.kinds().as_slice(), env.oicr),
         (["hmc-backing"].as_slice(), 1 << 26)
     );
-    // The entry comes, but the old one is cached.
+    // The entry is added, but the old one is cached.
     env.store(pd_page + 8 * pd, backing | 1).unwrap();
     env.store(backing + pble % 4096, 0xABC000).unwrap();
     assert!(device.hmc.pble(0, &mut env).is_err());
@@ -341,7 +341,7 @@ fn q1_runs_out() {
         let done = qp.modify(&mut driver, 4, 1 << 47 | 1 << 59);
         assert_eq!(done.error, id == 4);
         if id == 3 {
-            // Given back when the QP goes.
+            // Freed when the QP is destroyed.
             qp.to_error(&mut driver);
             assert_eq!(qp.destroy(&mut driver), GOOD);
             let words = [

@@ -53,7 +53,7 @@ fn a_member_that_cannot_take_datagrams_is_named() {
     assert_eq!(driver.env.findings, []);
 }
 
-/// A group whose queue set the scheduler does not know: whether that matters is a choice.
+/// A group whose queue set the scheduler does not know: a choice decides whether that matters.
 #[test]
 fn a_group_without_its_queue_set() {
     for (choice, member_is_missed) in [
@@ -69,7 +69,7 @@ fn a_group_without_its_queue_set() {
             ..Config::default()
         });
         let context = driver.env.alloc(4096, 4096);
-        // QP 0 does not exist: an event says that the packet came as far as the members.
+        // QP 0 does not exist: an event shows that the packet reached the members.
         driver.env.set_word(context, 1 << 31);
         let ip = u64::from(u32::from_be_bytes(GROUP));
         let group = [0x0100_5e01_0203, 0, 5, 1 << 60 | 1, context, 0, ip, 0];

@@ -52,7 +52,7 @@ fn datagrams() -> (TestDriver, TestQp) {
     (driver, qp)
 }
 
-/// Takes in a frame: whether it filled a receive, and the kinds of what was found.
+/// Receives a frame; returns whether it filled a receive, and the kinds of the findings.
 fn takes(driver: &mut TestDriver, qp: &mut TestQp, frame: &[u8]) -> (bool, Vec<&'static str>) {
     driver.engine.receive(frame, &mut driver.env);
     driver.settle();
@@ -76,10 +76,10 @@ fn datagrams_of_another_partition_or_version_are_dropped() {
     headers.bth.version = 1;
     assert_eq!(taken(&headers), (false, lint.clone()));
     headers.bth.version = 0;
-    // Taken all the same.
+    // Accepted in any case.
     headers.bth.migration = false;
     assert_eq!(taken(&headers), (true, lint));
-    // A wrong Q_Key is the peer's business.
+    // A wrong Q_Key is the peer's mistake.
     let mut other = datagram();
     other.deth = Some(Deth { qkey: 7, src_qp: 5 });
     assert_eq!(taken(&other), (false, vec![]));
@@ -97,7 +97,7 @@ fn requests_of_another_partition_are_dropped() {
     );
 }
 
-/// A packet finds a receive with a bit that means nothing: it is reported when it is used.
+/// A packet uses a receive that has an undefined bit set: it is reported at that moment.
 #[test]
 fn receives_with_ignored_bits_are_used() {
     let text = |ring: &str| format!("QP 3: {ring} queue entry 0: [\"word 2 not zero\"]");
@@ -135,7 +135,7 @@ fn connection(handles_congestion: bool) -> (TestDriver, TestQp) {
 fn a_solicited_event_needs_a_receive_that_ends() {
     let (mut driver, mut qp) = connection(false);
     let solicited = |opcode| {
-        // Of the past, so that the state of the connection does not matter.
+        // From the past, so that the state of the connection does not matter.
         let mut headers = Headers::new(Bth::new(opcode, 3, 0x50));
         headers.bth.solicited = true;
         headers.reth = opcode.has_reth().then(Reth::default);
@@ -179,7 +179,7 @@ fn congestion_and_other_vlans_are_counted() {
             ..path()
         };
         takes(&mut driver, &mut qp, &frame(&marked, &request));
-        // Able to be marked, and not marked.
+        // ECN-capable, and not marked.
         let able = Path {
             tos: 0x6A,
             ..path()

@@ -78,7 +78,7 @@ impl TestQp {
         qp
     }
 
-    /// CREATE_QP, with the memory and the CQs that it has.
+    /// CREATE_QP, with its memory and its CQs.
     pub(super) fn create_in_device(&self, driver: &mut TestDriver) {
         self.write_context(driver);
         let words = [
@@ -177,7 +177,7 @@ impl TestQp {
 
     pub(super) fn to_error(&self, driver: &mut TestDriver) {
         let done = self.modify(driver, 6, 0);
-        // An idle one may refuse: it was asked for.
+        // An idle QP may refuse: ERROR was requested.
         let refused = (done.major, done.minor) == (0xFFFF, 0x8002);
         assert!(done == GOOD || refused, "{done:?}");
     }
@@ -204,7 +204,7 @@ impl TestQp {
     }
 
     /// Writes a one-quantum work request; `words[3]` is without VALID, `words[1]` without the
-    /// fragment's.
+    /// fragment's valid bit.
     pub(super) fn put(&mut self, driver: &mut TestDriver, words: [u64; 4], fragment: bool) -> u64 {
         let index = self.posted % RING;
         let valid = Self::valid(self.posted);

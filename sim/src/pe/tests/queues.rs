@@ -80,7 +80,7 @@ fn what_was_not_taken_is_an_event_as_soon_as_one_is_asked_for() {
     arm(&mut driver, &qp.receive, 1 << 16 | 1 << 15 | 1 << 14);
     assert_eq!(driver.env.ceqs, [0]);
     driver.ring(Doorbell::CqAck, id);
-    // It is still there: another event, though nothing new was written.
+    // It is still there: another event, although nothing new was written.
     arm(&mut driver, &qp.receive, 2 << 16 | 1 << 15 | 1 << 14);
     assert_eq!(driver.env.ceqs, [0, 0]);
     driver.ring(Doorbell::CqAck, id);
@@ -90,8 +90,8 @@ fn what_was_not_taken_is_an_event_as_soon_as_one_is_asked_for() {
     assert_eq!(driver.env.findings, []);
 }
 
-/// Who can ring for a CQ and cannot write its shadow area neither asks for an event nor takes a
-/// request back.
+/// A caller that can ring for a CQ but cannot write its shadow area neither requests an event nor
+/// takes a request back.
 #[test]
 fn a_doorbell_without_a_new_number_changes_no_request() {
     let (mut driver, mut qp, stag) = flushable();
@@ -148,7 +148,7 @@ fn a_full_cq_stops_with_an_event() {
     qp = {
         let mut other = TestQp::create(&mut driver, 4, 7, 1);
         driver.env.set_word(other.context + 136, word);
-        // An idle one may refuse to go to ERROR. CQNUMVALID takes the new numbers.
+        // An idle QP may refuse to go to ERROR. CQNUMVALID takes the new numbers.
         other.connect(&mut driver);
         assert_eq!(other.modify(&mut driver, 6, 1 << 47), GOOD);
         other.send.id = small.id;
@@ -171,7 +171,7 @@ fn a_full_cq_stops_with_an_event() {
     // COMPCTX << 1 is the CQ's context.
     assert_eq!(driver.env.word(driver.aeq), 15 >> 1);
     assert_eq!(driver.env.reg(PeReg::CqDropCount), 1);
-    // It takes nothing any more, though room is made.
+    // It accepts no more entries, even after room is made.
     while small.poll(&mut driver.env).is_some() {}
     qp.post_receive(&mut driver, 0x1000, 8, stag);
     assert!(qp.flush(&mut driver, super::qp::FLUSH_RQ).error);
@@ -221,11 +221,11 @@ fn a_resize_goes_on_in_the_new_buffer() {
     // First lap again, from entry 0.
     assert_eq!(driver.env.word(memory + 24) >> 63, 1);
     assert_eq!(driver.env.word(memory + 11 * 32 + 24) >> 63, 1);
-    // The consumer drains the old buffer; its index there says nothing about the new one.
+    // The consumer drains the old buffer; its index there does not apply to the new one.
     driver.env.set_word(shadow, 5);
     one_cqe(&mut driver, &mut qp, stag);
     assert_eq!(driver.env.findings, []);
-    // It has gone over to the new buffer and taken ten.
+    // It has moved to the new buffer and consumed ten entries.
     driver.env.set_word(shadow, 10);
     driver.env.set_word(shadow + 32, 1);
     for _ in 0..10 {
@@ -273,7 +273,7 @@ fn an_aeq_without_room_keeps_the_last_event_for_the_overflow_bit() {
         .collect();
     assert_eq!(codes, [0x0501, 0x0502, 0x0503, 0x0504]);
     assert_eq!(driver.env.reg(PeReg::AeqDropCount), 2);
-    // One entry returned: the last event lost goes out, with OVERFLOW, in the second lap.
+    // One entry is returned: the last lost event is written, with OVERFLOW, in the second lap.
     driver.ring(Doorbell::AeqAlloc, 1);
     let word = driver.env.word(driver.aeq + 8);
     assert_eq!(
@@ -281,7 +281,7 @@ fn an_aeq_without_room_keeps_the_last_event_for_the_overflow_bit() {
         (0, 1, 0x0506)
     );
     assert_eq!(driver.env.findings, []);
-    // More than is outstanding cannot be returned.
+    // No more entries than are outstanding can be returned.
     driver.ring(Doorbell::AeqAlloc, 5);
     assert_eq!(driver.env.kinds(), ["aeq-credit"]);
 }

@@ -56,7 +56,7 @@ fn fast_register_and_invalidate() {
         run(operation(0x1000, 0, 0, 0), Allowed { pd: 8, ..kernel }),
         0x0105
     );
-    // The peer may write and the owner may not.
+    // The peer may write, but the owner may not.
     assert_eq!(run(with_rights(9, 0x1000, 0, 0, 0), kernel), 0x010E);
     assert_eq!(run(operation(0, 0, 0, 0), kernel), 0x0110);
     assert_eq!(run(operation(0x4001, 0, 0, 0), kernel), 0x0110);
@@ -89,7 +89,7 @@ fn fast_register_and_invalidate() {
         ),
         0x0103
     );
-    // The next registration may be longer than the last one, up to what was allocated.
+    // The next registration may be longer than the last one, up to the allocated length.
     let longer = operation(0x4000, 0, 0, 0);
     assert!(device.stag_operation(&longer, kernel, &mut env).is_ok());
 }
@@ -153,7 +153,7 @@ fn windows_follow_their_region() {
     let mut back = [0; 16];
     device.read_grant(&grant, &mut back, &mut env).unwrap();
     assert_eq!(&back, b"sixteen bytes !!");
-    // A region with windows stays.
+    // A region with bound windows stays.
     let Err(Fault::Stag(code)) = device.invalidate_stag(STAG, Invalidator::Local, PD, &mut env)
     else {
         panic!("invalidated");

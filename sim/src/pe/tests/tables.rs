@@ -6,7 +6,7 @@ use super::test_driver::{GOOD, TestDriver};
 use crate::pe::{Config, Doorbell};
 use crate::variation::{QueueSetHandles, Variation};
 
-/// A command that must fail with this minor code and this one finding.
+/// A command that must fail with this minor code and exactly this finding.
 fn refused(driver: &mut TestDriver, opcode: u64, words: [u64; 8], minor: u16, kind: &str) {
     let done = driver.command(opcode, words);
     assert!(
@@ -65,14 +65,15 @@ fn address_handles_exist_once() {
     assert_eq!(driver.command(0x1d, handle(3, 2)), GOOD);
     assert_eq!(driver.command(0x1e, handle(3, 2)), GOOD);
     refused(&mut driver, 0x1e, handle(3, 2), STATE, "cqp-state");
-    // Eight handles and eight ARP entries; one whose ARP entry is not valid is only odd.
+    // Eight handles and eight ARP entries; a handle whose ARP entry is not valid only causes a
+    // lint.
     refused(&mut driver, 0x1c, handle(8, 2), OTHER, "cqp-parameter");
     refused(&mut driver, 0x1c, handle(3, 9), OTHER, "cqp-parameter");
     driver.good(0x1c, handle(4, 2));
     refused(&mut driver, 0x1d, handle(4, 9), OTHER, "cqp-parameter");
     assert_eq!(driver.command(0x1c, handle(3, 5)), GOOD);
     assert_eq!(driver.env.kinds(), ["ah-arp"]);
-    // A change is asked what a creation is.
+    // A change has the same rules as a creation.
     assert_eq!(driver.command(0x1d, handle(3, 5)), GOOD);
     assert_eq!(driver.env.kinds(), ["ah-arp"; 2]);
 }
@@ -100,7 +101,7 @@ fn multicast_groups_read_their_context() {
     refused(&mut driver, 0x27, group(1), OTHER, "cqp-parameter");
     driver.env.set_word(context + 8, 77);
     assert_eq!(driver.command(0x27, group(1)), GOOD);
-    // The destroying command does not read the context: it may be gone.
+    // The destroy command does not read the context, which may be gone.
     driver.env.unmap(context);
     assert_eq!(driver.command(0x28, group(1)), GOOD);
     assert_eq!(driver.env.findings, []);
@@ -108,7 +109,7 @@ fn multicast_groups_read_their_context() {
     refused(&mut driver, 0x28, group(4), OTHER, "cqp-parameter");
 }
 
-/// The queue set of the first join is named in every command on the group.
+/// Every command on the group names the queue set of the first join.
 #[test]
 fn a_group_keeps_its_queue_set() {
     let mut driver = TestDriver::ready(Config::default());
@@ -151,7 +152,7 @@ fn the_work_scheduler_is_a_tree() {
         ]
     };
     assert!(driver.engine.queue_set_exists(driver.queue_set as u16));
-    // A second leaf has another handle; below a leaf nothing hangs.
+    // A second leaf has another handle; a leaf has no children.
     let other = driver.good(0x2c, node(0, 5, 1, 1));
     assert_ne!(other, driver.queue_set);
     refused(&mut driver, 0x2c, node(0, 6, 5, 0), STATE, "cqp-state");
@@ -159,15 +160,15 @@ fn the_work_scheduler_is_a_tree() {
     refused(&mut driver, 0x2c, node(0, 6, 9, 0), STATE, "cqp-state");
     refused(&mut driver, 0x2c, node(1, 9, 1, 0), STATE, "cqp-state");
     refused(&mut driver, 0x2c, node(1, 5, 1, 0), OTHER, "cqp-parameter");
-    // Children go first.
+    // Children must be deleted first.
     refused(&mut driver, 0x2c, node(2, 1, 0, 0), STATE, "cqp-state");
     for (id, parent, leaf) in [(5, 1, 1), (2, 1, 1), (1, 0, 0), (0, 0, 0)] {
         driver.good(0x2c, node(2, id, parent, leaf));
     }
     assert!(!driver.engine.queue_set_exists(other as u16));
     refused(&mut driver, 0x2c, node(2, 0, 0, 0), STATE, "cqp-state");
-    // Linux creates its first QP before there is a queue set; one that is to send without is odd,
-    // no more.
+    // Linux creates its first QP before there is a queue set. A QP that is to send without one only
+    // causes a lint.
     let qp = TestQp::create(&mut driver, 3, 7, 1);
     assert_eq!(driver.env.kinds().len(), 0);
     qp.connect(&mut driver);
@@ -251,7 +252,8 @@ fn push_pages_local_macs_and_statistics_are_handed_out_once() {
         STATE,
         "cqp-state",
     );
-    // A VF's HMC function is behind those of the PFs, the same one again when it was given back.
+    // A VF's HMC function follows those of the PFs; after it was given back, the same one is
+    // allocated again.
     let given = |driver: &mut TestDriver, vf| driver.good(0x15, [0, 0, 0, vf, 0, 0, 0, 0]);
     assert_eq!((given(&mut driver, 9), given(&mut driver, 5)), (8, 9));
     driver.good(0x15, [0, 0, 0, 1 << 62 | 9, 0, 0, 0, 0]);
@@ -327,7 +329,7 @@ fn an_uploaded_context_is_the_one_taken() {
         qp.send.id | qp.receive.id << 32
     );
     assert_eq!(driver.env.word(buffer + 48) >> 48, 3);
-    // What no flag names is taken.
+    // Fields that no flag names are taken.
     assert_eq!(driver.env.word(buffer + 64), 0x00AB_CDEF);
     assert_eq!(driver.env.word(buffer + 168), 0xc0de_0003);
 }
@@ -340,7 +342,7 @@ fn a_damaged_context_stops_the_qp_and_is_reported_once() {
     });
     let qp = TestQp::create(&mut driver, 3, 7, 1);
     qp.connect(&mut driver);
-    // QP 3 lies at 3 KiB; behind its first word and 38 more comes the protocol state.
+    // QP 3 is at 3 KiB; its first word and 38 more are followed by the protocol state.
     let at = driver.backing[0] + driver.base(0) + 3 * 1024 + 8 * 39;
     assert_ne!(driver.env.word(at), 0);
     driver.env.set_word(at, 0x5555_5555_5555_5555);
@@ -348,7 +350,7 @@ fn a_damaged_context_stops_the_qp_and_is_reported_once() {
     driver.ring(Doorbell::WqeAlloc, 3);
     assert_eq!(driver.env.kinds(), ["hmc-context"]);
     assert_eq!(driver.aeqe(0).map(|event| event.0), Some(0x0700));
-    // One whose first word was overwritten is not there at all.
+    // A QP whose first word was overwritten does not exist.
     driver.env.set_word(at - 8 * 39, 0);
     driver.env.findings.clear();
     driver.ring(Doorbell::WqeAlloc, 3);
@@ -363,13 +365,13 @@ fn a_doorbell_of_a_queue_that_was_destroyed_is_nobodys_fault() {
     });
     let qp = TestQp::create(&mut driver, 3, 7, 1);
     assert_eq!(qp.destroy(&mut driver), GOOD);
-    // A program of Linux' has the doorbell page until all its objects are destroyed.
+    // A Linux program keeps the doorbell page until all its objects are destroyed.
     driver.ring(Doorbell::WqeAlloc, 3);
     assert_eq!(driver.env.findings, []);
-    // One that never was is somebody's.
+    // A ring for an object that never existed is a mistake.
     driver.ring(Doorbell::WqeAlloc, 4);
     assert_eq!(driver.env.kinds(), ["doorbell-qp"]);
-    // A CEQE of a completion queue may be taken when that is gone.
+    // A CEQE may be consumed after its completion queue is gone.
     driver.env.findings.clear();
     driver.create_cq(12, 64);
     for cq in [12, 13] {
@@ -379,7 +381,7 @@ fn a_doorbell_of_a_queue_that_was_destroyed_is_nobodys_fault() {
         let kinds = ["doorbell-cq"];
         assert_eq!(driver.env.kinds(), kinds[usize::from(cq == 12)..]);
     }
-    // And one that was created again, and whose context is overwritten.
+    // So is a ring for a QP that was created again and whose context is overwritten.
     driver.env.findings.clear();
     qp.create_in_device(&mut driver);
     let context = driver.backing[0] + driver.base(0) + 3 * 1024;

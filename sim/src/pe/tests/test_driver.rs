@@ -32,7 +32,7 @@ const COUNTS: [(u64, u64); 17] = [
     (152, 16),
 ];
 
-/// How a command completed.
+/// Result of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Done {
     pub(super) value: u32,
@@ -54,7 +54,7 @@ pub(super) struct TestDriver {
     pub(super) pf: u64,
     sq: u64,
     posted: u64,
-    /// CCQ memory, shadow area, entries taken.
+    /// CCQ memory, shadow area, entries consumed.
     pub(super) ccq: Option<(u64, u64, u64)>,
     /// Bases from the commit reply, by byte offset of the count.
     pub(super) commit: u64,
@@ -94,7 +94,7 @@ impl TestDriver {
         driver
     }
 
-    /// Lets the engine work until it has nothing to do for 10 ms.
+    /// Runs the engine until it has had nothing to do for 10 ms.
     pub(super) fn settle(&mut self) {
         for _ in 0..100_000 {
             if self.engine.step(&mut self.env) {
@@ -114,7 +114,7 @@ impl TestDriver {
     }
 
     pub(super) fn create_cqp(&mut self) {
-        // 4-aligned is all that the context needs (control-path 4.2).
+        // The context only needs an alignment of 4 (control-path 4.2).
         let context = self.env.alloc(128, 64) + 0x18 + 4;
         // q0: SQSIZE [11:8] = 2 (8 entries), PROTOCOL_USED [4:3] = 2; q16 HMC_PROFILE 1; q32
         // HW_MAJVER 1.
@@ -142,7 +142,7 @@ impl TestDriver {
         self.ring(Doorbell::CqpDb, (self.posted % SQ) as u32);
     }
 
-    /// Runs a command and takes its completion: from the CCQ if there is one, else from the
+    /// Runs a command and takes its completion from the CCQ if there is one, otherwise from the
     /// registers.
     pub(super) fn command(&mut self, opcode: u64, words: [u64; 8]) -> Done {
         let slot = self.post(opcode, words);
@@ -169,7 +169,7 @@ impl TestDriver {
         }
     }
 
-    /// A command that must succeed: OPRETVAL.
+    /// A command that must succeed; returns OPRETVAL.
     pub(super) fn good(&mut self, opcode: u64, words: [u64; 8]) -> u64 {
         let done = self.command(opcode, words);
         assert!(
@@ -203,7 +203,7 @@ impl TestDriver {
     /// Query, commit, SDs, SHMC.
     pub(super) fn hmc(&mut self) {
         self.commit();
-        // One SD covers the counts above.
+        // One SD covers these counts.
         self.direct_sd(0);
         self.good(0x2b, [0, 0, self.pf, 0, 0, 0, 0, 0]);
     }
@@ -349,7 +349,7 @@ pub(super) struct TestCq {
 }
 
 impl TestCq {
-    /// The next entry, and the extension if there is one.
+    /// The next entry, and its extension if there is one.
     pub(super) fn poll(&mut self, env: &mut TestEnv) -> Option<([u64; 4], Option<[u64; 4]>)> {
         let main = self.entry(env, self.taken)?;
         let extension = if main[3] >> 50 & 1 != 0 {

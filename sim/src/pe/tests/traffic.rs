@@ -6,7 +6,7 @@ use super::test_driver::{GOOD, TestDriver};
 use crate::findings::Class;
 use crate::pe::{Config, ResetKind};
 
-/// A send, a write and a read; returns what the CQEs and payloads were.
+/// A send, a write and a read; returns the CQEs and payloads.
 fn exchange(config: Config) -> (Vec<[u64; 4]>, [Vec<u8>; 2]) {
     let mut pair = EnginePair::new(config);
     let mut cqes = Vec::new();
@@ -86,11 +86,11 @@ fn contexts_read_anew_after_each_step_change_nothing() {
 fn immediate_data_takes_a_second_cqe() {
     let mut pair = EnginePair::new(Config::default());
     let remote = pair.regions[1].0;
-    // One plain completion first: then the CQ of 32 entries wraps between the two entries of a
+    // One plain completion first, so that the CQ of 32 entries wraps between the two entries of a
     // message.
     for n in 0..20_u64 {
         pair.qps[1].post_receive(&mut pair.rigs[1], VA, BYTES, remote);
-        // The immediate is q0; a fragment would stand in the second quantum, so there is none.
+        // The immediate is q0; a fragment would be in the second quantum, so there is none.
         let immediate = u64::from(n > 0);
         let header = 1 << 62 | immediate << 47 | 3 << 32;
         let [a, _] = &mut pair.rigs;
@@ -109,7 +109,7 @@ fn immediate_data_takes_a_second_cqe() {
 #[test]
 fn a_stale_valid_bit_is_executed() {
     let mut pair = EnginePair::new(Config::default());
-    // Software posts one entry and rings; behind it stands an old one that was not cleared.
+    // Software posts one entry and rings; an old entry that was not cleared follows it.
     let (local, remote) = (pair.regions[0].0, pair.regions[1].0);
     let [a, _] = &mut pair.rigs;
     pair.qps[0].post(a, 0, (VA, 8, local), (VA, remote));
@@ -149,7 +149,7 @@ fn a_bad_lkey_stops_the_qp_with_an_event_and_no_cqe() {
     assert_eq!(pair.rigs[0].env.word(pair.rigs[0].aeq), 0xc0de_0003);
     assert_eq!(pair.rigs[0].env.aeq_raised, 1);
     assert!(pair.send_cqe().is_none());
-    // A driver that did not know yet is refused without a finding; to ERROR it may go.
+    // A driver that does not know yet is refused without a finding; it may move the QP to ERROR.
     let driver = &mut pair.rigs[0];
     let done = pair.qps[0].modify(driver, 2, 0);
     assert_eq!((done.error, done.minor), (true, 0x8002));
@@ -208,7 +208,7 @@ fn suspend_ends_with_an_event_and_resume_goes_on() {
     pair.rigs[0].good(0x2a, [0, 0, queue_set, 3, 0, 0, 0, 0]);
     pair.settle();
     assert!(pair.send_cqe().is_some());
-    // Resumed twice is a mistake.
+    // Resuming twice is a mistake.
     assert!(
         pair.rigs[0]
             .command(0x2a, [0, 0, queue_set, 3, 0, 0, 0, 0])
@@ -220,14 +220,14 @@ fn suspend_ends_with_an_event_and_resume_goes_on() {
 fn sqd_waits_for_what_is_outstanding() {
     let mut pair = EnginePair::new(Config::default());
     pair.post(0, 8);
-    // The acknowledge is not back yet.
+    // The acknowledge has not arrived yet.
     assert_eq!(pair.qps[0].modify(&mut pair.rigs[0], 3, 0), GOOD);
     assert_eq!(pair.rigs[0].aeqe(0), None);
     pair.settle();
     assert_eq!(pair.rigs[0].aeqe(0).map(|event| event.0), Some(0x0900));
     assert!(pair.send_cqe().is_some());
     assert_eq!(pair.qps[0].modify(&mut pair.rigs[0], 2, 0), GOOD);
-    // The old PSNs of the rebuilt context are not taken again: traffic goes on.
+    // The old PSNs of the rebuilt context are not taken again: traffic continues.
     pair.post(0, 8);
     pair.settle();
     assert!(pair.send_cqe().is_some());
@@ -271,14 +271,14 @@ fn state_changes_that_cannot_be() {
             .iter()
             .all(|(class, ..)| *class == Class::Fault)
     );
-    // Used CQs stay; a QP is destroyed once.
+    // CQs in use stay; a QP is destroyed once.
     assert!(driver.command(0x05, [64, 0, 0, 9, 0, 0, 0, 0]).error);
     assert_eq!(qp.destroy(&mut driver), GOOD);
     assert!(qp.destroy(&mut driver).error);
     assert!(!driver.command(0x05, [64, 0, 0, 9, 0, 0, 0, 0]).error);
 }
 
-/// A peer sends when it likes: also while there is no backing for contexts, before the first SD and
+/// A peer sends at any time: also while there is no backing for contexts, before the first SD and
 /// after the last.
 #[test]
 fn a_packet_for_a_queue_pair_without_backing_is_dropped() {

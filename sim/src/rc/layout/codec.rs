@@ -1,12 +1,12 @@
 //! Encoder and decoder of consecutive little-endian fields in sections of fixed length.
 
-/// Bytes that are not a stored state: the memory was overwritten, or never written.
+/// The bytes are not a stored state: the memory was overwritten, or never written.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a stored QP state: bad {0}")]
 pub struct StateError(pub(super) &'static str);
 
-/// What is still to be written. A section that is too small loses its end, which the round-trip
-/// test finds.
+/// The bytes still to be written. A section that is too small loses its end, which the round-trip
+/// test detects.
 pub(super) struct Writer<'a>(pub(super) &'a mut [u8]);
 
 impl Writer<'_> {
@@ -40,7 +40,7 @@ impl Writer<'_> {
     }
 }
 
-/// What is still to be read.
+/// The bytes still to be read.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -27,7 +27,7 @@ use crate::wqe::{AeCode, AeSource};
 /// Bytes of a stored state.
 pub const QP_STATE_BYTES: usize = 256;
 
-/// No message is held back for want of credits; no number of a message.
+/// Stands for "no credit limit"; no message has this number.
 const NO_LIMIT: u32 = u32::MAX;
 
 const MAGIC: [u8; 4] = *b"RC11";
@@ -53,8 +53,8 @@ impl QpRcState {
     /// The state that [`to_bytes`](Self::to_bytes) stored.
     ///
     /// # Errors
-    /// [`StateError`] if a field holds a value that is never stored. Damage that gives valid fields
-    /// is not found.
+    /// [`StateError`] if a field holds a value that is never stored. Damage that leaves valid
+    /// fields is not detected.
     pub fn from_bytes(bytes: &[u8; QP_STATE_BYTES]) -> Result<Self, StateError> {
         let mut all = Reader(bytes);
         let mut input = all.section(16)?;
@@ -154,7 +154,7 @@ fn get_config(input: &mut Reader<'_>, path: &mut Reader<'_>) -> Result<QpConfig,
         write_ok: flags & 2 != 0,
     };
     config.validate().map_err(|_| StateError("configuration"))?;
-    // That of a host context is one of five; this one a driver may have written over.
+    // The host context allows one of five values; here a driver may have overwritten it.
     if !(1..=128).contains(&config.ird) {
         return Err(StateError("configuration"));
     }

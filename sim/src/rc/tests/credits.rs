@@ -5,7 +5,7 @@ use crate::wire::{Aeth, Bth, Frame, Headers, Opcode, Packet, Syndrome};
 
 const PSN: u32 = 0x12_3456;
 
-/// PSN offset, and whether an acknowledge is asked for, of what is sent now.
+/// PSN offset, and whether an acknowledge is requested, of the packets sent now.
 fn sends(testbed: &mut Testbed) -> Vec<(u32, bool)> {
     let frames = testbed.a.emit();
     let parse = |frame: &Vec<u8>| {
@@ -25,12 +25,12 @@ fn acknowledge(testbed: &mut Testbed, offset: u32, msn: u32, credits: u8) {
     assert_eq!(testbed.a.take_in(&frame), Outcome::Accepted);
 }
 
-/// A requester that may have one message received, with three sends of three packets and a write
+/// A requester with credit for one message, and with three sends of three packets and a write
 /// posted.
 fn testbed() -> Testbed {
     let mut testbed = Testbed::new(PathMtu::B256);
-    // So that no packet in the middle of a message asks for an acknowledge by its place in the
-    // window.
+    // So that no packet in the middle of a message requests an acknowledge because of its position
+    // in the window.
     testbed.a.state.config.window = 256;
     testbed.a.state.set_send_limit(1);
     for _ in 0..3 {

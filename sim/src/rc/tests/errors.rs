@@ -9,7 +9,7 @@ fn testbed() -> Testbed {
     Testbed::new(PathMtu::B256)
 }
 
-/// A stopped end is silent.
+/// A stopped end sends nothing.
 fn silent(end: &mut End) {
     let (sent, received) = (end.node.sent.len(), end.node.received.len());
     end.post(&Post::write(&[(0, 10)], 0));
@@ -25,7 +25,7 @@ fn silent(end: &mut End) {
     assert_eq!(end.node.events.len(), 1);
 }
 
-/// Posts one good write and then `post`; gives both events. The good write must have completed.
+/// Posts one good write and then `post`; returns both events. The good write must have completed.
 fn both_stop(mut testbed: Testbed, post: &Post) -> [(u16, u8, u16); 2] {
     testbed.a.post(&Post::write(&[(0, 600)], 0));
     let index = testbed.a.post(post);
@@ -39,7 +39,7 @@ fn both_stop(mut testbed: Testbed, post: &Post) -> [(u16, u8, u16); 2] {
     [a, b]
 }
 
-/// Only the sender stops; the other end has seen nothing of it.
+/// Only the sender stops; the other end does not notice.
 fn sender_stops(mut testbed: Testbed, post: &Post) -> (u16, u8) {
     testbed.a.post(&Post::nop());
     let index = testbed.a.post(post);
@@ -185,7 +185,7 @@ fn local_memory_refused() {
         (0x0109, 0x5)
     );
 
-    // The sink of a read, found when the response comes.
+    // The sink of a read, checked when the response arrives.
     for (blames_read, source) in [(false, 0x9), (true, 0x5)] {
         let mut testbed = testbed();
         testbed.a.state.config.blames_read = blames_read;
@@ -292,7 +292,7 @@ fn entries_that_cannot_be_executed() {
         sender_stops(testbed(), &Post::nop().opcode(3)),
         (0x020C, 0x5)
     );
-    // 2^31 bytes in all.
+    // 2^31 bytes in total.
     let long = Post::write(&[(0, 0x7FFF_FFFF), (0, 1)], 0);
     assert_eq!(sender_stops(testbed(), &long), (0x020B, 0x5));
 }
@@ -346,7 +346,7 @@ fn a_peer_that_is_gone() {
         let index = testbed.a.post(&Post::write(&[(0, 600)], 0));
         testbed.run();
         assert_eq!(event(&testbed.a), (0x050A, 0x5, index));
-        // Sent once and once more for each retry.
+        // Sent once, and once more for each retry.
         assert_eq!(testbed.frames, 3 * (1 + usize::from(retry)));
         assert_eq!(testbed.a.node.now, patience * (1 + u64::from(retry)));
         assert_eq!(testbed.a.node.sent.len(), 1);
@@ -356,7 +356,7 @@ fn a_peer_that_is_gone() {
 
 #[test]
 fn a_peer_without_backing_for_its_reads() {
-    // The memory of a read is taken away between request and response.
+    // The memory of a read is removed between request and response.
     let mut testbed = testbed();
     let index = testbed.a.post(&Post::read(&[(0, 600)], 0));
     for frame in testbed.a.emit() {

@@ -5,18 +5,18 @@ use super::testbed::Random;
 use super::*;
 use crate::rc::tests::post::Sge;
 
-/// What a random run must have done in the end.
+/// Expected result of a random run.
 #[derive(Default)]
 struct Expected {
     sent: Vec<(u16, u8)>,
-    /// Receive: where it goes, its bytes, its immediate.
+    /// Receive: its address, its bytes, its immediate.
     received: Vec<(usize, Vec<u8>, Option<u32>)>,
     /// Memory of `b` after writes, memory of `a` after reads.
     written: Vec<(usize, Vec<u8>)>,
     read: Vec<(usize, Vec<u8>)>,
 }
 
-/// Sources lie in the first 256 KiB, results behind; every result has a place of its own.
+/// Sources are in the first 256 KiB, results behind them; every result has a place of its own.
 const SOURCES: u64 = 0x4_0000;
 
 struct Run {
@@ -62,7 +62,7 @@ impl Run {
         at
     }
 
-    /// Posts a random request, and says whether it needs a receive.
+    /// Posts a random request; returns whether it needs a receive.
     fn post(&mut self) -> Option<(usize, u32)> {
         let len = self.len();
         let local = self.source(len);
@@ -88,7 +88,7 @@ impl Run {
             }
             3 => {
                 self.expected.written.push((at, bytes));
-                // An empty place: the receive takes no bytes.
+                // An empty place: the receive gets no bytes.
                 self.expected.received.push((0, Vec::new(), Some(len)));
                 (Post::write(&local, at).immediate(len), Some((0, 0)))
             }
@@ -117,7 +117,7 @@ impl Run {
             let receive = self.post();
             late.extend(receive);
         }
-        // Some receives come only when the sender has been turned away.
+        // Some receives are posted only after the sender got an RNR NAK.
         if self.random.below(3) == 0 {
             self.testbed.settle();
         }

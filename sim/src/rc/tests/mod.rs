@@ -20,7 +20,7 @@ use node::{BASE, LKEY, RKEY};
 use post::Post;
 use testbed::{CREDITS, LinkFaults, Testbed, WINDOW};
 
-/// The event that one end reported, and that it has stopped.
+/// The event that one end reported; that end has stopped.
 fn event(end: &testbed::End) -> (u16, u8, u16) {
     assert_eq!(end.state.mode(), Mode::Error);
     assert_eq!(end.node.events.len(), 1);
@@ -28,7 +28,7 @@ fn event(end: &testbed::End) -> (u16, u8, u16) {
     (event.code.0, event.source as u8, event.wqe_index)
 }
 
-/// Nothing went wrong and nothing is left.
+/// Nothing failed and nothing is left.
 fn clean(testbed: &Testbed) {
     for end in [&testbed.a, &testbed.b] {
         assert_eq!(end.node.events, []);

@@ -85,9 +85,9 @@ impl Node {
         &self.memory[offset..offset + len]
     }
 
-    /// Fills memory with bytes that tell where they are and whose they are.
+    /// Fills memory with bytes that depend on their position and owner.
     pub(super) fn fill(&mut self, seed: u8) {
-        // Miri takes seconds for all of it.
+        // Filling all of it takes seconds under Miri.
         let len = if cfg!(miri) { 128 } else { SIZE };
         for (index, byte) in self.memory.iter_mut().enumerate().take(len) {
             *byte = (index as u8).wrapping_mul(31) ^ (index >> 8) as u8 ^ seed;

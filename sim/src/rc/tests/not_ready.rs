@@ -21,7 +21,7 @@ fn a_late_receive_is_waited_for() {
             Some(rnr_ns(RNR_TIMER_CODE))
         );
         let before = testbed.frames;
-        // Nothing is sent while waiting, not even what is new.
+        // While it waits it sends nothing, not even new entries.
         testbed.a.post(&Post::write(&[(0, 10)], 0));
         testbed.settle();
         assert_eq!(testbed.frames, before);
@@ -93,7 +93,7 @@ fn rnr_retry_seven_never_ends() {
 
 #[test]
 fn progress_refills_the_retries() {
-    // Every message is turned away twice; three messages need six RNR retries in all.
+    // Every message gets two RNR NAKs; three messages need six RNR retries in total.
     let mut testbed = testbed();
     testbed.a.state.config.rnr_retry = 2;
     for _ in 0..3 {

@@ -112,7 +112,8 @@ impl Post {
     }
 
     pub(super) fn solicited(self) -> Self {
-        // Send, send with invalidate and write have their solicited form 2, 2 and 13 further on.
+        // For send, send with invalidate and write, the opcode of the solicited form is 2, 2 and 13
+        // higher.
         let opcode = if self.opcode == 0 {
             0x0d
         } else {
@@ -195,7 +196,7 @@ impl Post {
     }
 }
 
-/// Where software stands in its rings.
+/// Software's position in its rings.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Software {
     send_head: usize,
@@ -212,7 +213,7 @@ impl Software {
         }
     }
 
-    /// Posts an entry, with pad NOPs in front if it would cross a chunk. Gives its quantum index.
+    /// Posts an entry, with pad NOPs in front if it would cross a chunk. Returns its quantum index.
     pub(super) fn post(&mut self, node: &mut Node, post: &Post) -> u16 {
         let quanta = post.words(true).len() / 4;
         while self.send_head % 8 + quanta > 8 {
@@ -226,7 +227,8 @@ impl Software {
         let index = self.send_head % size;
         let words = post.words((self.send_head / size).is_multiple_of(2));
         self.send_head += words.len() / 4;
-        // What is behind the entry must not look valid; this stands for the driver's clear-ahead.
+        // The memory behind the entry must not look valid; this stands for the driver's
+        // clear-ahead.
         let next = self.send_head % size;
         node.sq[next * 4 + 3] = u64::from(!(self.send_head / size).is_multiple_of(2)) << 63;
         node.sq[index * 4..index * 4 + words.len()].copy_from_slice(&words);
@@ -240,7 +242,7 @@ impl Software {
         self.send_head += words.len() / 4;
     }
 
-    /// Posts a receive. Gives its quantum index.
+    /// Posts a receive. Returns its quantum index.
     pub(super) fn receive(&mut self, node: &mut Node, sges: &[Sge]) -> u16 {
         self.receive_with(node, sges, LKEY)
     }

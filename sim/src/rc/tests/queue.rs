@@ -37,7 +37,7 @@ fn local_operations_complete_in_order() {
         sent(&testbed.a),
         [(write, 0), (nop, 0x0c), (invalidate, 0x0a)]
     );
-    // Fast register goes to the host, with no word on the wire.
+    // Fast register goes to the host and sends nothing.
     testbed.a.post(&Post::nop().opcode(9));
     let frames = testbed.frames;
     testbed.run();
@@ -113,7 +113,7 @@ fn the_window_bounds_what_is_unacknowledged() {
         assert_eq!(answers.len(), 1);
         testbed.a.take_in(&answers[0]);
         testbed.run();
-        // A full window never waits for the clock.
+        // A full window never waits for the timer.
         assert_eq!(testbed.a.node.now, 0);
         clean(&testbed);
         assert!(testbed.b.node.bytes(0, 500_000) == testbed.a.node.bytes(0, 500_000));
@@ -196,7 +196,7 @@ fn ready_to_receive_answers_but_does_not_send() {
     ignore = "minutes under Miri; the same code runs there in the other tests"
 )]
 fn a_message_between_two_calls_is_not_idle() {
-    // From PSN 0 on, the last packet of the first call asks for an acknowledge.
+    // From PSN 0 on, the last packet of the first call requests an acknowledge.
     let mut testbed = Testbed::with_psns(PathMtu::B256, 0, 0);
     testbed.a.post(&Post::write(&[(0, 100 * 256)], 0));
     assert!(poll(&mut testbed.a.state, &mut testbed.a.node));

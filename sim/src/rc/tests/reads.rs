@@ -51,7 +51,7 @@ fn ord_limits_what_is_outstanding() {
     pass(&first, &mut testbed.b);
     let responses = testbed.b.emit();
     assert_eq!(responses.len(), 6);
-    // One read answered makes room for one more.
+    // One answered read makes room for another.
     pass(&responses[..2], &mut testbed.a);
     assert_eq!(requests(&testbed.a.emit()), [(0x12_3456 + 6, 0, 300)]);
     testbed.run();
@@ -71,7 +71,7 @@ fn more_reads_than_ird_stop_the_responder() {
         pass(&frames, &mut testbed.b),
         [Outcome::Accepted, Outcome::Accepted, Outcome::Refused]
     );
-    // What was accepted is still answered before the NAK.
+    // Requests that were accepted are answered before the NAK.
     let answers = testbed.b.emit();
     assert_eq!(answers.len(), 5);
     assert_eq!(event(&testbed.b), (0x0207, 0xD, 0));
@@ -134,7 +134,7 @@ fn responses_carry_aeth_msn_and_psn() {
             )
         })
         .collect();
-    // The last acknowledge covers the writes before the read too; it leaves after the responses.
+    // The last acknowledge also covers the writes before the read; it is sent after the responses.
     assert_eq!(
         seen,
         [
@@ -210,7 +210,7 @@ fn an_acknowledge_past_a_read_means_its_response_is_lost() {
     );
     pass(&answers[1..], &mut testbed.a);
     assert_eq!(testbed.a.node.sent, []);
-    // Both are sent again, without waiting for the clock.
+    // Both are sent again, without waiting for the timer.
     let again = testbed.a.emit();
     assert_eq!(opcodes(&again), [Opcode::READ_REQUEST, Opcode::WRITE_ONLY]);
     assert_eq!(
@@ -232,7 +232,7 @@ fn a_repeated_read_goes_in_front_of_later_ones() {
     }
     let frames = testbed.a.emit();
     assert_eq!(frames.len(), 3);
-    // The first is answered, the others wait.
+    // The first is answered; the others wait.
     pass(&frames[..1], &mut testbed.b);
     assert_eq!(testbed.b.emit().len(), 3);
     pass(&frames[1..], &mut testbed.b);
@@ -285,7 +285,7 @@ fn a_late_copy_of_a_read_does_no_harm() {
     let request = testbed.a.emit();
     pass(&request, &mut testbed.b);
     testbed.run();
-    // The memory is taken back, as software may.
+    // The memory is taken back, which software may do.
     testbed.b.node.stags.remove(&RKEY);
     assert_eq!(
         pass(&request, &mut testbed.b),
@@ -320,7 +320,7 @@ fn a_response_of_the_wrong_length() {
     testbed.a.post(&Post::read(&[(0, 600)], 5000));
     let index = testbed.a.post(&Post::nop());
     let request = testbed.a.emit();
-    // The responder is made to believe that less is wanted.
+    // The responder is given a request for less.
     let Headers { bth, reth, .. } = headers(&request)[0];
     let mut short = Headers::new(bth);
     short.reth = reth.map(|reth| Reth { len: 500, ..reth });
@@ -386,7 +386,7 @@ fn very_long_reads_are_split() {
     assert_eq!(read_chunk_end((1 << 21) - 1, 1 << 23), 1 << 21);
     assert_eq!(read_chunk_end(1 << 21, 1 << 23), 2 << 21);
     assert_eq!(read_chunk_end((1 << 23) - 1, 1 << 23), 1 << 23);
-    // Four requests for the longest message; the third does not fit into what may be outstanding.
+    // Four requests for the longest message; the third one exceeds what may be outstanding.
     let mut testbed = testbed();
     testbed.a.post(&Post::read(&[(0, 0x7FFF_FFFF)], 0));
     let chunk = 1 << 29;

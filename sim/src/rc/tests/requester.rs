@@ -9,7 +9,7 @@ const PSN: u32 = 0x12_3456;
 const ACK: Syndrome = Syndrome::Ack(31);
 const MISSING: Syndrome = Syndrome::Nak(Nak::Sequence);
 
-/// A requester with one write of three packets outstanding, and the sender of answers to it.
+/// A requester with one write of three packets outstanding, and the sender of responses to it.
 struct Requester {
     testbed: Testbed,
 }
@@ -35,7 +35,7 @@ impl Requester {
         self.testbed.a.take_in(&frame)
     }
 
-    /// PSN offsets of what is sent now.
+    /// PSN offsets of the packets sent now.
     fn sends(&mut self) -> Vec<u32> {
         let frames = self.testbed.a.emit();
         frames
@@ -73,7 +73,7 @@ fn a_sequence_nak_goes_back_once() {
     let mut requester = Requester::new();
     assert_eq!(requester.answer(1, MISSING), Outcome::Accepted);
     assert_eq!(requester.sends(), [1, 2]);
-    // Copies of it change nothing.
+    // Copies of it have no effect.
     requester.answer(1, MISSING);
     assert_eq!(requester.sends(), [0; 0]);
     requester.answer(2, MISSING);
@@ -138,8 +138,8 @@ fn copies_of_an_rnr_nak_count_once() {
     assert_eq!(requester.sends(), [1, 2]);
 }
 
-/// What rdma_rxe answers to packets in flight when no receive is posted: an RNR NAK of the first,
-/// then a sequence NAK that names the same PSN for the second (rxe_resp.c: the RNR NAK does not set
+/// What rdma_rxe answers to packets in flight when no receive is posted: an RNR NAK for the first,
+/// then for the second a sequence NAK that names the same PSN (rxe_resp.c: the RNR NAK does not set
 /// `sent_psn_nak`).
 #[test]
 fn a_sequence_nak_does_not_end_an_rnr_wait() {
@@ -152,7 +152,7 @@ fn a_sequence_nak_does_not_end_an_rnr_wait() {
     assert_eq!(requester.testbed.a.node.events, []);
     assert_eq!(requester.testbed.a.state.next_deadline(), Some(wait));
     assert_eq!(requester.sends(), [0; 0]);
-    // It still acknowledges what is before it.
+    // It still acknowledges everything before it.
     assert_eq!(requester.answer(1, MISSING), Outcome::Duplicate);
     assert_eq!(requester.testbed.a.state.psns().1, PSN + 1);
     assert_eq!(requester.testbed.a.state.next_deadline(), Some(wait));
@@ -171,7 +171,7 @@ fn one_rnr_retry_waits_before_it_gives_up() {
     let rnr_nak = Syndrome::RnrNak(RNR_TIMER_CODE);
     requester.answer(0, rnr_nak);
     requester.answer(0, MISSING);
-    // The same once more before the time is over: copies.
+    // The same again before the time is over: copies.
     assert_eq!(requester.answer(0, rnr_nak), Outcome::Duplicate);
     assert_eq!(requester.answer(0, MISSING), Outcome::Duplicate);
     assert_eq!(requester.testbed.a.node.events, []);

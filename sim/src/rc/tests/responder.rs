@@ -64,7 +64,7 @@ impl Responder {
         self.end().take_in(&frame)
     }
 
-    /// PSN offset and syndrome of each answer.
+    /// PSN offset and syndrome of each response.
     fn answers(&mut self) -> Vec<(u32, Syndrome)> {
         let frames = self.end().emit();
         let parse = |frame: &Vec<u8>| {
@@ -139,7 +139,7 @@ fn what_is_not_meant_for_the_qp_is_dropped() {
         dropped(&|_, testbed| testbed.b.state.config.path.vlan = Some(5)),
         DropReason::Vlan
     );
-    // The priority is no part of it, and one without a VLAN is no tag.
+    // The priority is not compared, and a tag without a VLAN id does not count.
     let priorities = |_: &mut Headers, testbed: &mut Testbed| {
         testbed.a.state.config.path.vlan = Some(0xE005);
         testbed.b.state.config.path.vlan = Some(5);
@@ -200,7 +200,7 @@ fn a_gap_causes_one_nak() {
         Outcome::OutOfOrder
     );
     assert_eq!(responder.answers(), []);
-    // What came before is still acknowledged when it comes again.
+    // Earlier packets are still acknowledged when they arrive again.
     assert_eq!(
         responder.request(Opcode::SEND_ONLY, 0, 1),
         Outcome::Duplicate

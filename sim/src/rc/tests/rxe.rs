@@ -1,4 +1,4 @@
-//! The requester against a responder that behaves as Linux' rdma_rxe does (rxe_resp.c) where that
+//! The requester against a responder that behaves like Linux' rdma_rxe (rxe_resp.c) where that
 //! differs from this engine: a sequence NAK follows an RNR NAK, and a repeated READ is answered
 //! with MIDDLE and LAST.
 
@@ -21,7 +21,7 @@ struct Rxe {
     receives: u32,
 }
 
-/// The byte that a READ finds at an address.
+/// The byte at an address, as a READ returns it.
 fn remote_byte(addr: u64) -> u8 {
     (addr % 251) as u8
 }
@@ -52,7 +52,7 @@ impl Rxe {
         vec![self.frame(Opcode::ACKNOWLEDGE, psn, Some(syndrome), &[])]
     }
 
-    /// Takes in a request; gives the answers.
+    /// Receives a request; returns the responses.
     fn take_in(&mut self, frame: &[u8]) -> Vec<Vec<u8>> {
         let packet = Packet::parse(frame).unwrap();
         let psn = packet.headers.bth.psn;
@@ -112,7 +112,7 @@ impl Rxe {
     }
 }
 
-/// One round: everything that is sent now, answered.
+/// One round: everything that is sent now, with its responses.
 fn round(testbed: &mut Testbed, rxe: &mut Rxe) -> usize {
     let frames = testbed.a.emit();
     let answers: Vec<_> = frames.iter().flat_map(|frame| rxe.take_in(frame)).collect();
@@ -156,7 +156,7 @@ fn a_read_answered_again_with_middle_and_last() {
     let mut rxe = Rxe::new(0);
     testbed.a.post(&Post::read(&[(1000, 1000)], 5000));
     let request = testbed.a.emit();
-    // The second of four responses is lost, and the third tells so.
+    // The second of four responses is lost, and the third shows that.
     let mut answers = rxe.take_in(&request[0]);
     answers.remove(1);
     for answer in &answers[..2] {

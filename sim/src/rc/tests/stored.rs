@@ -200,7 +200,7 @@ fn the_configuration_is_checked() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 5 } else { 500 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Overwriting the state in host memory may stop the QP, and nothing worse.
+    /// Overwriting the state in host memory may stop the QP, but must not do anything worse.
     #[test]
     fn a_damaged_state_never_panics(
         damage in prop::collection::vec((5_usize..QP_STATE_BYTES, any::<u8>()), 1..6),
@@ -221,7 +221,7 @@ proptest! {
                 bytes[offset] = value;
             }
             if let Ok(mut state) = QpRcState::from_bytes(&bytes) {
-                // Geometry and identity are the test's own: the node has memory for these only.
+                // Geometry and identity stay those of the test: the node has memory for these only.
                 state.config = end.state.config;
                 if state.responder.read_head < 16 && state.responder.reads() <= 16 {
                     end.state = state;

@@ -27,7 +27,7 @@ impl End {
         self.software.receive(&mut self.node, sges)
     }
 
-    /// Polls until nothing more is to be sent.
+    /// Polls until nothing more is sent.
     pub(super) fn poll(&mut self) {
         let mut calls = 0;
         while poll(&mut self.state, &mut self.node) {
@@ -36,7 +36,7 @@ impl End {
         }
     }
 
-    /// Polls and takes what was sent.
+    /// Polls and returns the sent frames.
     pub(super) fn emit(&mut self) -> Vec<Vec<u8>> {
         self.poll();
         std::mem::take(&mut self.node.out)
@@ -81,9 +81,9 @@ pub(super) struct Testbed {
     pub(super) b: End,
     pub(super) link_faults: LinkFaults,
     random: Random,
-    /// Frames under way: `true` goes to `b`.
+    /// Frames in flight: `true` is for frames to `b`.
     link: Vec<(bool, Vec<u8>)>,
-    /// Store and restore both states after every call.
+    /// Stores and restores both states after every call.
     pub(super) stored: bool,
     /// Frames put on the link.
     pub(super) frames: usize,
@@ -93,7 +93,7 @@ pub(super) const SQ: u32 = 64;
 pub(super) const RQ: u32 = 64;
 pub(super) const SLOT: u8 = 2;
 pub(super) const WINDOW: u32 = 256;
-/// What existing drivers have as ACKCREDITS.
+/// The value that existing drivers use for ACKCREDITS.
 pub(super) const CREDITS: u8 = 0x1E;
 
 pub(super) fn config(own: u8, peer: u8, mtu: PathMtu) -> QpConfig {
@@ -186,7 +186,7 @@ impl Testbed {
         }
     }
 
-    /// One poll of either end; its frames go on the link, where some are lost and some are doubled.
+    /// One poll of either end; its frames go on the link, which loses some and doubles some.
     fn poll_once(&mut self) -> bool {
         let mut more = false;
         for to_b in [true, false] {
@@ -237,7 +237,7 @@ impl Testbed {
         true
     }
 
-    /// Runs until nothing moves any more.
+    /// Runs until nothing happens any more.
     pub(super) fn run(&mut self) {
         for _ in 0..1_000_000 {
             if !self.poll_once() && !self.deliver_one() && !self.wait() {
@@ -247,7 +247,7 @@ impl Testbed {
         panic!("no end: {:?} {:?}", self.a.state, self.b.state);
     }
 
-    /// Runs until something waits for time.
+    /// Runs until both ends wait for a timer.
     pub(super) fn settle(&mut self) {
         while self.poll_once() || self.deliver_one() {}
     }

@@ -51,7 +51,7 @@ fn send_of_every_size() {
             testbed.b.node.bytes(1000, size),
             testbed.a.node.bytes(50_000, size)
         );
-        // Nothing behind it was touched.
+        // The memory behind it is unchanged.
         assert_eq!(testbed.b.node.bytes(1000 + size, 10), {
             let mut fresh = testbed.b.node.clone();
             fresh.fill(0x3C);

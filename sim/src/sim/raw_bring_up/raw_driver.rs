@@ -6,9 +6,9 @@ use e810_hal::bus::CeqId;
 use e810_hal::regs as hw;
 use e810_hal::{DmaBuf, DmaLayout, DmaWord, DmaWords, Ns, Platform, Vector, WaitError, poll_until};
 
-/// Entries of the CQP SQ; so few that it wraps.
+/// Entries of the CQP SQ: few, so that it wraps.
 const SQ: u64 = 4;
-/// Entries of the CCQ; wraps too.
+/// Entries of the CCQ; it wraps too.
 const CCQ: u64 = 6;
 const COOKIE: u64 = 0xfeed_0123_4567_89ab;
 pub(super) const CQS: u64 = 8;
@@ -49,7 +49,7 @@ pub(super) struct RawDriver<P: Platform> {
     pub(super) vector: Vector,
 }
 
-/// How a command ended: OPRETVAL, major and minor code, ERROR.
+/// Result of a command: OPRETVAL, major and minor code, ERROR.
 pub(super) type Done = (u32, u16, u16, bool);
 
 impl<P: Platform> RawDriver<P> {
@@ -113,7 +113,7 @@ impl<P: Platform> RawDriver<P> {
         });
     }
 
-    /// Posts a command and rings; `words[3]` is without opcode and VALID.
+    /// Posts a command and rings the doorbell; `words[3]` is without opcode and VALID.
     pub(super) fn post(&mut self, opcode: u64, mut words: [u64; 8]) -> u64 {
         let (slot, lap) = (self.posted % SQ, self.posted / SQ);
         words[3] |= opcode << 32 | (1 - lap % 2) << 63;
@@ -129,7 +129,7 @@ impl<P: Platform> RawDriver<P> {
         slot
     }
 
-    /// A command whose end is seen in the registers (control-path 4.3).
+    /// Runs a command and waits for its end in the registers (control-path 4.3).
     pub(super) fn by_registers(&mut self, opcode: u64, words: [u64; 8]) -> bool {
         self.post(opcode, words);
         let tail = || hw::PFPE_CQPTAIL.get(&self.nic);
@@ -139,7 +139,7 @@ impl<P: Platform> RawDriver<P> {
         tail() >> 31 == 0
     }
 
-    /// The next CCQ entry, waited for: WQE index and how the command ended.
+    /// Waits for the next CCQ entry: WQE index and the result of the command.
     pub(super) fn take_ccq(&mut self) -> (u64, Done) {
         let (slot, lap) = (self.taken % CCQ, self.taken / CCQ);
         let at = slot * 4;
@@ -161,7 +161,7 @@ impl<P: Platform> RawDriver<P> {
         (header >> 32 & 0x7fff, done)
     }
 
-    /// A command whose end is seen in the CCQ.
+    /// Runs a command and waits for its end in the CCQ.
     pub(super) fn by_ccq(&mut self, opcode: u64, words: [u64; 8]) -> Done {
         let slot = self.post(opcode, words);
         let (index, done) = self.take_ccq();
@@ -216,7 +216,7 @@ impl<P: Platform> RawDriver<P> {
         hw::PFPE_CQARM.set(&self.nic, 0);
     }
 
-    /// A command that changes nothing that matters: a port in and out of the port vector.
+    /// A command without lasting effect: adds a port to the port vector and removes it.
     pub(super) fn ports(&mut self, how_many: u64) {
         for port in 0..how_many {
             assert_eq!(
@@ -242,7 +242,7 @@ impl<P: Platform> RawDriver<P> {
         queue_set.into()
     }
 
-    /// Everything undone (control-path 3.4).
+    /// Undoes everything (control-path 3.4).
     pub(super) fn tear_down(mut self) {
         let ceq_0 = CeqId::new(0).unwrap();
         hw::GLINT_CEQCTL

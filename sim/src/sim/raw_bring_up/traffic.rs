@@ -1,4 +1,4 @@
-//! Traffic between two functions on a reliable connection that is built from raw words.
+//! Traffic between two functions over a reliable connection built from raw words.
 
 use crate::builder::{FIRST_MAC, mac};
 use std::sync::atomic::AtomicU64;
@@ -153,7 +153,7 @@ impl Rc {
         wqe[3].publish(valid | 1 << 62 | STAG);
         self.driver.nic.to_device();
         hw::DB_WQE_ALLOC.set(&self.driver.nic, QP as u32);
-        // Its completion: entry `nth`, without an error, of this request.
+        // Its completion: entry `nth`, of this request and without an error.
         let at = nth % RING * 4;
         self.driver.wait("a completion", || {
             self.driver.word(&self.cq, at + 3) & 1 << 63 == valid
@@ -187,7 +187,7 @@ fn writes(mode: Mode, seed: u64, quality: Quality) -> (Sim, u64) {
 
 #[test]
 fn a_write_arrives_at_the_other_function() {
-    // Under Miri the device is so slow that a sender in real time takes every packet for lost.
+    // Under Miri the device is so slow that a sender in real time would take every packet for lost.
     let modes = [Mode::Virtual, Mode::Real]
         .into_iter()
         .take(if cfg!(miri) { 1 } else { 2 });

@@ -46,8 +46,7 @@ fn send_v4(payload: &[u8]) -> Vec<u8> {
     frame.seal()
 }
 
-/// Makes the checksums and the ICRC of an untagged IPv4 frame right again after a test has changed
-/// it.
+/// Corrects the checksums and the ICRC of an untagged IPv4 frame after a test has changed it.
 pub(crate) fn repair(frame: &mut [u8]) {
     frame[24..26].fill(0);
     let sum = !checksum::fold(checksum::add(0, &frame[14..34]));
@@ -196,7 +195,7 @@ fn a_udp_checksum_of_zero_is_sent_as_ones() {
     if cfg!(miri) {
         return;
     }
-    // One packet in 65536 has it.
+    // One packet in 65536 has this checksum.
     let (path, mut headers) = write_v6();
     let ones = (0..1 << 20).find(|number| {
         headers.bth.psn = *number;
@@ -262,7 +261,7 @@ fn opcodes_have_the_values_of_the_architecture() {
 
 #[test]
 fn a_pad_count_that_is_not_the_payloads_is_refused() {
-    // A pad count of 0, and one byte less on the wire, all lengths agreeing.
+    // A pad count of 0 and one byte less on the wire; all lengths agree.
     let mut frame = send_v4(&[0x77; 40]);
     frame.remove(60);
     let shorter = |frame: &mut [u8], at: usize| {

@@ -109,7 +109,7 @@ fn any_headers() -> impl Strategy<Value = Headers> {
     )
 }
 
-/// The ICRC once more, bit by bit and from the frame as a whole.
+/// Computes the ICRC again, bit by bit and over the whole frame.
 fn slow_icrc(frame: &[u8], ip: usize, ipv6: bool) -> u32 {
     let (masked, udp): (&[usize], usize) = if ipv6 {
         (&[1, 2, 3, 7, 46, 47], 40)
@@ -189,7 +189,7 @@ proptest! {
 
     #[test]
     fn any_transport_bytes_are_parsed_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 12..80), code in 0_u8..0x20) {
-        // Right up to the BTH, and anything behind it.
+        // Correct up to the BTH, and random bytes after it.
         bytes[0] = code;
         let udp_len = (8 + bytes.len() + 4) as u16;
         let mut frame = samples::UC_SEND[..42].to_vec();

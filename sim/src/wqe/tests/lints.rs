@@ -46,7 +46,7 @@ fn each_lint_is_found() {
     );
 }
 
-/// Room in the entry for more is that of immediates and null fragments.
+/// The additional room in an entry is for immediates and null fragments.
 #[test]
 fn thirteen_fragments_with_data_are_the_most() {
     let full = fragment(0x1000, 10, 1);

@@ -11,7 +11,7 @@ fn fragments_of_a_slot() {
         &[0, VALID | 2 << 38],
         &fragment(0x2000, 20, 2),
         &fragment(0, 0, 0),
-        // The slot is longer than the entry; what is behind it is old.
+        // The slot is longer than the entry; the words after the entry are old.
         &[u64::MAX; 8],
     ]);
     let wqe = ReceiveWqe::decode(&entry, true).unwrap();

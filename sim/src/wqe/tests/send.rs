@@ -20,8 +20,8 @@ pub(super) fn decode(words: &[u64]) -> Result<SendWqe, WqeError> {
     SendWqe::decode(words, true, Service::Connected)
 }
 
-/// An inline send of `data` as data-path 1.8 lays it out, with `filler` in every byte that software
-/// leaves alone.
+/// An inline send of `data` as in data-path 1.8, with `filler` in every byte that software does not
+/// write.
 pub(super) fn inline_words(data: &[u8], polarity: bool, filler: u8) -> Vec<u64> {
     let quanta = 1 + data.len().saturating_sub(8).div_ceil(31);
     let mut bytes = vec![filler; quanta * 32];
@@ -132,7 +132,7 @@ fn send_with_three_fragments() {
 #[test]
 fn immediate_moves_fragments_behind_the_first_quantum() {
     let header = VALID | IMMEDIATE | add(2) | op(0x0d) | 0xABCD;
-    // Word 1 keeps what was there before (data-path 10, item 6).
+    // Word 1 keeps its old contents (data-path 10, item 6).
     let entry = words(&[
         &[0xDEAD_BEEF, u64::MAX, 0x5000, header],
         &fragment(0x1000, 9, 1),
@@ -280,7 +280,7 @@ fn inline_data_skips_the_trailers_and_ignores_gaps() {
     for len in 0..=101 {
         for (polarity, filler) in [(true, 0), (true, 0xFF), (false, 0xFF), (false, 0x5A)] {
             let mut entry = inline_words(&data[..len], polarity, filler);
-            // Software leaves word 0 alone (data-path 10, item 6).
+            // Software does not write word 0 (data-path 10, item 6).
             entry[0] = u64::from_le_bytes([filler; 8]);
             let wqe = SendWqe::decode(&entry, polarity, Service::Connected).unwrap();
             assert!(wqe.lints.is_empty(), "{:?}", wqe.lints);
@@ -347,7 +347,7 @@ fn a_datagram_send_has_a_target() {
     let wqe = SendWqe::decode(&entry, true, Service::Datagram).unwrap();
     assert!(wqe.lints.is_empty(), "{:?}", wqe.lints);
     assert!(matches!(wqe.operation, Operation::Send { ud, .. } if ud == target));
-    // The same bits mean nothing on a connected QP.
+    // The same bits have no meaning on a connected QP.
     assert_eq!(decode(&entry).unwrap().lints, Lints::WORD2 | Lints::HEADER);
 }
 

@@ -16,7 +16,7 @@ use crate::rc::{QpConfig, RNR_TIMER_CODE, retransmit_ns};
 use crate::variation::AckCredits;
 use crate::wire::Addresses;
 
-/// What every kind of context has: rings, CQs, queue set.
+/// Fields that every kind of context has: rings, CQs, queue set.
 fn rings(qp: &Qp, made: &mut Fields<'_>, inputs: &mut Fields<'_>) {
     let (send, receive) = (made.number("sq_pa"), made.number("rq_pa"));
     made.same("SQADDR", qp.send_memory(), Memory::Contiguous(send));
@@ -49,7 +49,7 @@ fn rings(qp: &Qp, made: &mut Fields<'_>, inputs: &mut Fields<'_>) {
     }
 }
 
-/// Where packets are counted.
+/// The statistics instance.
 fn statistics(qp: &Qp, inputs: &mut Fields<'_>) {
     let instance = inputs.number("stats_idx") as u8;
     let used = inputs.is_set("stats_idx_valid");
@@ -102,7 +102,7 @@ fn roce(qp: &Qp, inputs: &mut Fields<'_>) {
     inputs.field("dest_qp", config.dest_qpn);
     inputs.field("snd_mss", config.mtu.bytes());
     inputs.field("ord_size", config.ord);
-    // IRDSIZE is a code: the device gives what the code stands for, at least what was asked for.
+    // IRDSIZE is a code: the device returns its value, which is at least the requested one.
     let ird = inputs.number("ird_size");
     let given = u64::from(config.ird);
     inputs.same("IRD", given >= ird && given < 4 * ird.max(2), true);
@@ -166,10 +166,11 @@ fn contexts_mean_what_went_in() {
                 made.same("undefined bits", undefined_bits(&host), None);
                 statistics(&qp, &mut inputs);
                 roce(&qp, &mut inputs);
-                // Datagrams are answered by their key.
+                // Datagrams are checked by their Q_Key.
                 inputs.field("qkey", qp.host[8] >> 32);
             }
-            // The model carries no traffic of these; what all contexts have in common is compared.
+            // The model carries no traffic of these types; only the common fields of all contexts
+            // are compared.
             QpType::Iwarp | QpType::Uda => {
                 let members = value["in"].members().iter();
                 let keys: Vec<&str> = members.map(|(key, _)| *key).collect();
@@ -184,7 +185,7 @@ fn contexts_mean_what_went_in() {
     assert!(seen == 20 || cfg!(miri), "{seen}");
 }
 
-/// Some of it can be replaced by a choice.
+/// Some of its fields can be overridden by a choice.
 #[test]
 fn choices_take_the_place_of_what_a_context_says() {
     let case = Case::all(CONTEXTS)
@@ -227,7 +228,7 @@ fn the_context_of_the_cqp_means_what_went_in() {
         inputs.field("hmc_profile", bits(status, 6, 4));
         inputs.field("ena_vf_count", bits(status, 21, 16));
         inputs.same("cookie", context.cookie, 0);
-        // Refused unless it is this generation's.
+        // Refused unless it is of this generation.
         inputs.field("hw_maj_ver", 1_u64);
         inputs.unused(
             "changes nothing in the model",
@@ -257,7 +258,7 @@ fn the_context_of_the_cqp_means_what_went_in() {
         let complaints = inputs.complaints();
         assert!(complaints.is_empty(), "{}: {complaints:?}", case.name());
         assert!(env.findings.is_empty(), "{:?}", env.findings);
-        // And the rings it starts are those.
+        // A CQP created from it has the rings that it describes.
         let mut device = Device::new(Config::default(), 1);
         Cqp::default().create(address, &mut device, &mut env);
         let size = bits8(words[0], 11, 8);

@@ -15,8 +15,8 @@ use crate::pe::device::Device;
 use crate::pe::qp::HOST_WORDS;
 use crate::pe::tests::env::TestEnv;
 
-/// Recorded commands that a device has to refuse, because the recorder's inputs cannot be in a real
-/// device, or because the model does not serve what they are for.
+/// Recorded commands that a device has to refuse: the recorder's inputs cannot occur in a real
+/// device, or the model does not implement their purpose.
 const IMPOSSIBLE: [(&str, &str); 5] = [
     (
         "qp_create_type1_virt0",
@@ -34,11 +34,11 @@ const IMPOSSIBLE: [(&str, &str); 5] = [
     ),
 ];
 
-/// Commands that no recorded case has: existing drivers do not issue MODIFY_ADDR_HANDLE, and
+/// Commands without a recorded case: existing drivers do not issue MODIFY_ADDR_HANDLE, and
 /// DESTROY_MCAST_GRP has the words of its siblings.
 const NOT_RECORDED: [u8; 2] = [0x1d, 0x28];
 
-/// Names of the function that a command is about, as the inputs have it.
+/// Input names for the function that a command is about.
 const FUNCTION: [&str; 4] = ["hmc_fn_id", "hmc_fcn_id", "hmc_fcn_index", "hmc_fcn_idx"];
 
 /// A command on a device, and its inputs.
@@ -51,12 +51,12 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Whether the device found something of this kind.
+    /// Whether the device recorded a finding of this kind.
     fn found(&self, kind: &str) -> bool {
         self.env.findings.iter().any(|(_, name, _)| *name == kind)
     }
 
-    /// What must be there before the command, by its inputs.
+    /// Objects that must exist before the command, according to its inputs.
     fn before(&mut self) {
         match self.c.opcode() {
             0x00..=0x02 | 0x13 | 0x22 | 0x29 | 0x2a => self.before_pair(),
@@ -67,7 +67,7 @@ impl Run<'_> {
         }
     }
 
-    /// What the command must have led to.
+    /// State that the command must have led to.
     fn after(&mut self) {
         match self.c.opcode() {
             0x00..=0x02 | 0x13 | 0x22 | 0x29 | 0x2a => self.after_pair(),
@@ -100,11 +100,12 @@ fn commands_do_what_went_in() {
         }
         let value = case.value();
         let mut inputs = Fields::new(&value["in"]);
-        // Another layout, or other backing, is not for the commands that come after.
+        // Commands that change the layout or the backing get a device of their own, so that they do
+        // not affect later commands.
         let mut own = matches!(c.opcode(), 0x1f | 0x21).then(|| device(&mut env));
         let target = own.as_mut().unwrap_or(&mut shared);
         clear(target, 2 + n as u32);
-        // The device refuses commands about another function.
+        // The device refuses commands for another function.
         for key in FUNCTION
             .into_iter()
             .filter(|key| value["in"][key].number().is_some())

@@ -1,5 +1,5 @@
-//! Entries that the device writes outside of CQs: command completions, CEQEs, AEQEs. The fields
-//! that the recorded software read from an entry must encode to the same entry.
+//! Entries that the device writes outside of CQs: command completions, CEQEs, AEQEs. Encoding the
+//! fields that the recorded software read from an entry must give the same entry.
 
 use super::fields::Fields;
 use super::{BRING_UP, Case, EVENTS};
@@ -84,8 +84,8 @@ fn completions_of_commands_are_as_recorded() {
     assert_eq!(seen, 3);
 }
 
-/// TCPSTATE \[60:57\] and Q2DATA \[62:61\] are iWARP's: the device writes 0, and the recorder put
-/// numbers there to see them decoded.
+/// TCPSTATE \[60:57\] and Q2DATA \[62:61\] belong to iWARP: the device writes 0, and the recorder
+/// put numbers there to see them decoded.
 fn iwarps(source: &mut Fields<'_>) -> u64 {
     put(source.number("tcp_state"), 60, 57) | put(source.number("q2_data"), 62, 61)
 }
@@ -101,7 +101,7 @@ fn asynchronous_events_are_as_recorded() {
             let mut device = Device::new(Config::default(), 1);
             env.map(RING, 4096);
             device.aeq = Some(Aeq::new(Memory::Contiguous(RING), 16));
-            // So that the recorded software finds the context it had given.
+            // So that the recorded software finds the context that it passed.
             device.config.variation.qp_event_context = QpEventContext::Whole;
             device.config.variation.cq_event_context = CqEventContext::Shifted;
             let context = fields.number("compl_ctx");
@@ -121,7 +121,7 @@ fn asynchronous_events_are_as_recorded() {
             let recorded = fields.number("qword1");
             let theirs = recorded & !iwarps(&mut fields);
             fields.same("entry", env.word(RING + 8), theirs);
-            // It takes a CQ's as COMPCTX << 1.
+            // For a CQ the software takes the context as COMPCTX << 1.
             fields.same("context", env.word(RING) << u32::from(of_cq), context);
             fields.field("overflow", 0_u64);
             fields.unused(
@@ -144,8 +144,8 @@ fn asynchronous_events_are_as_recorded() {
     assert!(seen >= 900 || cfg!(miri), "{seen}");
 }
 
-/// A CEQE holds the CQ's context as CREATE_CQ gave it. The recorded ring of eight entries has a
-/// second lap: entries 8 and on, whose valid bit is 0.
+/// A CEQE holds the CQ's context as CREATE_CQ passed it. The recorded ring of eight entries has a
+/// second lap: entries 8 and later, whose valid bit is 0.
 #[test]
 fn completion_events_are_as_recorded() {
     let mut env = TestEnv::new(1);
@@ -160,7 +160,7 @@ fn completion_events_are_as_recorded() {
         }
         let number = |key: &str| value[key].number().unwrap();
         let recorded = number("ceqe");
-        // An entry whose valid bit is the other lap's is not one: the walk stands still there.
+        // An entry with the valid bit of the other lap is not valid: the software stops there.
         if number("returned") == 0 {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The inputs of a recorded case, each either compared or skipped with a reason.
+//! The inputs of a recorded case; each one is either compared or skipped with a reason.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -86,14 +86,14 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Inputs that the device has no use for, and why.
+    /// Inputs that the device does not use, and why.
     pub(super) fn unused(&mut self, why: &str, keys: &[&str]) {
         assert!(!why.is_empty());
         self.compared
             .extend(keys.iter().map(|key| (*key).to_owned()));
     }
 
-    /// What differed, and the inputs that were compared with nothing.
+    /// Differences, and the inputs that were not compared.
     pub(super) fn complaints(self) -> Vec<String> {
         let mut wrong = self.wrong;
         for (key, value) in self.inputs.members() {

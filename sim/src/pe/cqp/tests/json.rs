@@ -7,7 +7,7 @@ use std::ops::Index;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Value {
-    /// `null`, and whatever is not there.
+    /// `null`, and any value that is missing.
     Nothing,
     Number(u64),
     /// A negative number: only the `ret` of refused requests.
@@ -39,7 +39,7 @@ impl Value {
         }
     }
 
-    /// The elements of a list; none of anything else.
+    /// The elements of a list; empty for any other value.
     pub(super) fn list(&self) -> &[Self] {
         match self {
             Self::List(list) => list,
@@ -47,7 +47,7 @@ impl Value {
         }
     }
 
-    /// The members of an object; none of anything else.
+    /// The members of an object; empty for any other value.
     pub(super) fn members(&self) -> &[(&'static str, Self)] {
         match self {
             Self::Object(members) => members,
@@ -73,7 +73,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// What is left to read.
+/// The text that is still to be read.
 struct Reader(&'static str);
 
 impl Reader {

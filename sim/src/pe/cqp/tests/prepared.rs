@@ -22,7 +22,7 @@ use crate::pe::word::{bits, bits8, bits16, bits32};
 use crate::rc::{Mode, QpRcState};
 use crate::variation::{ErrorRefused, FlushStyle, NothingToFlush, Variation};
 
-/// A device large enough for every id in the recordings, over one run of memory.
+/// A device large enough for every id in the recordings, with one range of memory.
 pub(super) fn device(env: &mut TestEnv) -> Device {
     let config = Config {
         profile: FpmProfile::card(),
@@ -102,7 +102,7 @@ pub(super) fn some_cq(shadow: u64) -> Cq {
     }
 }
 
-/// What a driver has done before this command.
+/// Steps of a driver before this command.
 pub(super) fn prepare(
     device: &mut Device,
     env: &mut TestEnv,
@@ -111,10 +111,10 @@ pub(super) fn prepare(
 ) {
     let header = c.header();
     if c.opcode() <= 1 && set(c, 45) {
-        // The recorded contexts are of other QPs; with VQ these words are PBLE indexes.
+        // The recorded contexts belong to other QPs; with VQ these words are PBLE indexes.
         (host[1], host[2]) = (0x4321, 0x4331);
     }
-    // Contexts and buffers are where the recording had them.
+    // Contexts and buffers are at their recorded addresses.
     for at in [c.q(16), c.q(32)] {
         env.map(at & !0xFFF, 8192);
     }
@@ -125,7 +125,7 @@ pub(super) fn prepare(
         env.map(c.q(40) & !0xFFF, 8192);
     }
     if matches!(c.opcode(), 0x03 | 0x16 | 0x19) {
-        // The queue's memory, which the device looks through page by page.
+        // The queue's memory, which the device reads page by page.
         for page in 0..2048 {
             env.map((c.q(32) & !0xFFF) + 4096 * page, 8192);
         }
@@ -143,7 +143,7 @@ pub(super) fn prepare(
     if matches!(c.opcode(), 0x01 | 0x02 | 0x13 | 0x22 | 0x29 | 0x2a) {
         let kind = QpType::new(bits8(header, 50, 48)).unwrap_or(QpType::RoceRc);
         let mut qp = Qp::new(kind, host, set(c, 45), c.q(40));
-        // The state that the next one follows.
+        // The state before this one.
         qp.other_state = match bits8(header, 62, 60) {
             4 => State::Idle,
             2 if kind == QpType::RoceRc => State::Rtr,
@@ -270,7 +270,7 @@ pub(super) fn prepare(
     }
 }
 
-/// Forgets every object, but not the backing.
+/// Removes every object, but not the backing.
 pub(super) fn clear(device: &mut Device, epoch: u32) {
     device.qps = Cache::new(epoch);
     device.cqs = Cache::new(epoch);

@@ -14,7 +14,7 @@ const STATE: &str = "cqp-state";
 /// PMSDWR and PARTSEL of SDCMD.
 const SDCMD: u64 = 1 << 31 | 1 << 15;
 
-/// A driver with a CQP and nothing committed.
+/// A driver with a CQP, before any commit.
 fn bare() -> TestDriver {
     let mut driver = TestDriver::new(Config::default());
     driver.create_cqp();
@@ -193,7 +193,7 @@ fn segment_descriptors() {
     );
 }
 
-/// What the device hands out itself has to have all of its pages.
+/// All pages of the objects that the device allocates itself must be backed.
 #[test]
 fn objects_without_backing() {
     let backing = |data: u64, end: &str| {

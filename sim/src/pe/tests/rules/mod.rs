@@ -1,4 +1,4 @@
-//! Rules that a driver can break, each by the text of its finding (docs/findings.md).
+//! Rules that a driver can break, each identified by the text of its finding (docs/findings.md).
 
 mod hmc;
 mod qps;
@@ -13,19 +13,19 @@ use crate::findings::Class;
 /// Opcode and words of a command.
 type Words = (u64, [u64; 8]);
 
-/// What was found since the last call.
+/// Findings since the last call.
 fn found(driver: &mut TestDriver) -> Vec<(Class, &'static str, String)> {
     std::mem::take(&mut driver.env.findings)
 }
 
-/// A command that fails, with this fault alone.
+/// A command that fails, with this fault and no other.
 fn refuses(driver: &mut TestDriver, (opcode, words): Words, kind: &'static str, text: &str) {
     let done = driver.command(opcode, words);
     let fault = (Class::Fault, kind, text.to_owned());
     assert_eq!((done.error, found(driver)), (true, vec![fault]));
 }
 
-/// A command that is carried out, with this lint alone.
+/// A command that is executed, with this lint and no other.
 fn warns(driver: &mut TestDriver, (opcode, words): Words, kind: &'static str, text: &str) {
     let done = driver.command(opcode, words);
     assert!(!done.error, "{text}: {done:x?}");

@@ -1,4 +1,4 @@
-//! CREATE_QP to DESTROY_QP, and what is asked of a queue pair meanwhile.
+//! CREATE_QP to DESTROY_QP, and the requests to a queue pair in between.
 
 use super::{finds, refuses, warns};
 use crate::pe::Config;
@@ -13,11 +13,11 @@ const MACVALID: u64 = 1 << 51;
 const CQNUMVALID: u64 = 1 << 47;
 const IDLE: u64 = 1 << 60;
 const ARPTABIDXVALID: u64 = 1 << 59;
-/// CREATE_QP 3 as it is right.
+/// A correct CREATE_QP 3.
 const CREATE: u64 = RC | MACVALID | CQNUMVALID | IDLE | 3;
 const RINGS: &str = "it must be a power of two from 4 to 32768";
 
-/// A driver whose QP 3 has its queues and its context, and is not there yet.
+/// A driver whose QP 3 has its queues and its context, but is not created yet.
 fn prepared() -> (TestDriver, TestQp) {
     let mut driver = TestDriver::ready(Config::default());
     let qp = TestQp::create(&mut driver, 3, 7, 1);
@@ -38,7 +38,7 @@ fn a_command_that_creates() {
         (CREATE + 1, STATE, "CREATE_QP: QP 4 exists"),
         (CREATE + 5, PARAMETER, "QP 8: only 8 are committed"),
         (CREATE & !RC, PARAMETER, "CREATE_QP 3: QPTYPE 0"),
-        // A user who switches Linux to iWARP gets an error, and no connection that hangs.
+        // A user who switches Linux to iWARP gets an error, not a connection that hangs.
         (
             CREATE & !RC | 1 << 48,
             PARAMETER,
@@ -69,7 +69,7 @@ fn a_command_that_creates() {
     refuses(&mut driver, (0x00, shadow), PARAMETER, &text);
 }
 
-/// One word of the context is another.
+/// Replaces one word of the context.
 #[test]
 fn a_context_that_is_refused() {
     let (mut driver, qp) = prepared();
@@ -254,7 +254,7 @@ fn a_queue_pair_at_work() {
     let mut driver = TestDriver::ready(Config::default());
     let qp = TestQp::create(&mut driver, 3, 7, 1);
     qp.connect(&mut driver);
-    // Whether nothing to flush is an error is a choice of the card.
+    // Whether "nothing to flush" is an error is a choice of the card.
     driver.command(0x22, [0, 0, 0, 3, 0, 0, 0, 0]);
     finds(
         &mut driver,

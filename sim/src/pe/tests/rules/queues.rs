@@ -107,7 +107,7 @@ fn completion_queues() {
     // A resize keeps it.
     let resize = 1 << 43 | 1 << 46 | 7;
     driver.good(0x04, [4, 7, 65, resize, memory, shadow, 0, 0]);
-    // The size is that after the resize.
+    // The size after the resize counts.
     let text = "DESTROY_CQ 7: another size or shadow area than it has";
     let destroy = (0x05, [64, 7, 0, 7, 0, shadow, 0, 0]);
     warns(&mut driver, destroy, "cq-destroy", text);
@@ -117,7 +117,7 @@ fn completion_queues() {
     warns(&mut driver, create, "shadow-content", text);
 }
 
-/// What is not zero could be taken for an entry of the first lap (control-path 3.5, 7.7).
+/// Non-zero memory could be mistaken for an entry of the first lap (control-path 3.5, 7.7).
 #[test]
 fn queues_of_the_device_begin_with_nothing() {
     let mut driver = TestDriver::ready(Config::default());
@@ -251,14 +251,14 @@ fn the_word_that_arms() {
     finds(&mut driver, "cq-arm", text);
 }
 
-/// The memory of a CEQ that a driver gives back too early.
+/// The memory of a CEQ that a driver frees too early.
 #[test]
 fn an_event_without_its_entry() {
     let mut driver = TestDriver::ready(Config::default());
     let (_, shadow, _) = driver.ccq.unwrap();
     driver.env.set_word(shadow + 32, 1 << 16 | 1 << 14);
     driver.ring(Doorbell::CqArm, 0);
-    // What came before the arm is an event already.
+    // Completions before the arm already cause an event.
     driver.ring(Doorbell::CqAck, 0);
     driver.env.findings.clear();
     driver.env.unmap(driver.ceq);
@@ -271,7 +271,7 @@ fn an_event_without_its_entry() {
     assert_eq!((found[0].1, found.last()), ("dma", Some(&lost)));
 }
 
-/// The context of a CQ that somebody has written over.
+/// The context of a CQ that was overwritten.
 #[test]
 fn a_completion_without_its_queue() {
     let mut driver = TestDriver::ready(Config {

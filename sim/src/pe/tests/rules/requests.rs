@@ -1,4 +1,4 @@
-//! Work requests: bits that are ignored, and entries that cannot be carried out.
+//! Work requests: bits that are ignored, and entries that cannot be executed.
 
 use super::found;
 use crate::findings::Class;
@@ -12,7 +12,7 @@ const VALID: u64 = 1 << 63;
 const INLINE: u64 = 1 << 57;
 const SEND: u64 = 3 << 32;
 
-/// The words of a request, made with the STag of a region.
+/// The words of a request that uses the STag of a region.
 type Entry = fn(u64) -> Vec<u64>;
 
 /// A connected QP 3 and the STag of a region.
@@ -24,7 +24,7 @@ fn connected() -> (TestDriver, TestQp, u64) {
     (driver, qp, stag.into())
 }
 
-/// What is found of a request at the beginning of the ring: all of its words, with valid bits.
+/// Findings about a request at the beginning of the ring: all of its words, with valid bits.
 fn posted(words: impl Fn(u64) -> Vec<u64>) -> (Vec<(Class, &'static str, String)>, TestDriver) {
     let (mut driver, qp, stag) = connected();
     driver.env.set_words(qp.sq, &words(stag));
@@ -94,10 +94,10 @@ fn ignored_bits_of_a_send_queue() {
 #[test]
 fn entries_that_cannot_be_carried_out() {
     let cases: [(Entry, u64); 8] = [
-        // An opcode that is none; GEN_RTS_AE, which is iWARP's.
+        // An undefined opcode; GEN_RTS_AE, which belongs to iWARP.
         (|_| vec![0, 0, 0, VALID | 2 << 32], 0x020A),
         (|_| vec![0, 0, 0, VALID | 0x30 << 32], 0x020A),
-        // Valid bits of another lap: of a fragment, of an inline quantum.
+        // Valid bits of another lap: of a fragment, and of an inline quantum.
         (|stag| vec![VA, 8 << 32 | stag, 0, VALID | SEND], 0x020C),
         (
             |_| vec![0, 0, 0, VALID | INLINE | 20 << 48 | SEND, 0, 0, 0, 0],
@@ -113,7 +113,7 @@ fn entries_that_cannot_be_carried_out() {
             },
             0x020B,
         ),
-        // A NOP of one quantum, and behind it an entry of eight.
+        // A NOP of one quantum, followed by an entry of eight.
         (
             |stag| {
                 let nop = vec![0, 0, 0, VALID | 0x0c << 32];
@@ -133,7 +133,7 @@ fn entries_that_cannot_be_carried_out() {
     }
 }
 
-/// A datagram QP takes sends only, and has lints of its own.
+/// A datagram QP accepts only sends, and has lints of its own.
 #[test]
 fn requests_of_a_datagram_queue() {
     let mut driver = TestDriver::ready(Config::default());

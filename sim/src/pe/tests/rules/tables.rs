@@ -89,7 +89,7 @@ fn nodes_of_the_work_scheduler() {
     refuses(&mut driver, node(1 << 16 | 5), PARAMETER, none);
     let text = "WORK_SCHED_NODE add 900: no inner node 900";
     refuses(&mut driver, node(1 << 59 | 900 << 16 | 900), STATE, text);
-    // A change is asked what an addition is.
+    // A change has the same rules as an addition.
     let leaf = 1 << 61 | 1 << 16 | 5;
     driver.good(0x2c, node(1 << 59 | leaf).1);
     refuses(&mut driver, node(1 << 52 | leaf), PARAMETER, none);
@@ -118,18 +118,18 @@ fn a_leaf_outlives_its_queue_pairs() {
     let text = format!("WORK_SCHED_NODE delete 2: QP 3 sends by queue set {set}");
     finds(&mut driver, "queue-set-used", &text);
     driver.good(0x2c, add);
-    // One in ERROR sends nothing any more, and one that is gone does not.
+    // A QP in ERROR sends nothing any more, and neither does a destroyed one.
     qp.modify(&mut driver, 6, 0);
     assert!(!delete(&mut driver).error);
     assert_eq!(found(&mut driver), []);
 }
 
-/// Handles never run out: a node fewer can be a leaf than there are handles.
+/// Handles never run out: the number of possible leaves is one less than the number of handles.
 #[test]
 fn every_leaf_has_a_queue_set() {
     let mut driver = TestDriver::ready(Config::default());
     let mut sets = vec![driver.queue_set];
-    // Under Miri the first of them have to do.
+    // Under Miri the first ones must do.
     let nodes = if cfg!(miri) { 40 } else { 1024 };
     for id in 3..nodes {
         let leaf = 1 << 59 | 1 << 61 | 1 << 16 | id;

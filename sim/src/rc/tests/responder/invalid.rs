@@ -33,7 +33,7 @@ fn packets_out_of_turn() {
             Outcome::Refused,
             "{second:?}"
         );
-        // From here on nothing is taken, and the NAK covers the acknowledge.
+        // From now on nothing is accepted, and the NAK covers the acknowledge.
         let dropped = Outcome::Dropped(DropReason::Refusing);
         assert_eq!(responder.request(Opcode::SEND_LAST, 1, 1), dropped);
         responder.refused_as_invalid(1, 0x0312);
@@ -110,7 +110,7 @@ fn writes_whose_length_does_not_add_up() {
 #[test]
 fn atomics_are_refused() {
     let mut responder = Responder::new();
-    // The builder makes no atomics: a send is turned into one, with room for the atomic header.
+    // The builder makes no atomics: a send is changed into one, with room for the atomic header.
     let mut frame = responder.frame(&responder.headers(Opcode::SEND_ONLY, 0), 28);
     frame[42] = Opcode::FETCH_ADD.0;
     crate::wire::reseal(&mut frame);

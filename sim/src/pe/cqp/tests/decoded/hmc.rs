@@ -5,7 +5,7 @@ use crate::pe::cqp::command::Command;
 use crate::pe::fpm::{COMMIT_BYTES, Kind};
 use crate::pe::word::{bit, bits16, mask};
 
-/// PARTSEL of an SD command: every one that Linux makes has it; the recorder made its own without.
+/// PARTSEL of an SD command: every SD command of Linux has it; the recorder made its own without.
 const PARTSEL: u64 = 1 << 15;
 /// Counts to commit: (byte offset, count, type).
 const COUNTS: [(u64, u64, Kind); 4] = [
@@ -25,7 +25,7 @@ pub(super) fn select_pe_part(c: &mut Command) {
     }
 }
 
-/// The recorded buffer of UPDATE_PE_SDS, where the inputs say it is.
+/// The recorded buffer of UPDATE_PE_SDS, at the address in the inputs.
 pub(super) fn recorded_buffer(case: &Case, run: &mut Run<'_>) {
     let Some(hex) = case.text("sdbuf_hex").filter(|hex| !hex.is_empty()) else {
         return;

@@ -16,9 +16,10 @@ const MARKER: u64 = 0x7777_0000_0000_0001;
 const SEND_RING: u64 = 0x5_0000_0000;
 const RECEIVE_RING: u64 = 0x5_0010_0000;
 const EVENT_RING: u64 = 0x5_0020_0000;
-/// Where `prepare` puts the shadow area of CQs.
+/// Address at which `prepare` puts the shadow area of CQs.
 const SHADOW: u64 = 0x2_0000_0000;
-/// Index bits of an STag with the committed count: the rest is the driver's (control-path 4.10).
+/// Index bits of an STag with the committed count: the other bits belong to the driver
+/// (control-path 4.10).
 const STAG_INDEX: u64 = 0x7_FFFF;
 
 impl Run<'_> {
@@ -34,7 +35,8 @@ impl Run<'_> {
     pub(super) fn before_pair(&mut self) {
         match self.c.opcode() {
             0x00 | 0x01 => {
-                // The context is where the inputs say, and not only where the device may look.
+                // The context is at the address in the inputs, not only at one where the device may
+                // look.
                 let at = self.inputs.number("host_ctx_pa");
                 let mut host = self.host_at(at);
                 host[21] = MARKER;
@@ -183,7 +185,7 @@ impl Run<'_> {
             self.inputs
                 .unused("of a queue that is not flushed", &[major, minor]);
         }
-        // GEN_AE is FLUSH_WQES with nothing to flush.
+        // GEN_AE is FLUSH_WQES without a flush.
         let generates = self.inputs.is_set("generate_ae") || !self.inputs.has("sq");
         let event = self.env.word(EVENT_RING + 8);
         self.inputs.same("an event", event != 0, generates);
@@ -215,7 +217,7 @@ impl Run<'_> {
                 found.unwrap().is_some()
             }
             0x26 | 0x27 => {
-                // The members, where the inputs say that they are.
+                // The members, at the address in the inputs.
                 let at = self.inputs.number("ctx_pa");
                 let members = self.inputs.value("members").list();
                 let number = |member: &Value, key: &str| member[key].number().unwrap();

@@ -8,7 +8,7 @@ use crate::pe::ring::Memory;
 use crate::pe::word::bits32;
 
 impl Run<'_> {
-    /// A queue's memory, as the inputs have it.
+    /// Memory of a queue, from the inputs.
     fn memory(&mut self, address: &str) -> Memory {
         let mapped = self.inputs.is_set("virtual_map");
         let first = self.inputs.number("first_pm_pbl_idx");
@@ -23,7 +23,7 @@ impl Run<'_> {
         self.inputs.number("ceq_id") as u16
     }
 
-    /// The destroying commands repeat the entry count: the device notes another one.
+    /// The destroy commands repeat the entry count; the device records a finding if it differs.
     pub(super) fn before_queue(&mut self) {
         match self.c.opcode() {
             0x18 => {
@@ -133,7 +133,7 @@ impl Run<'_> {
         let id = self.inputs.number("cq_id") as u32;
         let memory = self.memory("cq_pa");
         let cq = self.device.cq(id, self.env).unwrap().unwrap();
-        // The recorder has other names for the first CQ.
+        // The recorder uses other names for the first CQ.
         let ccq = self.inputs.has("num_elem");
         let (size, shadow) = match ccq {
             true => ("num_elem", "shadow_area_pa"),
@@ -144,7 +144,7 @@ impl Run<'_> {
         inputs.field(shadow, cq.shadow);
         inputs.same("memory", cq.memory, memory);
         inputs.field("shadow_read_threshold", cq.threshold);
-        // Its overflow is always checked.
+        // Overflow of the CCQ is always checked.
         let check = ccq || inputs.is_set("check_overflow");
         inputs.same("CHKOVERFLOW", cq.check_overflow, check);
         if inputs.has("ceqe_mask") {

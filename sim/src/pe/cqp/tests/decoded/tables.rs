@@ -5,7 +5,7 @@ use crate::pe::fpm::Kind;
 use crate::pe::stats::Statistics;
 use crate::pe::word::{bit, bits};
 
-/// Places in the gather buffer.
+/// Offsets in the gather buffer.
 const BINDS: u64 = 288;
 const INVALIDATES: u64 = 296;
 
@@ -219,7 +219,7 @@ impl Run<'_> {
         };
         let local: std::net::IpAddr = inputs.ip("dest_ip", v4);
         inputs.same("local address", address(key[6], key[5]), local);
-        // Only an established connection names the other side.
+        // Only an established connection names the other end.
         let remote: std::net::IpAddr = inputs.ip("src_ip", v4);
         if inputs.number("entry_type") == 1 {
             inputs.field("src_port", bits(key[1], 31, 16));
@@ -257,8 +257,8 @@ impl Run<'_> {
         inputs.field("prio_type", node.priority);
         inputs.field("tc", node.class);
         inputs.field("weight", node.weight);
-        // The recorder gives one id of 16 bits, which its software cuts to 14. A node that is
-        // modified stays where it is.
+        // The recorder uses one 16-bit id, which its software cuts to 14 bits. A modified node
+        // stays where it is.
         let parent = inputs.number("parent_id") & 0x3FFF;
         if operation == 0 {
             inputs.same("parent", u64::from(node.parent), parent);
