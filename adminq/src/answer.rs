@@ -60,7 +60,7 @@ impl<'a> Answer<'a> {
         self.len == 0
     }
 
-    /// Fills `bytes` from `at` on with what is `what`.
+    /// Fills `bytes` from offset `at` of the reply; errors name it `what`.
     ///
     /// # Errors
     /// [`Error::ShortReply`] when the firmware filled fewer.
@@ -78,8 +78,7 @@ impl<'a> Answer<'a> {
         Ok(())
     }
 
-    /// Fills `to` from `at` on, as far as there is data; gives the number of
-    /// bytes copied.
+    /// Fills `to` from `at` on, as far as there is data; returns the number of bytes copied.
     pub fn copy(&self, at: usize, to: &mut [u8]) -> usize {
         let mut copied = 0;
         for (place, target) in (at..self.len).zip(to) {

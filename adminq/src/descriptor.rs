@@ -36,8 +36,8 @@ bitflags! {
     }
 }
 
-/// A descriptor. Fields are numbers of the CPU; [`Descriptor::to_words`] gives
-/// what lies in memory.
+/// A descriptor. Its fields are in the CPU's byte order; [`Descriptor::to_words`] returns the
+/// words in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptor {
     /// Flags.
@@ -80,8 +80,8 @@ impl Descriptor {
         self
     }
 
-    /// An entry of the event queue that waits for its event: its buffer, and
-    /// nothing else (control-path 9.1, row "ARQ fill").
+    /// An entry of the event queue that waits for its event: it has only its buffer (control-path
+    /// 9.1, row "ARQ fill").
     #[must_use]
     pub fn waiting(address: Iova, len: u16) -> Self {
         let mut descriptor = Self::command(Opcode(0), [0; 16]).with_buffer(address, len, false);

@@ -6,11 +6,10 @@ use crate::code::Code;
 use crate::opcode::Opcode;
 use crate::package::{PackageError, Version as PackageVersion};
 
-/// What is left when the global configuration lock was given (field-evidence
-/// 3.4, 3.5).
+/// What helps once the global configuration lock was given (field-evidence 3.4, 3.5).
 pub(crate) const UNTIL_CORE_RESET: &str = "the card's configuration lock is used up (erratum E02), so no function of the card can load a package before a core reset: reset the card (`e810 up --reset-card`, `reset_card`) or restart the machine";
 
-/// An error of the cold function: what happened, to which object, what to do.
+/// An error of a cold start: what happened, to which object, what to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -79,7 +78,7 @@ pub enum Error {
         /// Read.
         read: u32,
     },
-    /// The queue is not on any more: the function was reset.
+    /// The queue is no longer on: the function was reset.
     #[error(
         "the {queue} is off (length register {len:#x}): the function was reset, bring it up again"
     )]
@@ -152,9 +151,8 @@ pub enum Error {
         "safe mode: the card has no DDP package, and without one there is no RDMA: give the package file (usually intel/ice/ddp/ice.pkg in the firmware folder)"
     )]
     NoPackage,
-    /// The global configuration lock says that the card is configured, and no
-    /// package is on it: an earlier download failed, or a driver gave the lock
-    /// back without one.
+    /// The global configuration lock says that the card is configured, but no package is on it:
+    /// an earlier download failed, or a driver gave the lock back without one.
     #[error("safe mode: the card has no DDP package: {}", UNTIL_CORE_RESET)]
     ConfiguredWithoutPackage,
     /// The package file cannot be used.
@@ -211,7 +209,7 @@ pub enum Error {
         /// The traffic class.
         traffic_class: u8,
     },
-    /// All queue sets that the tree has room for are there.
+    /// The tree has no room for another queue set.
     #[error(
         "the scheduler tree has room for {limit} RDMA queue sets of this function: destroy some queue pairs"
     )]
@@ -242,8 +240,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the firmware may still work on the command that failed, so that
-    /// memory it was given must not be freed.
+    /// Whether the firmware may still work on the command that failed. Memory that it was given
+    /// must then not be freed.
     #[must_use]
     pub const fn leaves_command_open(&self) -> bool {
         matches!(
@@ -255,8 +253,7 @@ impl Error {
         )
     }
 
-    /// Whether nothing but a reset helps: the firmware has stopped, or the device
-    /// is gone.
+    /// Whether only a reset helps: the firmware has stopped, or the device is gone.
     #[must_use]
     pub const fn needs_reset(&self) -> bool {
         matches!(

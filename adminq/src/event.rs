@@ -7,12 +7,11 @@ use crate::descriptor::Descriptor;
 use crate::op::LinkStatus;
 use crate::opcode::Opcode;
 
-/// Bytes of an event's buffer that are kept. The longest event whose buffer is
-/// read is link status; an LLDP MIB is asked for by command, not read from its
-/// event.
+/// Bytes of an event's buffer that are kept. The longest event whose buffer is read is link
+/// status; an LLDP MIB is requested by command, not read from its event.
 pub const KEPT_BYTES: usize = 96;
 
-/// Something the firmware reports by itself.
+/// An event that the firmware reports by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     /// What it is.
@@ -36,8 +35,8 @@ pub struct RawEvent {
 pub enum EventKind {
     /// The link changed (0x0607).
     Link(LinkStatus),
-    /// What the LLDP agent agreed on with the neighbour changed (0x0A01): the
-    /// traffic classes may be others now.
+    /// What the LLDP agent agreed on with the neighbour changed (0x0A01): the traffic classes may
+    /// be different now.
     LldpMib,
     /// The firmware ends the queue (0x0003): bring the function up again.
     Shutdown,

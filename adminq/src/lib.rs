@@ -1,8 +1,8 @@
-//! Set-up of a function of the Intel E810 that no other driver has set up: reset, AdminQ,
-//! package, scheduler and link, which the RDMA engine needs before it answers.
+//! Set-up of a function of the Intel E810 that no other driver has set up. The RDMA engine needs
+//! reset, AdminQ, package, scheduler and link before it answers.
 //!
 //! * [`reset`]: resets, and waiting until they are done;
-//! * [`AdminQ`]: the command and the event queue, [`op`] their commands,
+//! * [`AdminQ`]: the command queue and the event queue, [`op`] their commands,
 //!   [`event`] their events;
 //! * [`package`]: the DDP package, checked before anything is sent;
 //! * [`tree`]: the transmit scheduler down to the RDMA queue sets;
@@ -33,8 +33,8 @@
 //! }
 //! ```
 //!
-//! Memory that the firmware may still use is never freed: what a command that
-//! timed out was given is leaked, and logged.
+//! Memory that the firmware may still use is never freed: the memory of a command that timed out
+//! is leaked, and this is logged.
 
 #![warn(missing_docs)]
 #![no_std]

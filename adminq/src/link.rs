@@ -27,7 +27,7 @@ pub enum NoLink {
 }
 
 impl NoLink {
-    /// What the matter is, and what to do.
+    /// What is wrong, and what to do.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -64,11 +64,10 @@ impl NoLink {
 /// topo_media_conflict: unsupported media (`ICE_AQ_LINK_TOPO_UNSUPP_MEDIA`).
 const UNSUPPORTED_MEDIA: u8 = 1 << 7;
 
-/// Firmware that tells the default configuration of the PHY
-/// (`ICE_FW_API_REPORT_DFLT_CFG_*`).
+/// Firmware that reports the default configuration of the PHY (`ICE_FW_API_REPORT_DFLT_CFG_*`).
 const TELLS_DEFAULT: (u8, u8, u8) = (1, 7, 3);
 
-/// Switches link events on and gives the state of the link.
+/// Switches link events on and returns the state of the link.
 ///
 /// # Errors
 /// Those of the commands.
@@ -83,18 +82,18 @@ pub fn watch<P: Platform>(queue: &mut AdminQ<P>, lport: u8) -> Result<LinkStatus
     })
 }
 
-/// Configures the PHY to what port and module can do together, link enabled,
-/// if it is configured otherwise; a link is not touched without need, and takes
-/// seconds to come up after a change (`ice/ice_main.c ice_configure_phy`). An up
-/// link is looked at, too: one whose error correction is not the partner's is up
-/// and brings nothing in (field-evidence 3.22).
+/// Configures the PHY to everything that port and module can do together, with the link enabled,
+/// if it is configured otherwise. A link is not touched without need, because it takes seconds to
+/// come up after a change (`ice/ice_main.c ice_configure_phy`). A link that is up is checked too:
+/// with another error correction than the partner's it is up but receives nothing (field-evidence
+/// 3.22).
 ///
-/// A refusal is logged and counted: on some boards a management controller owns
-/// the link, and existing drivers go on. Whether there is a link shows in its
-/// state. Gives whether something was changed.
+/// A refusal is logged and counted: on some boards a management controller owns the link, and
+/// existing drivers continue. The state of the link shows whether there is one. Returns whether
+/// something was changed.
 ///
 /// # Errors
-/// Those of the commands but refusals.
+/// Those of the commands, except refusals.
 pub fn configure<P: Platform>(queue: &mut AdminQ<P>, lport: u8) -> Result<bool> {
     let changed = change(queue, lport);
     Ok(queue.warn_of_refusal(changed)?.unwrap_or(false))
@@ -116,17 +115,16 @@ fn change<P: Platform>(queue: &mut AdminQ<P>, lport: u8) -> Result<bool> {
     if is_right || !wanted.any_type() {
         return Ok(false);
     }
-    // It is applied at once by its own flag, so nothing is restarted after it.
+    // Its own flag applies it at once, so nothing is restarted afterwards.
     queue.execute(&SetPhyConfig::enable(lport, &wanted))?;
     Ok(true)
 }
 
-/// Waits for the link, at most `limit`, and a little longer while the firmware is
-/// busy. After half of the time, but not before [`LINK_SETTLES`], a link that is
-/// still down is told to try again: it may have been switched off, which its
-/// configuration does not tell. Not earlier, because one that is just coming up
-/// would restart; for the same reason a port is waited for in this way once,
-/// and afterwards with [`wait_only`].
+/// Waits for the link, at most `limit`, and a little longer while the firmware is busy. After
+/// half of the time, but not before [`LINK_SETTLES`], this restarts a link that is still down: it
+/// may have been switched off, which its configuration does not show. An earlier restart would
+/// also restart a link that is just coming up. For the same reason, wait for a port in this way
+/// only once, and afterwards with [`wait_only`].
 ///
 /// # Errors
 /// [`Error::NoLink`] with the reason at the limit; those of the command.

@@ -7,19 +7,17 @@ use crate::limits::LOCK_PAUSE;
 use crate::op::{Command, Grant, ReleaseResource, RequestResource, Resource};
 use crate::queue::AdminQ;
 
-/// Does `work` while `resource` is held, and gives it back afterwards whatever
-/// came of the work. `None`: another function has done the work already, and
-/// the lock was not given.
+/// Does `work` while `resource` is held, and releases it afterwards, whether the work succeeded
+/// or not. `None`: another function has done the work already, and the lock was not granted.
 ///
-/// `limit_ms` is both how long the lock is asked for and how long it is waited
-/// for.
+/// `limit_ms` is both the time for which the lock is requested and the limit of the wait for it.
 ///
-/// A lock whose time ran out is only logged: existing drivers do not look, and
-/// the work was done.
+/// A lock whose time ran out is only logged: existing drivers do not check this, and the work was
+/// done.
 ///
 /// # Errors
-/// [`Error::Locked`]; the work's own error; what giving back reports, because the
-/// firmware does little else while it counts the lock as held.
+/// [`Error::Locked`]; the work's own error; the error of the release, because the firmware does
+/// little else while it counts the lock as held.
 pub fn with_lock<P: Platform, T>(
     queue: &mut AdminQ<P>,
     resource: Resource,
@@ -50,13 +48,13 @@ pub fn with_lock<P: Platform, T>(
         );
     }
     match released {
-        // There was nothing to give back any more.
+        // There was nothing left to give back.
         Err(error) if late && error.refusal().is_some() => Ok(Some(done)),
         released => released.map(|()| Some(done)),
     }
 }
 
-/// Asks until the lock is ours; gives the time it is granted for in ms.
+/// Asks until the lock is ours; returns the time for which it is granted, in ms.
 fn acquire<P: Platform>(
     queue: &mut AdminQ<P>,
     resource: Resource,

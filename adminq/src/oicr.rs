@@ -1,9 +1,8 @@
 //! Miscellaneous interrupt causes (OICR): errors of the engine and of the card, and the
 //! AdminQ's events (control-path 2.6).
 //!
-//! There are few of them, so they share the vector of the asynchronous event
-//! queue, and a function with a single vector works. The handler of that
-//! vector reads the causes first: reading clears them.
+//! They are rare, so they share the vector of the asynchronous event queue, and a function with a
+//! single vector works. The handler of that vector reads the causes first; reading clears them.
 
 use bitflags::bitflags;
 use e810_hal::bus::{Bus, ItrIndex, Vector};
@@ -23,7 +22,7 @@ pub use errors::{CriticalError, Details, HmcError};
 const INTERVAL_US: u32 = 124;
 
 bitflags! {
-    /// Causes, as PFINT_OICR has them. Bits that are not named are kept.
+    /// Causes, as in PFINT_OICR. Bits without a name are kept.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct Causes: u32 {
         /// Memory error.
@@ -47,7 +46,7 @@ bitflags! {
     }
 }
 
-/// What causes ask for.
+/// What causes require.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum RequiredReset {
@@ -55,14 +54,13 @@ pub enum RequiredReset {
     None,
     /// A reset of the function.
     ResetFunction,
-    /// To stop, and to come up again when the card has been reset: the reset
-    /// is on its way.
+    /// To stop, and to come up again once the card has been reset: the reset is on its way.
     CardResets,
 }
 
 impl Causes {
-    /// What the causes ask for. `critical` is GLPE_CRITERR where
-    /// [`Causes::PE_CRITERR`] is among them.
+    /// What the causes require. `critical` is GLPE_CRITERR if [`Causes::PE_CRITERR`] is among
+    /// them.
     #[must_use]
     pub const fn required_reset(self, critical: u32) -> RequiredReset {
         if self.contains(Self::GRST) {
@@ -80,7 +78,7 @@ impl Causes {
         }
     }
 
-    /// The causes in words, most serious first.
+    /// The causes as text, most serious first.
     pub fn words(self) -> impl Iterator<Item = &'static str> {
         const WORDS: [(Causes, &str); 9] = [
             (Causes::GRST, "a reset of the whole card begins"),
@@ -98,11 +96,11 @@ impl Causes {
     }
 }
 
-/// Binds the causes, and the AdminQ's events, to `vector`, in the order of
-/// control-path 2.6. Whether the vector itself is on is left to who owns it.
+/// Binds the causes, and the AdminQ's events, to `vector`, in the order of control-path 2.6. The
+/// owner of the vector decides whether the vector itself is on.
 ///
-/// The mailbox and the sideband queue are left alone: there are no VFs, and no
-/// clock is driven here.
+/// The mailbox and the sideband queue are left alone: there are no VFs, and this driver drives no
+/// clock.
 ///
 /// # Errors
 /// [`Error::Wait`](crate::Error::Wait) when the device is gone.
@@ -127,14 +125,14 @@ pub fn bind(bus: &(impl Bus + ?Sized), vector: Vector) -> Result<()> {
     Ok(())
 }
 
-/// Takes the causes off their vector.
+/// Unbinds the causes from their vector.
 pub fn unbind(bus: &(impl Bus + ?Sized)) {
     PFINT_OICR_ENA.set(bus, 0);
     PFINT_OICR_CTL.set(bus, 0);
     PFINT_FW_CTL.set(bus, 0);
 }
 
-/// Reads the causes, which clears them, and what they ask for.
+/// Reads the causes, which clears them; also returns what they require.
 ///
 /// # Errors
 /// [`Error::Wait`](crate::Error::Wait) when the device is gone.

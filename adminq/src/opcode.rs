@@ -13,10 +13,10 @@ macro_rules! opcodes {
         impl Opcode {
             $($(#[$doc])* pub const $name: Self = Self($code);)+
 
-            // A table, because a match that gives texts is half a KiB of code.
+            // A table, because a match that returns texts is half a KiB of code.
             const NAMES: &'static [(u16, &'static str)] = &[$(($code, $text)),+];
 
-            /// The field's name for it.
+            /// The name that is usual in the field.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 let mut left = Self::NAMES;
@@ -114,7 +114,7 @@ opcodes! {
 }
 
 impl Opcode {
-    /// What a busy firmware is asked again.
+    /// What happens to it when the firmware is busy.
     #[must_use]
     pub const fn when_busy(self) -> WhenBusy {
         match self.0 {
@@ -125,18 +125,18 @@ impl Opcode {
     }
 }
 
-/// What is done about a command that the firmware answers EBUSY or EAGAIN.
+/// What is done with a command that the firmware answers with EBUSY or EAGAIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenBusy {
     /// Sent again a few times, as existing drivers do: queries of the link topology
     /// and the module, and changes of the LLDP agent (control-path 9.1).
     Tries,
-    /// Sent again until another function can have finished its download: while it
-    /// holds the global configuration lock, the firmware refuses most commands
-    /// (field-evidence 3.6). Existing drivers serialize the functions of one machine
-    /// in software; here they belong to different processes.
+    /// Sent again until another function can have finished its download: while it holds the
+    /// global configuration lock, the firmware refuses most commands (field-evidence 3.6).
+    /// Existing drivers serialize the functions of one machine in software; here they belong to
+    /// different processes.
     Waits,
-    /// Returned to the caller: there, busy has a meaning of its own.
+    /// Returned to the caller: for these commands, busy has a meaning of its own.
     Returned,
 }
 

@@ -1,10 +1,9 @@
 //! Resets, and the waits after them (control-path 9.2, 10).
 //!
-//! A PF reset clears the engine's registers of this function and what the
-//! firmware holds for it; it leaves the AdminQ's registers alone (control-path
-//! 9.1: reset source EMPR). CORER and GLOBR reset all functions of the card. An
-//! EMPR, the reset of the firmware itself, is started by firmware updates and
-//! not by a PF's driver: it is waited for when one is running.
+//! A PF reset clears the engine's registers of this function and what the firmware holds for it;
+//! it leaves the AdminQ's registers alone (control-path 9.1: reset source EMPR). CORER and GLOBR
+//! reset all functions of the card. An EMPR, the reset of the firmware itself, is started by
+//! firmware updates and not by a PF's driver; if one is running, the driver waits for it.
 
 use e810_hal::clock::live;
 use e810_hal::regs::{
@@ -29,23 +28,20 @@ pub enum GlobalReset {
     Global,
 }
 
-/// What a reset of the function turned out to be.
+/// The kind of reset that took place.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum ResetDone {
     /// The function was reset.
     Function,
-    /// A reset of all functions was running: it was waited for, and has reset
-    /// this function too.
+    /// A reset of all functions was running; it has ended, and has reset this function too.
     Global,
 }
 
-/// Resets this function, unless a reset of the whole card is running: then that
-/// one is waited for, because a PF reset on top of it is not allowed
-/// (control-path 9.2, row "Entry check").
+/// Resets this function. If a reset of the whole card is running, waits for that one instead,
+/// because a PF reset on top of it is not allowed (control-path 9.2, row "Entry check").
 ///
-/// `rdma`: the function is known to be capable of RDMA, so the engine's unit is
-/// waited for too.
+/// `rdma`: the function is known to be capable of RDMA, so this also waits for the engine's unit.
 ///
 /// # Errors
 /// [`Error::Wait`] at the limit, or when the device is gone.
@@ -57,8 +53,8 @@ pub fn reset_function<P: Bus + Clock>(platform: &P, rdma: bool) -> Result<ResetD
     }
     let label = "PF reset";
     PFGEN_CTRL.write(platform, PFGEN_CTRL::PFSWR::SET);
-    // The full 5.3 s: existing drivers test their counter against 300 of the
-    // 5300 turns, and so report neither a time-out nor a reset that ends then.
+    // The full 5.3 s. Existing drivers test their counter against 300 of the 5300 turns, and so
+    // report neither a time-out nor a reset that ends after that.
     poll_until(platform, label, PF_RESET_LIMIT, PF_RESET_PAUSE, || {
         let control = PFGEN_CTRL.read(platform);
         live(label, control.get())?;
@@ -71,8 +67,8 @@ pub fn reset_function<P: Bus + Clock>(platform: &P, rdma: bool) -> Result<ResetD
 /// Resets all functions of the card and waits for the end: at most
 /// (GRSTDEL + 11) × 100 ms for the card, and 5 s for its units.
 ///
-/// The state is polled 100 ms after the request at the earliest, as existing
-/// drivers do: it need not show the reset at once.
+/// The state is first polled 100 ms after the request, as in existing drivers: it need not show
+/// the reset at once.
 ///
 /// # Errors
 /// [`Error::Wait`] at the limit, or when the device is gone.
@@ -126,7 +122,7 @@ pub fn wait_for_card<P: Bus + Clock>(platform: &P, rdma: bool) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a firmware in recovery mode: it only serves to be replaced.
+/// Refuses firmware in recovery mode, which only serves to be replaced.
 ///
 /// # Errors
 /// [`Error::RecoveryMode`]; [`Error::Wait`] when the device is gone.

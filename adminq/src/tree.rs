@@ -1,13 +1,12 @@
 //! The transmit scheduler's tree: from the port down to the RDMA queue sets
 //! (control-path 9.7, 9.8).
 //!
-//! The firmware makes the root, the traffic classes and a default chain below
-//! the first class. The default chain is removed; below each class in use this
-//! driver makes one chain: intermediate elements, the VSI's element, elements
-//! down to a queue group, and as many queue sets below that as are asked for.
-//! In a tree of 5 layers the VSI's element is the queue group. A LAN queue has a
-//! chain of its own below the VSI's element, as existing drivers make it; the
-//! firmware cannot tell the two apart (the command carries no owner).
+//! The firmware makes the root, the traffic classes and a default chain below the first class.
+//! This driver removes the default chain. Below each class in use it makes one chain:
+//! intermediate elements, the VSI's element, elements down to a queue group, and below that the
+//! queue sets that are asked for. In a tree of 5 layers the VSI's element is the queue group. A
+//! LAN queue has a chain of its own below the VSI's element, as in existing drivers; the firmware
+//! cannot tell the two apart (the command carries no owner).
 
 use e810_hal::{Platform, log_warn};
 use heapless::Vec;
@@ -31,7 +30,7 @@ pub use tx_queue::TxQueue;
 /// Traffic classes of a port.
 pub const CLASSES: usize = 8;
 
-/// Layers in which things stand, from 0 at the root.
+/// The layers of the elements, from 0 at the root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Layers {
     vsi: usize,
@@ -55,14 +54,13 @@ struct Class {
     number: u8,
     /// Element of the class itself.
     teid: u32,
-    /// The firmware's element that the chain hangs on.
+    /// The firmware's element on which the chain hangs.
     above: u32,
     chain: Vec<Element, MAX_LAYERS>,
     /// Below the VSI's element, for LAN queues.
     lan_chain: Vec<Element, MAX_LAYERS>,
     sets: u16,
-    /// An element may exist whose TEID is not known: what is above it cannot be
-    /// deleted.
+    /// There may be an element whose TEID is not known: then what is above it cannot be deleted.
     stuck: bool,
 }
 
@@ -90,9 +88,8 @@ pub struct QueueSet {
 }
 
 impl Tree {
-    /// Asks for limits and default tree of port `lport`, and removes the default
-    /// chain. That the firmware refuses to remove an element is only logged, as
-    /// existing drivers do.
+    /// Asks for limits and default tree of port `lport`, and removes the default chain. If the
+    /// firmware refuses to remove an element this is only logged, as in existing drivers.
     ///
     /// # Errors
     /// [`Error::BadTree`], those of the commands.
@@ -159,17 +156,16 @@ impl Tree {
         })
     }
 
-    /// Gives the classes the numbers that the port has for them, as existing
-    /// drivers do: it may use others than the first. Where the answer names none
-    /// that could be class 0, in which everything begins, their places in the
-    /// list stay their numbers.
+    /// Gives the classes the numbers that the port has for them, as existing drivers do: it may
+    /// use others than the first. If the answer names none that could be class 0, in which
+    /// everything begins, their places in the list stay their numbers.
     fn number_classes(&mut self, teids: &ClassTeids) {
         let number = |class: &Class| teids.iter().position(|teid| *teid == class.teid);
         if !self.classes.iter().any(|class| number(class) == Some(0)) {
             return;
         }
         for class in &mut self.classes {
-            // One that is not named is not in force.
+            // A class that is not named is not in force.
             class.number = number(class).map_or(u8::MAX, |number| number as u8);
         }
     }
@@ -195,7 +191,7 @@ impl Tree {
         self.extend(queue, traffic_class, self.layers.vsi).map(drop)
     }
 
-    /// Makes elements down to `layer`; gives the lowest.
+    /// Makes elements down to `layer`; returns the lowest.
     fn extend<P: Platform>(
         &mut self,
         queue: &mut AdminQ<P>,
@@ -221,14 +217,13 @@ impl Tree {
             .ok_or(Error::NoTrafficClass { traffic_class })
     }
 
-    /// Registers the queue set that the engine calls `handle`; the chain down
-    /// to it is made with the first one. The new leaf is read back: it must
-    /// hang where it was asked to.
+    /// Registers the queue set that the engine calls `handle`; the first one also makes the chain
+    /// down to it. The new leaf is read back: it must hang where requested.
     ///
     /// # Errors
-    /// [`Error::NoTrafficClass`], [`Error::TreeFull`], those of the commands.
-    /// A leaf that is not where it should be is removed again. A queue set that the firmware may
-    /// have all the same comes with the error, and counts until it is removed.
+    /// [`Error::NoTrafficClass`], [`Error::TreeFull`], those of the commands. A leaf that is not
+    /// where it should be is removed again. If the firmware may have the queue set all the same,
+    /// it comes with the error, and counts until it is removed.
     pub fn add_queue_set<P: Platform>(
         &mut self,
         queue: &mut AdminQ<P>,
@@ -261,7 +256,7 @@ impl Tree {
         placed
     }
 
-    /// Removes a queue set. That there is no such set is no error: an earlier try may have
+    /// Removes a queue set. If there is no such set this is no error: an earlier try may have
     /// removed it.
     ///
     /// # Errors
@@ -281,9 +276,9 @@ impl Tree {
         Ok(())
     }
 
-    /// Deletes every element that was made, lowest first. What is above one that
-    /// is not deleted stays: a reset takes it along. Goes on with the next class
-    /// after a refusal and reports the first; ends at once when no answer comes.
+    /// Deletes every element that was made, lowest first. If an element cannot be deleted, the
+    /// elements above it stay; a reset removes them. Goes on with the next class after a refusal
+    /// and returns the first; ends at once when no answer comes.
     ///
     /// # Errors
     /// Those of the commands.
@@ -319,9 +314,8 @@ fn add_element<P: Platform>(queue: &mut AdminQ<P>, above: u32) -> Result<Element
     })
 }
 
-/// Removes the default leaf, then the default elements above it up to the entry
-/// point. One that the firmware keeps is no obstacle: ours hang beside it. Root
-/// and traffic classes are the firmware's.
+/// Removes the default leaf, then the default elements above it up to the entry point. If the
+/// firmware keeps one, ours hang beside it. Root and traffic classes belong to the firmware.
 fn remove_default<P: Platform>(queue: &mut AdminQ<P>, branch: &Branch, entry: usize) -> Result<()> {
     let ours = branch.get(entry..).unwrap_or_default();
     for element in ours.iter().rev() {
@@ -330,7 +324,7 @@ fn remove_default<P: Platform>(queue: &mut AdminQ<P>, branch: &Branch, entry: us
         }
         match queue.execute(&DeleteElement::new(element.parent, element.teid)) {
             Err(error) if error.leaves_command_open() => return Err(error),
-            // What is above has an element below it now, and stays too.
+            // The elements above still have one below them, and stay too.
             Err(error) => {
                 log_warn!("default element {:#x}: {}", element.teid, error);
                 break;

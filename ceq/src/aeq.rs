@@ -1,9 +1,8 @@
 //! Consumer of the asynchronous event queue.
 //!
-//! Entries go back to the device by their number, PFPE_AEQALLOC, those dropped
-//! by software included (control-path 7.3). An entry with OVERFLOW set means
-//! that the device ran out of entries: no credit is given any more, and only a
-//! reset of the function helps.
+//! PFPE_AEQALLOC gives entries back to the device by their number, including those that software
+//! dropped (control-path 7.3). An entry with OVERFLOW set means that the device ran out of
+//! entries: no more credit is given, and only a reset of the function helps.
 //!
 //! ```
 //! # use core::sync::atomic::AtomicU64;
@@ -38,8 +37,8 @@ use crate::aeqe::{self, Aeqe, Object};
 use crate::error::{Error, Result};
 use crate::limits::AeqEntries;
 
-/// How many objects of each kind the function has: an entry with another id is
-/// not of this function's making.
+/// Number of objects of each kind that the function has: an entry with another id does not belong
+/// to this function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Ids {
@@ -54,8 +53,7 @@ impl Ids {
         match object {
             Object::Qp(id) => id < self.qps,
             Object::Cq(id) => id < self.cqs,
-            // There are no shared receive queues on this device; the event is
-            // the function's to report.
+            // This device has no shared receive queues; the event is reported as the function's.
             Object::Srq(_) | Object::Function => true,
         }
     }
@@ -129,8 +127,8 @@ impl<W: DmaWords> Aeq<W> {
         })
     }
 
-    /// Takes one entry, if there is one, without giving it back to the device:
-    /// [`Aeq::drain`] does both.
+    /// Takes one entry, if there is one, without giving it back to the device; [`Aeq::drain`]
+    /// does both.
     pub fn poll(&mut self, barrier: &(impl Barrier + ?Sized)) -> AeqStep {
         if self.overflowed {
             return AeqStep::Empty;
@@ -157,9 +155,8 @@ impl<W: DmaWords> Aeq<W> {
         }
     }
 
-    /// Takes at most `budget` entries, gives each event to `deliver`, and
-    /// returns all that were taken to the device in one PFPE_AEQALLOC write
-    /// (none when nothing was taken).
+    /// Takes at most `budget` entries, passes each event to `deliver`, and returns all entries to
+    /// the device in one PFPE_AEQALLOC write (none if nothing was taken).
     ///
     /// # Errors
     /// [`Error::AeqOverflow`], now and on every later call, once an entry has

@@ -1,9 +1,9 @@
 //! One AEQ entry: what happened, and to which queue pair or completion queue.
 //!
-//! An entry has an id, a completion context, a code and a source; which of
-//! them count depends on the code's class and on the source (control-path 7.3
-//! to 7.5). [`Aeqe::decode`] settles that once: [`Aeqe::about`] says all that
-//! the entry names, [`Aeqe::object`] the one thing it happened to.
+//! An entry has an id, a completion context, a code and a source; which of them count depends on
+//! the code's class and on the source (control-path 7.3 to 7.5). [`Aeqe::decode`] resolves this
+//! once: [`Aeqe::about`] says everything that the entry names, [`Aeqe::object`] the one object it
+//! happened to.
 //!
 //! ```
 //! use e810_ceq::aeqe::{Aeqe, Object};
@@ -78,8 +78,8 @@ impl defmt::Format for About {
     }
 }
 
-/// AESRC: where the event comes from, as the device says it (control-path
-/// 7.4). What tells two values of one meaning apart is not in the sources.
+/// AESRC: where the event comes from, according to the device (control-path 7.4). The sources do
+/// not say how two values with the same meaning differ.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(transparent)]
@@ -146,11 +146,11 @@ impl fmt::Display for Object {
 pub struct Aeqe {
     /// What happened.
     pub code: AeCode,
-    /// Where it happened, as the device says; not every class heeds it.
+    /// Where it happened, according to the device; some classes ignore it.
     pub source: Source,
     /// What the entry names, by class and source.
     pub about: About,
-    /// QPCQID: 19 bits; whose id it is, [`Aeqe::object`] tells.
+    /// QPCQID: 19 bits; [`Aeqe::object`] tells whose id it is.
     pub id: u32,
     /// WQDESCIDX: 15 bits; the receive at fault when [`About::RQ_INDEX`] is
     /// set.
@@ -169,8 +169,7 @@ pub struct Aeqe {
 }
 
 impl Aeqe {
-    /// Decodes the entry's two words; any bits give an entry. The valid bit is
-    /// the consumer's to check.
+    /// Decodes the entry's two words; any bits give an entry. The consumer checks the valid bit.
     #[must_use]
     pub fn decode([context, word]: [u64; 2]) -> Self {
         let code = AeCode(AEQE::AECODE.read(word) as u16);
@@ -189,8 +188,8 @@ impl Aeqe {
         }
     }
 
-    /// What the event happened to. An entry that names a QP and a CQ is the
-    /// QP's: its id is (control-path 7.5).
+    /// The object of the event. An entry that names a QP and a CQ belongs to the QP, because its
+    /// id is the QP's (control-path 7.5).
     #[must_use]
     pub const fn object(&self) -> Object {
         if self.about.contains(About::QP) {
@@ -204,8 +203,8 @@ impl Aeqe {
         }
     }
 
-    /// The queue of the QP that is to blame: its flush carries the code of
-    /// [`AeInfo::flush`](crate::AeInfo), the other queue's the general one
+    /// The queue of the QP that is to blame. Its flush carries the code of
+    /// [`AeInfo::flush`](crate::AeInfo), the flush of the other queue the general one
     /// (control-path 7.6).
     #[must_use]
     pub const fn blamed(&self) -> Option<WorkQueue> {
@@ -218,23 +217,23 @@ impl Aeqe {
         }
     }
 
-    /// The generation of the object's id, where COMPCTX has one: contexts that were
-    /// given as [`CqRef::context`] makes them (those of QPs alike), generation above
-    /// id. `None` when the context is of another make, of another id, or empty: no
-    /// driver has relied on COMPCTX to find a QP or CQ on this card, they go by the
-    /// id, and so must who gets `None`.
+    /// The generation of the object's id, if COMPCTX has one. It has one in contexts as
+    /// [`CqRef::context`] makes them, with the generation above the id (those of QPs alike).
+    /// `None` if the context has another form or another id, or is empty. No driver has relied on
+    /// COMPCTX to find a QP or CQ on this card: they use the id, and so must a caller that gets
+    /// `None`.
     ///
-    /// A CQ's may stand shifted right by one (control-path 7.3): whether that is the
-    /// device's doing, or that of drivers which gave CREATE_CQ a pointer shifted
-    /// right, is not in the sources. The id in its low bits tells which it is; for
-    /// id 0, the CCQ, nothing does, and none is given.
+    /// A CQ's context may be shifted right by one (control-path 7.3). Whether the device does
+    /// this, or drivers that gave CREATE_CQ a pointer shifted right, is not in the sources. The
+    /// id in the low bits tells which form it is; for id 0, the CCQ, nothing does, and `None` is
+    /// returned.
     #[must_use]
     pub const fn generation(&self) -> Option<u32> {
         match self.object() {
             Object::Qp(id) => generation_of(self.context, id),
             Object::Cq(0) | Object::Srq(_) | Object::Function => None,
             Object::Cq(id) => match generation_of(self.context, id) {
-                // 62 bits are left of a shifted one, and the lowest bit is lost.
+                // A shifted context has 62 bits left, and the lowest bit is lost.
                 None if self.context >> 62 == 0 => {
                     generation_of(self.context << 1 | (id & 1) as u64, id)
                 }

@@ -1,9 +1,8 @@
 //! Consumer of a completion event queue.
 //!
-//! There is no doorbell for a CEQ: an entry is done with once it has been
-//! read, and each CQ has at most one outstanding until it is acknowledged
-//! ([`acknowledge`]) and armed again (control-path 7.1 `[inf]`). The vector is
-//! enabled again when the queue is empty, not before.
+//! A CEQ has no doorbell: an entry is finished once it has been read, and each CQ has at most one
+//! outstanding until it is acknowledged ([`acknowledge`]) and armed again (control-path 7.1
+//! `[inf]`). The vector is enabled again only when the queue is empty.
 //!
 //! ```
 //! # use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -39,9 +38,9 @@ pub enum CeqStep {
     Empty,
     /// A CQ has something to poll.
     Event(CqRef),
-    /// The entry of a CQ destroyed since; [`Ceq::scrub`] had marked it.
+    /// The entry of a CQ that was destroyed; [`Ceq::scrub`] had marked it.
     Scrubbed,
-    /// An id that no CQ of this function has: not a CQ's entry.
+    /// An id that no CQ of this function has.
     OutOfRange(CqRef),
 }
 
@@ -116,8 +115,8 @@ impl<W: DmaWords> Ceq<W> {
     /// Takes one entry, if there is one.
     #[inline]
     pub fn poll(&mut self) -> CeqStep {
-        // An entry is one word: nothing is read after its valid bit, so no
-        // barrier is due here. The CQ's own poll has one.
+        // An entry is one word: nothing is read after its valid bit, so no barrier is needed
+        // here. The CQ's own poll has one.
         let Some(entry) = self.valid_entry(self.ring) else {
             return CeqStep::Empty;
         };
@@ -135,9 +134,9 @@ impl<W: DmaWords> Ceq<W> {
         }
     }
 
-    /// Takes at most `budget` entries and gives each event to `deliver`, which
-    /// finds the CQ by id and generation, and if it lives calls
-    /// [`acknowledge`] and then its completion handler (control-path 7.1).
+    /// Takes at most `budget` entries and passes each event to `deliver`. `deliver` finds the CQ
+    /// by id and generation, and if the CQ lives calls [`acknowledge`] and then its completion
+    /// handler (control-path 7.1).
     pub fn drain(&mut self, budget: u32, mut deliver: impl FnMut(CqRef) -> Delivery) -> CeqDrain {
         let mut drained = CeqDrain::default();
         while drained.taken < budget {
@@ -160,10 +159,9 @@ impl<W: DmaWords> Ceq<W> {
         drained
     }
 
-    /// Marks the entries of a CQ that wait in the queue, and says how many there
-    /// were. For after DESTROY_CQ (control-path 7.2); those of another CQ that has
-    /// its id now stay. Even without it events of a CQ that is gone are distinguished
-    /// by generation.
+    /// Marks the entries of a CQ that wait in the queue, and returns how many there were. Call it
+    /// after DESTROY_CQ (control-path 7.2); entries of another CQ that has the id now stay. Even
+    /// without it, events of a CQ that is gone are told apart by generation.
     pub fn scrub(&mut self, cq: CqRef) -> u32 {
         let mut ahead = self.ring;
         let mut marked = 0u32;
@@ -224,9 +222,8 @@ impl<W: DmaWords> Ceq<W> {
     }
 }
 
-/// Tells the device that the CEQ entry of CQ `cq` was seen: PFPE_CQACK. Done
-/// before the CQ's completion handler runs (control-path 7.1), and only for a
-/// CQ that exists.
+/// Tells the device that the CEQ entry of CQ `cq` was seen: PFPE_CQACK. Call it before the CQ's
+/// completion handler runs (control-path 7.1), and only for a CQ that exists.
 #[inline]
 pub fn acknowledge(bus: &(impl Bus + ?Sized), cq: CqRef) {
     PFPE_CQACK.write(bus, PFPE_CQACK::PECQID.val(cq.id()));

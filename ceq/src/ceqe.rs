@@ -1,16 +1,15 @@
 //! One CEQ entry: which completion queue has something to poll.
 //!
-//! The device gives back the context that CREATE_CQ was given (CQCTX, 63
-//! bits). This driver puts there the CQ's id, in the low 32 bits as Linux 7.2
-//! does, and the generation of its slot above: an entry for a CQ that has been
-//! destroyed since is then recognised, and no pointer ever comes from memory
-//! that the device writes.
+//! The device returns the context that CREATE_CQ was given (CQCTX, 63 bits). This driver puts the
+//! CQ's id into the low 32 bits, as Linux 7.2 does, and the generation of its slot above. So an
+//! entry for a destroyed CQ is recognised, and no pointer ever comes from memory that the device
+//! writes.
 
 /// Bit 63, the valid bit; CQCTX is the rest (control-path 7.1). How CQCTX is
 /// split is ours, see the module.
 const VALID: u64 = 1 << 63;
 
-/// CQ id that stands in an entry whose CQ was destroyed (control-path 7.2).
+/// CQ id in an entry whose CQ was destroyed (control-path 7.2).
 pub(crate) const SCRUBBED: u32 = u32::MAX;
 
 /// A completion queue by id and generation.
@@ -54,8 +53,7 @@ impl CqRef {
         self.id == 0
     }
 
-    /// CQCTX: what CREATE_CQ is to be given as the CQ's context (control-path
-    /// 4.8, q8; bit 63 is clear).
+    /// CQCTX: the context to give CREATE_CQ for the CQ (control-path 4.8, q8; bit 63 is clear).
     #[must_use]
     pub const fn context(self) -> u64 {
         (self.generation as u64) << 32 | self.id as u64
@@ -80,7 +78,7 @@ pub(crate) const fn is_valid(entry: u64, polarity: bool) -> bool {
     (entry & VALID != 0) == polarity
 }
 
-/// `entry` with its CQ taken out and its valid bit kept.
+/// `entry` without its CQ, and with its valid bit kept.
 pub(crate) const fn scrubbed(entry: u64) -> u64 {
     (entry & VALID) | SCRUBBED as u64
 }

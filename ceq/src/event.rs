@@ -1,4 +1,4 @@
-//! Asynchronous events as the driver raises them, and a memory of the last ones.
+//! Asynchronous events as the driver raises them, and a log of the last ones.
 //!
 //! ```
 //! use e810_ceq::aeqe::Aeqe;
@@ -198,7 +198,7 @@ impl<const N: usize> EventLog<N> {
         }
     }
 
-    /// Adds an event; the oldest gives way when the log is full.
+    /// Adds an event; drops the oldest if the log is full.
     pub fn push(&mut self, at: Ns, event: AsyncEvent) {
         let entry = Entry { at, event };
         if let Err(entry) = self.last.push_back(entry) {

@@ -1,9 +1,8 @@
 //! Completion and asynchronous event queues of the Intel E810 RDMA engine.
 //!
-//! [`Ceq`] says which completion queue has something to poll, [`Aeq`] says
-//! what went wrong; [`VectorMap`] says which interrupt vector serves which
-//! queue, and [`irq`] programs it. Nothing here waits, locks or posts a
-//! command, so all of it may run in an interrupt handler.
+//! [`Ceq`] tells which completion queue has something to poll, [`Aeq`] tells what went wrong;
+//! [`VectorMap`] tells which interrupt vector serves which queue, and [`irq`] programs it.
+//! Nothing here waits, locks or posts a command, so all of it may run in an interrupt handler.
 //!
 //! ```
 //! use core::sync::atomic::AtomicU64;

@@ -131,11 +131,10 @@ impl CeqEntries {
 }
 
 impl AeqEntries {
-    /// For `qps` committed RoCE QPs and `cqs` committed CQs: one entry each, as
-    /// existing drivers have them (control-path 3.1), and what is left of the
-    /// last page of 4 KiB, which memory comes in anyway; capped at
-    /// [`MAX_AEQ_ENTRIES`]. A queue that is full loses events for good, and one
-    /// QP can have several: nobody may leave it unread.
+    /// For `qps` committed RoCE QPs and `cqs` committed CQs: one entry each, as in existing
+    /// drivers (control-path 3.1), plus the rest of the last page of 4 KiB, which is allocated
+    /// anyway; capped at [`MAX_AEQ_ENTRIES`]. A full queue loses events for good, and one QP can
+    /// have several events, so always read the queue.
     ///
     /// # Errors
     /// [`Error::Entries`] when both are 0.

@@ -1,9 +1,8 @@
 //! Which interrupt vector serves which event queue.
 //!
-//! The map works on places in the list of vectors that the platform granted,
-//! in order: place 0 is the AEQ's. With one vector more than completion event
-//! queues each queue has its own; with fewer, the AEQ and CEQ 0 share place 0
-//! (control-path 8).
+//! The map works on places in the list of vectors that the platform granted, in order; place 0
+//! belongs to the AEQ. With one vector more than completion event queues each queue has its own;
+//! with fewer, the AEQ and CEQ 0 share place 0 (control-path 8).
 //!
 //! ```
 //! use e810_ceq::vectors::{Serves, VectorMap};
@@ -37,8 +36,8 @@ pub struct VectorMap {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Serves {
-    /// The asynchronous event queue. Where a CEQ is served too, that one is
-    /// emptied first (control-path 8).
+    /// The asynchronous event queue. If a CEQ is served too, the CEQ is emptied first
+    /// (control-path 8).
     pub aeq: bool,
     /// A completion event queue.
     pub ceq: Option<CeqId>,
@@ -48,11 +47,10 @@ impl VectorMap {
     /// Plans for `granted` vectors, `wanted` CEQs and a device that has
     /// `device_ceqs` (MAX_CEQS of the FPM query).
     ///
-    /// The number of CEQs is the least of what is wanted, what the device has
-    /// and what the vectors can serve. Existing drivers use one CEQ fewer when
-    /// the device's number is what limits them, because they compare it with a
-    /// count that includes the AEQ's vector (control-path 3.1, 8); ids only
-    /// have to be below it (7.7).
+    /// The number of CEQs is the least of what is wanted, what the device has and what the
+    /// vectors can serve. If the device's number is the limit, existing drivers use one CEQ
+    /// fewer, because they compare it with a count that includes the AEQ's vector (control-path
+    /// 3.1, 8); ids only have to be below it (7.7).
     ///
     /// # Errors
     /// [`Error::NoVectors`] when `granted` is 0, [`Error::NoCeqs`] when
@@ -70,8 +68,8 @@ impl VectorMap {
                 device: device_ceqs,
             });
         }
-        // Against the CEQs that there can be, not those wished for: otherwise
-        // a device with few of them would share a vector for nothing.
+        // Compared with the CEQs that can exist, not with those wanted: otherwise a device with
+        // few of them would share a vector for nothing.
         let shared = granted <= usable;
         Ok(Self {
             ceqs: usable.min(granted),

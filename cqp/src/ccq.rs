@@ -1,8 +1,8 @@
 //! The CCQ: the completion queue that the CQP's commands complete on
 //! (control-path 4.4).
 //!
-//! [`CompletionRing`] holds the consumer's indexes only; words, barrier and bus
-//! are passed to it, as in [`crate::ring`].
+//! [`CompletionRing`] holds only the consumer's indexes; words, barrier and bus are passed to it,
+//! as in [`crate::ring`].
 
 use e810_hal::regs::PFPE_CQARM;
 use e810_hal::ring::Consumer;
@@ -92,7 +92,7 @@ impl CompletionRing {
         })
     }
 
-    /// Index of the entry the device writes next.
+    /// Index of the entry that the device writes next.
     #[must_use]
     pub const fn index(&self) -> u32 {
         self.consumer.index()
@@ -109,18 +109,18 @@ impl CompletionRing {
         if Q24::VALID.is_set(valid) != self.consumer.polarity() {
             return None;
         }
-        // VALID before the rest: the device wrote it last.
+        // VALID first: the device wrote it last.
         barrier.from_device();
         Some(CcqEntry::decode(&[q0.get(), q8.get(), q16.get(), valid]))
     }
 
-    /// Gives the entry at the head back: the shadow area gets the new index.
+    /// Frees the entry at the head: writes the new index to the shadow area.
     pub fn advance<W: DmaWords + ?Sized>(&mut self, shadow: &W, barrier: &(impl Barrier + ?Sized)) {
         self.consumer.advance();
         if let Some(word) = shadow.words().get(SHADOW_INDEX) {
             word.publish(u64::from(self.consumer.index()));
         }
-        // The device sees the room before the SQ entry is used again.
+        // The device must see the room before the SQ entry is used again.
         barrier.to_device();
     }
 

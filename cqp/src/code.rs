@@ -1,11 +1,10 @@
 //! Names and remedies of the codes that a failed command carries.
 //!
-//! One table, from control-path 4.5. What existing drivers list as "not critical"
-//! there they do not log; the command has failed all the same. Two of these codes
-//! say that what was asked for holds already, which is distinguished here.
+//! There is one table, from control-path 4.5. Existing drivers do not log the codes that are "not
+//! critical" there; the command has failed all the same. Two of these codes say that the
+//! requested state already holds, which is distinguished here.
 //!
-//! A complete list of minor codes is not in the sources; codes that are not here
-//! keep their numbers.
+//! A complete list of minor codes is not in the sources; unknown codes keep their numbers.
 
 use crate::opcode::Opcode;
 
@@ -17,7 +16,7 @@ pub struct Meaning {
     pub name: &'static str,
     /// What the caller can do.
     pub remedy: &'static str,
-    /// The command to which these codes say that what it asks for holds already.
+    /// The command for which these codes say that the requested state already holds.
     pub done_already: Option<Opcode>,
 }
 
@@ -158,7 +157,7 @@ pub fn meaning(major: u16, minor: u16) -> Meaning {
         .map_or(UNKNOWN, |row| row.meaning)
 }
 
-/// Whether existing drivers ask for a reset of the function on these codes: on no
+/// Whether existing drivers request a reset of the function on these codes; they do so on no
 /// others (control-path 4.5).
 #[must_use]
 pub const fn needs_reset(major: u16, minor: u16) -> bool {

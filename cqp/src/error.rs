@@ -31,7 +31,7 @@ pub enum Error {
         /// The alignment required, in bytes.
         align: u64,
     },
-    /// Arguments that make no command. Nothing was posted.
+    /// Arguments that form no command. Nothing was posted.
     #[error("{what}")]
     Invalid {
         /// What is wrong, and what would be right.
@@ -85,7 +85,7 @@ pub enum Error {
         /// The command in flight.
         op: Opcode,
     },
-    /// The ticket's command has been reported already, or never was posted here.
+    /// The ticket's command has been reported already, or was never posted here.
     #[error("this ticket is not outstanding: each ticket gives its completion once")]
     UnknownTicket,
     /// The call needs the CCQ, which is not attached.
@@ -160,8 +160,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether existing drivers reset the function after this: the answer is the
-    /// one by which the device asks for it (control-path 4.5), or there was none.
+    /// Whether existing drivers reset the function after this: the device asks for it with this
+    /// answer (control-path 4.5), or did not answer.
     #[must_use]
     pub const fn needs_reset(&self) -> bool {
         match self {
@@ -171,16 +171,16 @@ impl Error {
         }
     }
 
-    /// Whether the device may still carry out the command that failed, so that
-    /// memory it was given must not be freed.
+    /// Whether the device may still carry out the command that failed. Memory that it was given
+    /// must then not be freed.
     #[must_use]
     pub const fn leaves_command_open(&self) -> bool {
         matches!(self, Self::Wait(_))
     }
 
-    /// Whether the device failed FLUSH_WQES because nothing is outstanding, or
-    /// MODIFY_QP because of the queue pair's state. To one that asks for ERROR the
-    /// latter says that there is nothing to stop; to any other it is a failure.
+    /// Whether the device failed FLUSH_WQES because nothing is outstanding, or MODIFY_QP because
+    /// of the queue pair's state. For a MODIFY_QP to ERROR the latter means that there is nothing
+    /// to stop; for any other it is a failure.
     #[must_use]
     pub fn is_done_already(&self) -> bool {
         match *self {

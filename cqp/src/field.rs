@@ -1,7 +1,7 @@
 //! Arguments that must fit their field: checked, never truncated.
 //!
-//! `tock-registers` masks what it is given; a command must refuse it instead,
-//! or a wrong id would silently name another object.
+//! `tock-registers` masks the values it is given. A command must refuse them instead, or a wrong
+//! id would silently name another object.
 
 use e810_hal::Iova;
 use tock_registers::RegisterLongName;

@@ -70,16 +70,15 @@ pub enum HmcProfile {
     Equal = 3,
 }
 
-/// Parameters of DCQCN congestion control, for all QPs of the function
-/// (control-path 4.2). Units, and the values that Intel's driver has by default,
-/// are those of its module parameters (recovery-congestion 7); the window of a
-/// queue pair is what it moves.
+/// Parameters of DCQCN congestion control, for all QPs of the function (control-path 4.2). Units
+/// and the default values of Intel's driver come from its module parameters (recovery-congestion
+/// 7). DCQCN changes the window of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Dcqcn {
-    /// MIN_RATE, 4 bits: MBit/s by Intel's text, MB/s by its name; 0.
+    /// MIN_RATE, 4 bits: MBit/s according to Intel's text, MB/s according to its name; 0.
     pub min_rate: u8,
-    /// MIN_DEC_FACTOR, 4 bits: percent; 1. What is above 15 cannot be written.
+    /// MIN_DEC_FACTOR, 4 bits: percent; 1. Values above 15 cannot be written.
     pub min_decrease_factor: u8,
     /// DCQCN_T: µs before the window grows; 55.
     pub timer: u16,
@@ -91,11 +90,11 @@ pub struct Dcqcn {
     pub byte_counter: u32,
     /// DCQCN_F, 3 bits: times in each stage; 5.
     pub fast_recovery: u8,
-    /// RREDUCE_MPERIOD: µs between two reductions at least; 50.
+    /// RREDUCE_MPERIOD: least time in µs between two reductions; 50.
     pub reduce_period: u32,
 }
 
-/// Everything the CQP host context says.
+/// All parameters of the CQP host context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostContext {
     /// Entries of the send queue, a power of two from 4 to 2048.
@@ -122,8 +121,8 @@ pub struct HostContext {
     pub disable_packed: bool,
     /// ROCEV2_RTO_POLICY.
     pub roce_rto_policy: bool,
-    /// DCQCN parameters (CC_CFG_VALID); `None`, the device's own, in existing
-    /// drivers.
+    /// DCQCN parameters (CC_CFG_VALID); `None` in existing drivers, which leaves the device's
+    /// own.
     pub congestion: Option<Dcqcn>,
 }
 

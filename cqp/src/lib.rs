@@ -1,11 +1,11 @@
 //! Control QP, CCQ and host memory cache of the Intel E810 RDMA engine.
 //!
-//! The driver configures the engine through the control QP (CQP), with 64-byte
-//! requests. This crate has
+//! The driver configures the engine through the control QP (CQP), with 64-byte requests. This
+//! crate has
 //!
 //! * [`op`]: every GEN_2 command as a struct with a pure [`op::Command::encode`];
 //! * [`qpc`]: the QP host context that CREATE_QP and MODIFY_QP refer to;
-//! * [`Cqp`]: the ring, its completions by registers or through the CCQ;
+//! * [`Cqp`]: the ring, with its completions by registers or through the CCQ;
 //! * [`hmc`]: the device's object memory: limits, counts, backing, PBLE lists;
 //! * [`code`]: names of error codes, [`limits`]: sizes and time limits.
 //!
@@ -46,19 +46,18 @@
 //! }
 //! ```
 //!
-//! Teardown runs the other way: [`Cqp::detach_ccq`], [`hmc::Hmc::destroy`],
-//! [`Cqp::destroy`]; after a reset of the function, `release_after_reset` of
-//! both gives the memory back without touching the device.
+//! Teardown runs in the opposite order: [`Cqp::detach_ccq`], [`hmc::Hmc::destroy`],
+//! [`Cqp::destroy`]. After a reset of the function, `release_after_reset` of both frees the
+//! memory without touching the device.
 //!
 //! # Commands
 //!
-//! [`Cqp::execute`] posts and waits; [`Cqp::submit`] only posts and gives a
-//! [`Ticket`], whose [`Completion`] comes from [`Cqp::wait`] or, in the order
-//! of completion, from [`Cqp::poll`]. Waiting polls the CCQ itself and needs no
-//! interrupt; [`Cqp::arm_ccq`] asks for one.
+//! [`Cqp::execute`] posts and waits. [`Cqp::submit`] only posts and returns a [`Ticket`], whose
+//! [`Completion`] comes from [`Cqp::wait`] or, in the order of completion, from [`Cqp::poll`].
+//! Waiting polls the CCQ itself and needs no interrupt; [`Cqp::arm_ccq`] asks for one.
 //!
-//! Memory the device may still use is never freed: what a command that timed
-//! out was given is leaked, and logged.
+//! Memory that the device may still use is never freed: the memory of a command that timed out is
+//! leaked, and this is logged.
 
 #![warn(missing_docs)]
 #![no_std]

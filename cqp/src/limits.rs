@@ -60,17 +60,17 @@ pub const MAX_STATS_INSTANCES: u32 = 128;
 
 /// Pause between two polls of a register or of the CCQ.
 pub const POLL_PAUSE: Ns = Ns::from_us(10);
-/// A command, CQP creation and destruction: this long without the end of *any* command. Existing
-/// drivers wait 10 ms for what they poll by registers (control-path 10). A card answers long
-/// before; a simulated one, or a virtual machine's, may not have had a processor in all of that
-/// time.
+/// A command, CQP creation and destruction time out after this long without the end of *any*
+/// command. Existing drivers wait 10 ms for what they poll by registers (control-path 10). A card
+/// answers long before; a simulated card, or the card of a virtual machine, may not have had a
+/// processor in all of that time.
 pub const NO_PROGRESS_LIMIT: Ns = Ns::from_ms(5_000);
-/// While waiting on the CCQ, a register is read this often, to notice a device
-/// that is gone: an empty CCQ looks the same either way.
+/// While waiting on the CCQ, a register is read this often, to notice a device that is gone: an
+/// empty CCQ looks the same either way.
 pub const LIVENESS_INTERVAL: Ns = Ns::from_ms(10);
 
-/// Commands that were given up and are remembered for a second try
-/// ([`Cqp::execute_again`](crate::Cqp::execute_again)). One more takes the place of the oldest that
-/// is no CREATE_QP, whose second try is then a new command. Of a creation that is forgotten nobody
-/// could tell whether there is a queue pair to destroy.
+/// Number of given-up commands that are remembered for a second try
+/// ([`Cqp::execute_again`](crate::Cqp::execute_again)). A further one replaces the oldest that is
+/// not a CREATE_QP; the second try of the replaced one is then a new command. If a creation were
+/// forgotten, nobody could tell whether there is a queue pair to destroy.
 pub const LATE_ANSWERS: usize = 40;

@@ -4,10 +4,9 @@
 //! code runs on DMA memory and on the recording words of the unit tests, which
 //! check the order: body, barrier, header, barrier, doorbell.
 //!
-//! The header word is not cleared before the body is written, as existing
-//! drivers do: in every second lap a clear VALID bit means *valid*, and a
-//! device that reads ahead would take the entry half written. What is left
-//! there from the lap before is invalid in this one.
+//! Existing drivers clear the header word before the body is written; this driver does not. In
+//! every second lap a clear VALID bit means *valid*, and a device that reads ahead would take the
+//! entry half written. What is left there from the previous lap is invalid in this one.
 
 use e810_hal::regs::PFPE_CQPDB;
 use e810_hal::ring::Producer;

@@ -47,8 +47,8 @@ impl ArmWord {
         self.0
     }
 
-    /// The next request. A solicited one takes back a pending request for any
-    /// completion (data-path 4.6).
+    /// The next request. A solicited request withdraws a pending request for any completion
+    /// (data-path 4.6).
     #[must_use]
     pub fn request(self, notify: Notify) -> Self {
         let mut word = LocalRegisterCopy::<u64, ARM::Register>::new(self.0);
@@ -71,16 +71,15 @@ impl ArmWord {
     }
 }
 
-/// What a completion queue and its events know of the request that is out: two
-/// bits of a word in the slot. The poller sets them; the device's event clears
-/// both, software's the first.
+/// What a completion queue and its events know about the outstanding request: two bits of a word
+/// in the slot. The poller sets them; the device's event clears both, software's event the first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Pending(u64);
 
 impl Pending {
-    /// Nothing is asked for, by nobody.
+    /// No request.
     pub(crate) const NONE: Self = Self(0);
-    /// The program wants to be told, and the device was asked.
+    /// The program wants to be notified, and the device was asked.
     pub(crate) const ASKED: Self = Self(NOTIFY | DEVICE);
 
     pub(crate) const fn from_bits(bits: u64) -> Self {
@@ -91,7 +90,7 @@ impl Pending {
         self.0
     }
 
-    /// The program wants to be told, and was not yet.
+    /// The program wants to be notified, and was not yet.
     pub(crate) const fn is_wanted(self) -> bool {
         self.0 & NOTIFY != 0
     }
@@ -101,12 +100,12 @@ impl Pending {
         self.0 & DEVICE != 0
     }
 
-    /// The program was told by software; what the device was asked for stands.
+    /// Software notified the program; the request to the device stands.
     pub(crate) const fn notified(self) -> Self {
         Self(self.0 & !NOTIFY)
     }
 
-    /// The program wants to be told by what the device was asked for.
+    /// The program wants to be notified by the device's outstanding event.
     pub(crate) const fn wanted(self) -> Self {
         Self(self.0 | NOTIFY)
     }
@@ -115,32 +114,30 @@ impl Pending {
 const NOTIFY: u64 = 1;
 const DEVICE: u64 = 2;
 
-/// When to arm in hardware (data-path 4.7, the policy of kernel drivers, with a
-/// limit).
+/// When to arm in hardware (data-path 4.7, the policy of kernel drivers, with a limit).
 ///
-/// What the device was asked for stands for every later request that it covers,
-/// until its event is seen; only a request for any completion above one for a
-/// solicited completion asks it again.
+/// A request to the device stands for every later request that it covers, until its event is
+/// seen. Only a request for any completion, made while one for a solicited completion is
+/// outstanding, asks the device again.
 ///
-/// The device ignores a request whose sequence number, of two bits, it knows, and
-/// it may look at the arm word late: four requests that it did not look at in
-/// between would be ignored all together, and the program would sleep for ever.
-/// (User-space drivers, which do not see the event queue, ask anew each time.)
-/// Here, each request but the first needs an event of the device since the one
-/// before, or turns a solicited one; so with one turn in the life of a queue
-/// there are never more than two that the device has not looked at. A queue whose
-/// request was turned is armed for any completion from then on: its program is
-/// told too often rather than never.
+/// The device ignores a request whose two-bit sequence number it already knows, and it may look
+/// at the arm word late. If it did not look at four requests in between, it would ignore them
+/// all, and the program would sleep for ever. (User-space drivers, which do not see the event
+/// queue, ask anew each time.) Here each request but the first needs an event of the device since
+/// the previous one, or turns a solicited one. So with one turn in the life of a queue there are
+/// never more than two requests that the device has not looked at. From then on, a queue whose
+/// request was turned is armed for any completion: its program is notified too often rather than
+/// never.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct ArmPolicy {
-    /// The device was asked for a solicited completion last.
+    /// The last request to the device was for a solicited completion.
     solicited: bool,
     /// A request was turned.
     turned: bool,
 }
 
 impl ArmPolicy {
-    /// A request; what to ask the device for now, if anything.
+    /// Makes a request; returns what to ask the device for now, if anything.
     pub(crate) fn request(&mut self, notify: Notify, pending: Pending) -> Option<Notify> {
         if pending.is_with_device() {
             if notify == Notify::Solicited || !self.solicited {

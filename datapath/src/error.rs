@@ -96,8 +96,8 @@ pub enum PostError {
         /// The greatest value.
         limit: u64,
     },
-    /// The queue's memory is smaller than it was said to be; cannot happen
-    /// with a queue that its constructor accepted.
+    /// The queue's memory is smaller than stated; cannot happen with a queue that its constructor
+    /// accepted.
     #[error("the memory of the {queue} is not what the queue was opened with")]
     Memory {
         /// Which queue.

@@ -1,9 +1,8 @@
 //! Work queues and completion queues of the Intel E810 RDMA engine.
 //!
-//! Requests go from a caller's list straight into the ring
-//! ([`SendQueue::post_send`], [`RecvQueue::post_recv`]), completions come back by
-//! value ([`CompletionQueue::poll`]). On this way there is no lock, no
-//! allocation, no clearing of structures and no copy of a list of SGEs.
+//! Requests go from a caller's list straight into the ring ([`SendQueue::post_send`],
+//! [`RecvQueue::post_recv`]); completions are returned by value ([`CompletionQueue::poll`]). This
+//! path has no lock, no allocation, no clearing of structures and no copy of a list of SGEs.
 //!
 //! # How the parts are put together
 //! 1. [`Registry::new`] lays a slot table into memory the device cannot see.
@@ -22,10 +21,10 @@
 //!    says when its id may be used again.
 //!
 //! # A QP that fails
-//! The device reports it by an asynchronous event and stops; it writes no flush
-//! CQEs until software moves the QP to ERR and posts FLUSH_WQES (data-path 8.4).
-//! Nothing in here does that: a program that only polls has to let its control
-//! path work, or its requests never complete.
+//! The device reports it by an asynchronous event and stops; it writes no flush CQEs until
+//! software moves the QP to ERR and posts FLUSH_WQES (data-path 8.4). This crate does not do
+//! that: a program that only polls has to let its control path work, or its requests never
+//! complete.
 //!
 //! ```
 //! use core::sync::atomic::AtomicU64;

@@ -25,13 +25,13 @@ pub(crate) struct Producer<W, M: SlotMemory> {
     mask: u64,
     /// Quanta placed since the queue was created.
     head: u64,
-    /// Entries of one quantum go up to here one like the other: there is room,
-    /// the lap does not end, and nothing is to be cleared.
+    /// Entries of one quantum are all alike up to here: there is room, the lap does not end, and
+    /// nothing is to be cleared.
     stop: u64,
     /// The valid bit up to there: set in even laps.
     valid: u64,
-    /// Where the poller was when last looked, plus what the ring holds: no
-    /// entry goes past this position.
+    /// The poller's last known position, plus the size of the ring: no entry goes past this
+    /// position.
     limit: u64,
     /// `stop` is at most the next multiple of this, a power of two.
     run: u64,
@@ -40,11 +40,11 @@ pub(crate) struct Producer<W, M: SlotMemory> {
     id: u32,
     /// Of the life that it posts for.
     key: QpKey,
-    /// The last STATE of that life in which the queue takes requests: all of it is compared, so
-    /// that another life's is another.
+    /// The last STATE of that life in which the queue takes requests. The whole word is compared,
+    /// so the word of another life differs.
     open: u64,
     queue: WorkQueue,
-    /// For what is rare.
+    /// For rare cases.
     slots: Slots<M>,
 }
 
@@ -146,16 +146,16 @@ impl<W: DmaWords, M: SlotMemory> Producer<W, M> {
         self.key
     }
 
-    /// Whether the QP's state takes requests to `queue`, which is this one.
+    /// Whether the QP's state takes requests to `queue`, which must be this one.
     #[inline(always)]
     pub(crate) fn is_open(&mut self, queue: WorkQueue) -> bool {
         let state = QpSlot::new(&self.slot).state_word();
         state == self.open || self.opens(queue, state)
     }
 
-    /// The same, where something was posted in this state before; otherwise ask
-    /// [`is_open`](Self::is_open). This calls nothing, so that a function that ends with the answer
-    /// saves no registers.
+    /// The same, if something was posted in this state before; otherwise call
+    /// [`is_open`](Self::is_open). This calls nothing, so that a function that ends with the
+    /// answer saves no registers.
     #[inline(always)]
     pub(crate) fn is_known_open(&self) -> bool {
         QpSlot::new(&self.slot).state_word() == self.open
@@ -226,10 +226,9 @@ impl<W: DmaWords, M: SlotMemory> Producer<W, M> {
         self.free()
     }
 
-    /// Takes the next `quanta`, of which the caller knows that they are free
-    /// and do not go past the end of the ring: writes the tracker, then the head
-    /// for the poller to see. `None`, with nothing changed, when the memory is
-    /// not what it was.
+    /// Takes the next `quanta`. The caller knows that they are free and do not go past the end of
+    /// the ring. Writes the tracker, then the head for the poller to see. `None`, with nothing
+    /// changed, if the memory is not what it was.
     pub(crate) fn claim(&mut self, quanta: u64, wr_id: u64, tag: Tag) -> Option<Claim> {
         let claim = Claim {
             index: self.index_of(self.head),

@@ -1,7 +1,7 @@
-//! The receive queue: buffers for messages to come (data-path 2).
+//! The receive queue: buffers for incoming messages (data-path 2).
 //!
-//! There is no doorbell: the device finds receives by their valid bit, so each
-//! is there as soon as its header is published.
+//! There is no doorbell: the device finds receives by their valid bit, so each receive counts as
+//! soon as its header is published.
 
 use core::fmt;
 
@@ -42,13 +42,13 @@ pub struct RecvList<'q, P: Barrier, W: DmaWords, M: SlotMemory> {
     queue: &'q mut RecvQueue<P, W, M>,
     /// Where the first receive goes.
     before: u64,
-    /// The device does nothing with receives in this state, ERR.
+    /// The device ignores receives in this state, ERR.
     in_error: bool,
 }
 
 impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvList<'_, P, W, M> {
-    /// Posts the next receive. After an error the list can go on, or end: what was
-    /// posted before is posted.
+    /// Posts the next receive. After an error the list can continue, or end: what was posted
+    /// before stays posted.
     ///
     /// # Errors
     /// Why it cannot be posted; nothing of it is in the ring.
@@ -154,8 +154,8 @@ impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
         self.post_batch(list)
     }
 
-    /// Begins a list of receives, which are posted one by one: for receives that are
-    /// in no slice.
+    /// Begins a list of receives, which are posted one by one: for receives that are not in a
+    /// slice.
     ///
     /// # Errors
     /// [`PostError::WrongState`]. In ERR receives are taken, and completed by software.
@@ -211,9 +211,9 @@ impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
         self.post_one_slow(wr)
     }
 
-    /// Posts a receive of one SGE, where nothing but its WQE is to be written. `None`, with
-    /// nothing changed, for any other, and for what is not in order. For callers that have a
-    /// receive in another form.
+    /// Posts a receive of one SGE if only its WQE has to be written. `None`, with nothing
+    /// changed, for any other receive, and for an invalid one. For callers that have a receive in
+    /// another form.
     #[inline(always)]
     pub fn post_one_sge(&mut self, wr_id: u64, sge: &Sge) -> Option<()> {
         if !self.producer.is_known_open() {

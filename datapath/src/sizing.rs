@@ -1,4 +1,4 @@
-//! Sizes: from what a caller asks for to rings the device has.
+//! Sizes: from what a caller asks for to rings that the device supports.
 //!
 //! ```
 //! use e810_datapath::sizing::{CqSize, RqSize, SqSize};

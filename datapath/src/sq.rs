@@ -1,11 +1,11 @@
-//! The send queue: requests into the ring, straight into its cells.
+//! The send queue: writes requests straight into the cells of the ring.
 //!
 //! ```text
 //! body words ─ to_device ─ header (valid bit) ─ ... ─ to_device ─ PFPE_WQEALLOC
 //! ```
-//! Each request is valid to the device as soon as its header is; the doorbell
-//! is rung once a list, after the header of the last posted request, also when
-//! a later request of the list was refused, and never when nothing was posted.
+//! Each request is valid for the device as soon as its header is. The doorbell is rung once for
+//! each list, after the header of the last posted request, even if a later request of the list
+//! was refused; it is never rung when nothing was posted.
 
 use core::fmt;
 
@@ -57,8 +57,8 @@ pub struct SendLimits {
     /// Local invalidations and fast registrations carry LOCALFENCE, whatever their
     /// flags say.
     pub local_fence: bool,
-    /// After so many READs the next carries FENCE, whatever its flags say; 0 for
-    /// none. A queue with such a rate posts its READs a little more slowly.
+    /// After this many READs the next carries FENCE, whatever its flags say; 0 for none. A queue
+    /// with such a rate posts its READs a little more slowly.
     pub read_fence_rate: u8,
     /// Operations offered beyond those of this generation.
     #[cfg_attr(feature = "defmt", defmt(Debug2Format))]
@@ -78,8 +78,8 @@ pub struct SendQueue<P, W, M: SlotMemory> {
     datagram: bool,
 }
 
-/// No flag of a request: set in those of every request of a queue that has none
-/// that the fast path takes.
+/// Not a flag of any request: it is set for every request of a queue that has none for the fast
+/// path.
 const NEVER_PLAIN: SendFlags = SendFlags::from_bits_retain(1 << 7);
 /// Flags that a request of the fast path may have: the lowest bits.
 const PLAIN: SendFlags = SendFlags::FENCE
@@ -142,8 +142,8 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         if limits.qp_type.is_datagram() || limits.max_sge == 0 {
             always = always.union(NEVER_PLAIN);
         }
-        // A READ that may have to be fenced takes the way that counts it; no other
-        // request has work with that.
+        // A READ that may have to be fenced takes the path that counts it; other requests are not
+        // slowed by that.
         let always_read = match limits.read_fence_rate {
             0 => always,
             _ => always.union(NEVER_PLAIN),

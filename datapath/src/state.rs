@@ -1,9 +1,8 @@
 //! States of a QP, and which change needs which attributes.
 //!
-//! The device can move a QP to ERR at any time, so the state is a value, not a
-//! type. Changes are checked against one table, [`TRANSITIONS`] (data-path
-//! 8.2); an error says from, to, and which attributes are missing or out of
-//! place.
+//! The device can move a QP to ERR at any time, so the state is a value, not a type. Changes are
+//! checked against one table, [`TRANSITIONS`] (data-path 8.2); an error names the two states, and
+//! which attributes are missing or out of place.
 //!
 //! ```
 //! use e810_datapath::state::{AttrMask, TransitionError, check};

@@ -5,9 +5,9 @@
 //! slot table's memory; the producer writes them before it moves the head, the
 //! poller reads them before it moves the tail (see [`crate::slot`]).
 //!
-//! The position tells a WQE's first quantum from whatever an earlier lap left
-//! at the same index, so that an index the device makes up is recognised; and
-//! it is where the tail goes when the request is done.
+//! The position tells a WQE's first quantum from leftovers of an earlier lap at the same index,
+//! so that an index that the device makes up is recognised. It is also the new tail when the
+//! request is done.
 
 use core::sync::atomic::Ordering;
 
@@ -37,8 +37,8 @@ impl Tag {
         Self(header | bytes | quanta.wrapping_sub(1) << QUANTA_SHIFT)
     }
 
-    /// Of a receive of `quanta`. Its length is not what completes, so it is not
-    /// kept.
+    /// The tag of a receive of `quanta`. It does not keep the length, which is not the length
+    /// that completes.
     #[inline(always)]
     pub(crate) const fn receive(quanta: u64) -> Self {
         Self::new(EXPECTED, 0, quanta)
@@ -71,8 +71,7 @@ impl Tag {
         (self.0 >> OPCODE_SHIFT) as u8 & 0x3F
     }
 
-    /// Whether nobody asked for it: it completes in silence, and is not
-    /// flushed.
+    /// Whether nobody asked for it: it completes silently, and is not flushed.
     pub(crate) const fn is_pad(self) -> bool {
         self.0 & PAD != 0
     }
@@ -108,9 +107,9 @@ impl<A: Atom> Tracker<'_, A> {
         Tag(self.0[1].load(Ordering::Relaxed))
     }
 
-    /// Poller: the position after the request. It is beyond the tail exactly if
-    /// the request is outstanding: the quanta of what an earlier lap left here were
-    /// free, so the tail was past its end, before they were used again.
+    /// Poller: the position after the request. It is beyond the tail exactly if the request is
+    /// outstanding: the quanta of an earlier lap's request were freed before they were used
+    /// again, so the tail was past its end by then.
     #[inline(always)]
     pub(crate) fn end(&self) -> u64 {
         self.0[2].load(Ordering::Relaxed)

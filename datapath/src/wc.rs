@@ -4,8 +4,7 @@ use bitflags::bitflags;
 
 use crate::status::{WcOpcode, WcStatus};
 
-/// What else a completion says; numbers of GRH, IMM and INV are those of
-/// `ibv_wc_flags`.
+/// Further facts about a completion; numbers of GRH, IMM and INV are those of `ibv_wc_flags`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[doc(alias = "ibv_wc_flags")]
 pub struct WcFlags(u16);
@@ -59,7 +58,7 @@ pub struct Wc {
 
 const _: () = assert!(size_of::<Wc>() == 32);
 
-/// Where a received datagram came from, beside what its GRH area says
+/// Where a received datagram came from, in addition to its GRH area
 /// ([`CompletionQueue::poll_with_sender`](crate::CompletionQueue::poll_with_sender)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

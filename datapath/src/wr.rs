@@ -1,6 +1,6 @@
 //! Work requests: what a caller asks of a queue.
 //!
-//! Requests borrow everything; nothing is copied but into the ring itself.
+//! Requests borrow everything; nothing is copied except into the ring itself.
 
 use bitflags::bitflags;
 
@@ -42,7 +42,7 @@ pub struct Remote {
     pub rkey: u32,
 }
 
-/// Whom a datagram goes to.
+/// The destination of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct UdTarget {
@@ -91,16 +91,16 @@ pub enum PageSize {
 
 /// Gives a region its pages through the send queue (data-path 1.7).
 ///
-/// Made by `map_fast_mr` of the control path, it names memory that is mapped for
-/// the region, and nothing changes it on the way to the device.
+/// Made by `map_fast_mr` of the control path. It names memory that is mapped for the region, and
+/// cannot be changed on the way to the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct FastRegister(FastRegisterParts);
 
 impl FastRegister {
-    /// A request made by hand. The device reads and writes the pages that it
-    /// names, within what an IOMMU allows, also those of others: the program that
-    /// posts on a queue pair that takes such requests is trusted with that.
+    /// A request made by hand. The device reads and writes the pages that it names, within the
+    /// limits of an IOMMU, even if they belong to others: a program that posts on a queue pair
+    /// that takes such requests is trusted with that.
     #[must_use]
     pub const fn from_parts(parts: FastRegisterParts) -> Self {
         Self(parts)

@@ -10,15 +10,15 @@ use crate::route::Route;
 /// User handle to an address handle: a destination for datagrams of one protection
 /// domain.
 ///
-/// It is a number in the device; sends name it with a [`UdTarget`], as often as
-/// wanted, until [`Control::destroy_ah`](crate::Control::destroy_ah).
+/// It is a number in the device. Any number of sends can name it with a [`UdTarget`], until
+/// [`Control::destroy_ah`](crate::Control::destroy_ah).
 #[derive(Debug)]
 #[must_use = "an address handle is destroyed with Control::destroy_ah"]
 #[doc(alias = "ibv_ah")]
 pub struct Ah {
     pub(crate) owner: u64,
     pub(crate) path: Path,
-    /// DESTROY_ADDR_HANDLE repeats it.
+    /// Kept because DESTROY_ADDR_HANDLE repeats it.
     pub(crate) made: AddressHandle,
     pub(crate) route: Route,
 }
@@ -36,8 +36,8 @@ impl Ah {
         self.path
     }
 
-    /// A queue pair there. A `qkey` with its highest bit set stands for the
-    /// sending queue pair's own.
+    /// A queue pair at that destination. A `qkey` with its highest bit set stands for the sending
+    /// queue pair's own.
     #[must_use]
     pub const fn target(&self, qpn: Qpn, qkey: u32) -> UdTarget {
         UdTarget {

@@ -1,7 +1,7 @@
 //! Parameters of a new queue pair ([`QpInit`]) and of its state changes ([`QpAttr`]).
 //!
-//! [`QpAttr`] carries only what is set; which attributes a transition needs
-//! and allows is the one table of [`e810_datapath::state`].
+//! [`QpAttr`] carries only what is set. Which attributes a transition needs and allows is in one
+//! table, [`e810_datapath::state`].
 
 use e810_datapath::state::AttrMask;
 use e810_types::{QpState, QpType};
@@ -18,9 +18,9 @@ use crate::tuning::Tuning;
 pub struct Qpn(pub(crate) u32);
 
 impl Qpn {
-    /// Destination of a datagram to a multicast group: the number that no queue pair has and each
-    /// member of the group answers to (InfiniBand specification, 10.5.1; `IB_MULTICAST_QPN` of
-    /// Linux' `include/rdma/ib_verbs.h`). The group is named by the address handle, see
+    /// Destination of a datagram to a multicast group: the number that no queue pair has and that
+    /// every member of the group answers to (InfiniBand specification, 10.5.1; `IB_MULTICAST_QPN`
+    /// of Linux' `include/rdma/ib_verbs.h`). The address handle names the group, see
     /// [`Path::to_group`].
     pub const MULTICAST: Self = Self(0xFF_FFFF);
 
@@ -83,29 +83,27 @@ impl Default for QpCaps {
 pub struct QpInit<'a> {
     /// Kind of service: RC or UD.
     pub qp_type: QpType,
-    /// Completions of send requests.
+    /// Completion queue of send requests.
     pub send_cq: &'a CqControl,
-    /// Completions of receives; may be the same.
+    /// Completion queue of receives; may be the same.
     pub recv_cq: &'a CqControl,
     /// Sizes.
     pub caps: QpCaps,
     /// Every send request is signaled (`sq_sig_all`).
     pub signal_all: bool,
-    /// The queue pair takes [`Op::FastRegister`](crate::Op::FastRegister)
-    /// requests, and key 0 in SGEs, which stands for all memory by its IOVA
-    /// (FASTREGEN, PRIVEN). So its program reads and writes any memory that the
-    /// device reaches: behind an IOMMU all that is mapped, in whole pages and of
-    /// whatever queue; without one the whole machine's. Existing drivers make only
-    /// the kernel's own queue pairs so.
+    /// The queue pair takes [`Op::FastRegister`](crate::Op::FastRegister) requests, and key 0 in
+    /// SGEs, which stands for all memory by its IOVA (FASTREGEN, PRIVEN). The program can
+    /// therefore read and write any memory that the device reaches: behind an IOMMU everything
+    /// that is mapped, in whole pages and for any queue; without an IOMMU the memory of the whole
+    /// machine. Existing drivers set this only for the kernel's own queue pairs.
     pub fast_register: bool,
-    /// It has counters of its own ([`Control::gather_qp_stats`]); there are 128
-    /// such sets. What it sends and receives is then not among the function's
-    /// `[inf]`: the context has the fields, and existing drivers set them for no
-    /// queue pair (control-path 5.2).
+    /// It has counters of its own ([`Control::gather_qp_stats`]); there are 128 such sets. The
+    /// function's counters then do not include its traffic `[inf]`: the context has the fields,
+    /// and existing drivers set them for no queue pair (control-path 5.2).
     ///
     /// [`Control::gather_qp_stats`]: crate::Control::gather_qp_stats
     pub counters: bool,
-    /// How it paces itself; `None` is what the device was brought up with
+    /// How it paces itself; `None` takes what the device was brought up with
     /// ([`Config::tuning`](crate::Config::tuning)).
     pub tuning: Option<Tuning>,
     /// A word of the program's own (`qp_context`), which [`Qp::user_context`] and
@@ -116,7 +114,7 @@ pub struct QpInit<'a> {
 }
 
 impl<'a> QpInit<'a> {
-    /// A queue pair where each request says whether it is signaled.
+    /// A queue pair whose requests each say whether they are signaled.
     #[must_use]
     pub const fn new(
         qp_type: QpType,
@@ -150,20 +148,19 @@ impl<'a> QpInit<'a> {
     }
 }
 
-/// Attributes of one change of a queue pair; those that are `None` stay.
+/// Attributes of one change of a queue pair; those that are `None` stay as they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[doc(alias = "ibv_qp_attr")]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct QpAttr {
     /// State to go to.
     pub state: Option<QpState>,
-    /// State the caller believes the queue pair in.
+    /// State that the caller believes the queue pair to be in.
     pub cur_state: Option<QpState>,
-    /// On the way to SQD: an event
-    /// ([`Event::SqDrained`](crate::Event::SqDrained)) when the send queue is
-    /// drained.
+    /// When going to SQD: asks for an event ([`Event::SqDrained`](crate::Event::SqDrained)) once
+    /// the send queue is drained.
     pub en_sqd_async_notify: Option<bool>,
-    /// Q_Key that datagrams to this queue pair carry (UD).
+    /// Q_Key that datagrams to this queue pair must carry (UD).
     pub qkey: Option<u32>,
     /// What peers may do through this queue pair.
     pub access: Option<AccessFlags>,
@@ -181,11 +178,11 @@ pub struct QpAttr {
     pub rq_psn: Option<u32>,
     /// First PSN sent, 24 bits.
     pub sq_psn: Option<u32>,
-    /// Inbound RDMA READs in flight, at most what the queue pair's [`Tuning`]
-    /// says (127); 0 keeps the value before.
+    /// Inbound RDMA READs in flight, at most what the queue pair's [`Tuning`] says (127); 0 keeps
+    /// the previous value.
     pub max_dest_rd_atomic: Option<u8>,
-    /// Outbound RDMA READs in flight, at most what the queue pair's [`Tuning`]
-    /// says (255); 0 keeps the value before.
+    /// Outbound RDMA READs in flight, at most what the queue pair's [`Tuning`] says (255); 0
+    /// keeps the previous value.
     pub max_rd_atomic: Option<u8>,
     /// RNR timer code, 0 to 31. Checked and kept; the E810's context has no
     /// field for it (data-path 8.3).
@@ -199,8 +196,8 @@ pub struct QpAttr {
     pub rnr_retry: Option<u8>,
     /// Alternate path: always refused, [`Unsupported::AlternatePath`](crate::Unsupported).
     pub alt_path: Option<Path>,
-    /// State of a migration of the path. Checked to be allowed, and without effect: there is
-    /// no alternate path.
+    /// State of a path migration. Checked to be allowed, but without effect: there is no
+    /// alternate path.
     pub path_mig_state: Option<u8>,
     /// Capabilities: filled by `query_qp`; refused by `modify_qp`,
     /// [`Unsupported::QueueResize`](crate::Unsupported).
@@ -299,8 +296,8 @@ impl QpAttr {
         }
     }
 
-    /// These attributes over `earlier` ones, as a queue pair keeps them. 0 READs
-    /// keep the value before (data-path 8.3).
+    /// Merges these attributes over `earlier` ones, as a queue pair keeps them. 0 READs keep the
+    /// previous value (data-path 8.3).
     pub(crate) fn over(&self, earlier: &Self) -> Self {
         let reads = |reads: Option<u8>| reads.filter(|reads| *reads > 0);
         Self {

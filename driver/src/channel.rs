@@ -22,9 +22,9 @@
 //! }
 //! ```
 //!
-//! A channel is a handle: it may be cloned and waited on from several threads,
-//! and each event goes to one of them. An event of a queue that was destroyed
-//! since is never delivered, also when its number was given out again.
+//! A channel is a handle: it may be cloned and waited on from several threads, and each event
+//! goes to one of them. An event of a destroyed queue is never delivered, even if the queue's
+//! number is in use again.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -40,7 +40,7 @@ use crate::error::{Error, Object, Result};
 /// Channels a device has at most.
 pub const CHANNELS: u32 = 64;
 
-/// Who waits on each channel; shared by control, events and channels.
+/// The wakers of each channel's waiters; shared by control, events and channels.
 #[derive(Clone, Debug)]
 pub(crate) struct Wakers<P: Platform>(HostShared<P, [AtomicWaker; CHANNELS as usize]>);
 
@@ -50,7 +50,7 @@ impl<P: Platform> Wakers<P> {
         HostShared::new(platform, none).map(Self)
     }
 
-    /// Wakes who waits on a channel.
+    /// Wakes the waiter of a channel.
     pub(crate) fn wake(&self, channel: Option<u32>) {
         if let Some(waker) = channel.and_then(|channel| self.0.get(channel as usize)) {
             waker.wake();
@@ -88,7 +88,7 @@ impl CqEvent {
         self.cq
     }
 
-    /// What the queue was made with ([`CqInit::user_context`](crate::CqInit)).
+    /// The word that the queue was made with ([`CqInit::user_context`](crate::CqInit)).
     #[must_use]
     pub const fn user_context(self) -> u64 {
         self.user_context
@@ -106,7 +106,7 @@ pub struct Channel<P: Platform> {
 }
 
 impl<P: Platform> Channel<P> {
-    /// Takes an event, if there is one. Waits for nothing, from any thread.
+    /// Takes an event, if there is one. Never waits; may be called from any thread.
     ///
     /// # Errors
     /// [`ChannelClosed`].
@@ -116,7 +116,7 @@ impl<P: Platform> Channel<P> {
             NextEvent::Event(cq) => Ok(Some(CqEvent {
                 owner: self.owner,
                 cq,
-                // It lives until the event is acknowledged.
+                // The queue lives until the event is acknowledged.
                 user_context: self.slots.cq_user_context(cq).unwrap_or(0),
             })),
             NextEvent::Nothing => Ok(None),
@@ -124,32 +124,31 @@ impl<P: Platform> Channel<P> {
         }
     }
 
-    /// Whether there is something for a waiter: an event, or that the channel is
-    /// closed. May say so for an event that another thread takes first.
+    /// Whether there is something for a waiter: an event, or that the channel is closed. May be
+    /// true for an event that another thread takes first.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.slots.has_event(self.key)
     }
 
-    /// Takes an event, or leaves `waker` to be woken when one comes or the channel
-    /// is closed. The last waker that was left is the one that is woken: several
-    /// threads that wait leave the same, or have a channel each.
+    /// Takes an event, or registers `waker` to be woken when one comes or the channel is closed.
+    /// Only the last registered waker is woken: several waiting threads register the same one, or
+    /// have a channel each.
     pub fn poll_next(&self, waker: &Waker) -> Poll<Result<CqEvent, ChannelClosed>> {
         if let Some(done) = self.try_next().transpose() {
             return Poll::Ready(done);
         }
         self.wakers.register(self.key.index(), waker);
-        // What came before the waker was there wakes nobody.
+        // An event that came before the waker was registered wakes nobody.
         match self.try_next().transpose() {
             Some(done) => Poll::Ready(done),
             None => Poll::Pending,
         }
     }
 
-    /// Leaves `waker` to be woken when an event comes or the channel is closed; at
-    /// once if there is something now. For callers that keep a waker of their own, which a
-    /// descriptor stands behind for example, and takes events by
-    /// [`Channel::try_next`].
+    /// Registers `waker` to be woken when an event comes or the channel is closed; wakes it at
+    /// once if there is something now. For callers that keep a waker of their own, for example
+    /// one behind a descriptor, and take events with [`Channel::try_next`].
     pub fn watch(&self, waker: &Waker) {
         self.wakers.register(self.key.index(), waker);
         if self.is_ready() {
@@ -157,14 +156,13 @@ impl<P: Platform> Channel<P> {
         }
     }
 
-    /// The next event, for a task: no executor is needed but the one that polls
-    /// it.
+    /// The next event, for a task. It needs no executor other than the one that polls it.
     pub const fn next(&self) -> Next<'_, P> {
         Next { channel: self }
     }
 
-    /// Waits for an event in a loop, for `limit` at most, calling `turn` each
-    /// time: what finds the events where no interrupt handler does, for example
+    /// Waits for an event in a loop, for `limit` at most, and calls `turn` each time. `turn`
+    /// finds the events where no interrupt handler does, for example
     /// [`VectorEvents::poll`](crate::VectorEvents::poll).
     ///
     /// # Errors
@@ -184,13 +182,13 @@ impl<P: Platform> Channel<P> {
         })
     }
 
-    /// Acknowledges `event` and others of its completion queue that were taken, `events` together;
-    /// from any thread, several at once is cheaper. Until then the queue is not
-    /// destroyed.
+    /// Acknowledges `events` events of one completion queue: `event` and others that were taken.
+    /// May be called from any thread; acknowledging several at once is cheaper. Until then the
+    /// queue is not destroyed.
     ///
     /// # Errors
-    /// [`Error::Datapath`] for more than were taken, or when the queue is gone;
-    /// [`Error::Foreign`] for an event of another device.
+    /// [`Error::Datapath`] if fewer were taken, or the queue is gone; [`Error::Foreign`] for an
+    /// event of another device.
     #[doc(alias = "ibv_ack_cq_events")]
     pub fn acknowledge(&self, event: CqEvent, events: u32) -> Result<()> {
         if event.owner != self.owner {

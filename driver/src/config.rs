@@ -7,11 +7,10 @@ use e810_hal::bus::VsiId;
 use crate::addr::MacAddr;
 use crate::tuning::{Dcqcn, Tuning};
 
-/// Properties of the LAN side of a function that is ready.
+/// The LAN side of a function whose LAN side is ready.
 ///
-/// On a function whose LAN side another driver (or firmware model) has set up,
-/// these are given; they cannot be read back from the RDMA engine. A cold start
-/// finds VSI and MAC address itself.
+/// If another driver (or firmware model) has set up the LAN side, the program gives these values:
+/// they cannot be read back from the RDMA engine. A cold start finds VSI and MAC address itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lan {
     /// Hardware number of the main VSI (control-path 3.0, row "0.1": vport_id).
@@ -29,43 +28,43 @@ pub struct Config {
     pub lan: Lan,
     /// How many objects of each kind.
     pub capacity: Capacity,
-    /// Fewer will do, where the device has not as many.
+    /// Accept fewer objects if the device does not have as many.
     pub or_fewer: bool,
     /// When HMC memory is allocated.
     pub backing: Backing,
     /// Entries of the CQP's send queue: a power of two, 4 to 2048
     /// (control-path 4.1).
     pub cqp_entries: u32,
-    /// Completion event queues wanted, usually one a CPU; fewer are made when
-    /// the device, its vectors or [`MAX_CEQS`] do not allow as many.
+    /// Completion event queues wanted, usually one for each CPU; fewer are made if the device,
+    /// its vectors or [`MAX_CEQS`] do not allow as many.
     pub ceqs: u16,
     /// Interrupt vectors taken at bring-up beyond those in use, for
-    /// [`Control::add_completion_vector`](crate::Control::add_completion_vector)
-    /// on a platform that cannot give more later; fewer where there are not as
-    /// many. They stay with the device until its end.
+    /// [`Control::add_completion_vector`](crate::Control::add_completion_vector) on a platform
+    /// that cannot give more later; fewer if there are not as many. The device keeps them until
+    /// its end.
     pub spare_vectors: u16,
     /// The CPU that the platform should use for each vector.
     pub cpu_hints: CpuHints,
-    /// Protection domains, ids 0 to 2 of which are reserved: the device has 2^18, and knows nothing
-    /// of those that are not in use. 12 bytes of host memory each.
+    /// Number of protection domains; ids 0 to 2 are reserved. The device has 2^18, and does not
+    /// know about unused ones. Each takes 12 bytes of host memory.
     pub pds: u32,
     /// 64-bit words of host memory for trackers, counted per queue pair of the
     /// capacity and shared by all: a queue pair takes three for each quantum of
     /// its rings.
     pub tracker_words_per_qp: u32,
-    /// Operations that are not shown to work.
+    /// Operations that have not been shown to work.
     pub quirks: Quirks,
-    /// How queue pairs pace themselves that are not told otherwise
+    /// How queue pairs pace themselves if they set nothing else
     /// ([`QpInit::tuning`](crate::QpInit::tuning)).
     pub tuning: Tuning,
-    /// What congestion control works with, for all queue pairs of the function;
-    /// `None` leaves it to the card, as existing drivers do.
+    /// Parameters of congestion control, for all queue pairs of the function; `None` leaves them
+    /// to the card, as existing drivers do.
     pub congestion: Option<Dcqcn>,
 }
 
-/// Operations whose formats are known, but of which nothing shows that they work
-/// on this generation with RoCEv2 (data-path 1.7): existing drivers offer them
-/// elsewhere only. Off by default.
+/// Operations with known formats, for which there is no evidence that they work on this
+/// generation with RoCEv2 (data-path 1.7): existing drivers offer them only elsewhere. Off by
+/// default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Quirks {
@@ -77,18 +76,17 @@ pub struct Quirks {
     pub read_with_invalidate: bool,
 }
 
-/// Completion event queues this driver drives at most.
+/// Greatest number of completion event queues that this driver uses.
 pub const MAX_CEQS: usize = 64;
 
 /// Which CPU should consume the events of a completion vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum CpuHints {
-    /// None: the platform decides.
+    /// No hints: the platform decides.
     None,
-    /// Completion vector n on CPU `first` + n, beginning again after `cpus` of
-    /// them. A vector that only the asynchronous events have goes where
-    /// completion vector 0 does (control-path 8).
+    /// Completion vector n on CPU `first` + n, starting again after `cpus` CPUs. A vector that
+    /// only has the asynchronous events goes where completion vector 0 goes (control-path 8).
     Running {
         /// CPU of completion vector 0.
         first: u32,
@@ -98,7 +96,7 @@ pub enum CpuHints {
 }
 
 impl Default for CpuHints {
-    /// The running number of the completion vector, as existing drivers do.
+    /// CPU = number of the completion vector, as in existing drivers.
     fn default() -> Self {
         Self::RUNNING
     }
@@ -131,9 +129,8 @@ impl Config {
         }
     }
 
-    /// The default capacity for a cold start with interface MTU `mtu` in bytes:
-    /// VSI and MAC address are what the firmware says, so there is nothing to
-    /// give.
+    /// The default capacity for a cold start with interface MTU `mtu` in bytes. The firmware
+    /// tells VSI and MAC address, so the program gives nothing else.
     #[must_use]
     pub const fn cold(mtu: u16) -> Self {
         Self::new(Lan {

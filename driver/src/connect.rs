@@ -1,4 +1,4 @@
-//! Connecting a queue pair in one step, and what its peer has to know for it.
+//! Connecting a queue pair in one step, and what its peer needs to know for it.
 
 use e810_hal::Platform;
 
@@ -9,36 +9,35 @@ use crate::error::{Error, Object, Result};
 use crate::mr::AccessFlags;
 use crate::qp::QpControl;
 
-/// Q_Key of the datagram queue pairs that [`QpControl::connect`] starts; the one that existing
-/// tools use.
+/// Q_Key of the datagram queue pairs that [`QpControl::connect`] starts; existing tools use the
+/// same one.
 pub const DATAGRAM_QKEY: u32 = 0x1111_1111;
 
-/// First packet sequence number of a queue pair: 24 bits, and not the same for two queue
-/// pairs of a function. Verbs leave it to the program.
+/// First packet sequence number of a queue pair: 24 bits, different for any two queue pairs of a
+/// function. Verbs leave it to the program.
 const fn first_psn(qpn: Qpn) -> u32 {
     0x10_0000 | qpn.get()
 }
 
-/// What two programs exchange about their queue pairs before they connect them
-/// (`[inf]` no such structure is in verbs: each program defines one of its own).
+/// What two programs exchange about their queue pairs before they connect them (`[inf]` verbs
+/// have no such structure: each program defines its own).
 ///
-/// The driver does not send it. How it reaches the peer is the program's business: a
-/// socket, a file, or a variable where both are in one process.
+/// The driver does not send it. The program delivers it to the peer: over a socket, in a file, or
+/// in a variable where both are in one process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpInfo {
     /// Number of the queue pair.
     pub qpn: Qpn,
     /// First packet sequence number that it sends, 24 bits.
     pub psn: u32,
-    /// Q_Key that datagrams to it carry; of no meaning for a connection.
+    /// Q_Key that datagrams to it carry; a connection does not use it.
     pub qkey: u32,
     /// Address that its packets come from.
     pub gid: Gid,
-    /// Ethernet address of its port. A router in between has another one, which a
-    /// program then puts here.
+    /// Ethernet address of its port. If there is a router in between, the program puts the
+    /// router's address here.
     pub mac: MacAddr,
-    /// Largest path MTU that its interface takes; a connection has the smaller one of
-    /// both ends.
+    /// Largest path MTU that its interface takes; a connection uses the smaller one of both ends.
     pub mtu: Mtu,
 }
 
@@ -50,10 +49,10 @@ pub struct ConnectOptions {
     pub sgid_index: u8,
     /// What the peer may do to memory through this queue pair.
     pub access: AccessFlags,
-    /// Where packets go, in place of the peer's own address: for a traffic class, a
-    /// priority, a flow label or a hop limit other than those of [`Path::new`].
+    /// The path to use instead of the peer's own address: for a traffic class, a priority, a flow
+    /// label or a hop limit other than those of [`Path::new`].
     pub path: Option<Path>,
-    /// Largest path MTU to use, if the interfaces of both ends would take more.
+    /// Upper limit of the path MTU, for interfaces that would take more.
     pub mtu: Option<Mtu>,
 }
 
@@ -78,8 +77,8 @@ impl QpInfo {
 }
 
 impl<P: Platform> QpControl<P> {
-    /// What a peer has to know to connect to this queue pair, whose packets come from
-    /// entry `sgid_index` of the GID table.
+    /// What a peer needs to know to connect to this queue pair, which sends from entry
+    /// `sgid_index` of the GID table.
     ///
     /// # Errors
     /// There is no such entry.
@@ -101,18 +100,17 @@ impl<P: Platform> QpControl<P> {
         })
     }
 
-    /// Takes a queue pair from RESET to RTS, which are three calls of
-    /// [`Control::modify_qp`]: a reliable connection towards `remote`; or a datagram
-    /// queue pair, which has no peer and takes datagrams from anywhere with
-    /// [`DATAGRAM_QKEY`]. The peer does the same with [`QpControl::info`] of this one.
+    /// Takes a queue pair from RESET to RTS with three calls of [`Control::modify_qp`]. A
+    /// reliable queue pair is connected to `remote`; a datagram queue pair has no peer and takes
+    /// datagrams with [`DATAGRAM_QKEY`] from anywhere. The peer does the same with
+    /// [`QpControl::info`] of this queue pair.
     ///
-    /// The connection has the timers and retries of [`QpAttr::to_rtr`] and
-    /// [`QpAttr::to_rts`]; a program that wants others calls
-    /// [`Control::modify_qp`] itself.
+    /// The connection has the timers and retries of [`QpAttr::to_rtr`] and [`QpAttr::to_rts`];
+    /// for others, call [`Control::modify_qp`] directly.
     ///
     /// # Errors
-    /// The transition that failed: as [`Control::modify_qp`]. The queue pair is then in
-    /// the state before it.
+    /// The transition that failed, as [`Control::modify_qp`]. The queue pair then stays in the
+    /// previous state.
     pub fn connect(
         &mut self,
         control: &mut Control<P>,
@@ -135,7 +133,7 @@ impl<P: Platform> QpControl<P> {
         Ok(())
     }
 
-    /// Takes a datagram queue pair from RESET to RTS: it takes datagrams that carry
+    /// Takes a datagram queue pair from RESET to RTS; it then accepts datagrams that carry
     /// `qkey`.
     ///
     /// # Errors

@@ -26,8 +26,8 @@ pub struct Cq<P: Platform> {
     pub(crate) ring: CqRing<P>,
 }
 
-/// What the control path knows of a completion queue. Calls of
-/// [`Control`](crate::Control) that take it take a [`Cq`] as well.
+/// The control path's part of a completion queue. Calls of [`Control`](crate::Control) that take
+/// it accept a [`Cq`] as well.
 #[derive(Debug)]
 #[must_use = "a completion queue is destroyed with Control::destroy_cq"]
 pub struct CqControl {
@@ -38,7 +38,7 @@ pub struct CqControl {
     pub(crate) made: CqAttributes,
     pub(crate) key: CqKey,
     pub(crate) user_context: u64,
-    /// Its destruction was not answered: the device may have it no more.
+    /// Its destruction was not answered: the device may no longer have it.
     pub(crate) is_ending: bool,
 }
 
@@ -48,10 +48,10 @@ pub struct CqControl {
 pub struct CqRing<P: Platform> {
     owner: u64,
     pub(crate) queue: CompletionQueue<P, DmaBuf<P>, HostBuf<P>>,
-    /// Rings of before a resize may have to be freed.
+    /// Rings from before a resize may have to be freed.
     resizing: bool,
-    /// Of a resize that the device did not answer: it may write there until the queue is
-    /// destroyed.
+    /// The memory of a resize that the device did not answer: the device may write there until
+    /// the queue is destroyed.
     unanswered: Option<CqRingMemory<P>>,
     pub(crate) pacer: Pacer<P>,
 }
@@ -60,12 +60,12 @@ pub struct CqRing<P: Platform> {
 #[derive(Debug)]
 #[doc(alias("ibv_cq_init_attr_ex", "fi_cq_attr"))]
 pub struct CqInit<'a, P: Platform> {
-    /// Completions it has room for at least, 1..=1048574.
+    /// Room for at least this many completions, 1..=1048574.
     pub entries: u32,
     /// The completion vector that its events go to, below
     /// [`Control::completion_vectors`](crate::Control::completion_vectors).
     pub vector: u16,
-    /// The channel that its events go to as well.
+    /// The channel that its events also go to.
     pub channel: Option<&'a Channel<P>>,
     /// A word of the program's own (`cq_context`), which [`CqControl::user_context`] and
     /// the events of its channel give back. The driver does not interpret it.
@@ -112,7 +112,7 @@ impl CqControl {
         self.key
     }
 
-    /// What it was made with ([`CqInit::user_context`]).
+    /// The word that it was made with ([`CqInit::user_context`]).
     #[must_use]
     pub const fn user_context(&self) -> u64 {
         self.user_context
@@ -170,8 +170,8 @@ impl<P: Platform> Cq<P> {
         self.ring.arm(notify)
     }
 
-    /// Polling goes on without a request for an event: a round of it counts as one,
-    /// as the kernel's in soft interrupts does, or a load that keeps the poller busy
+    /// Polling continues without a request for an event. One round of polling counts as a
+    /// request, as in the kernel's soft interrupts; otherwise a load that keeps the poller busy
     /// would never be measured.
     pub(crate) fn polled_on(&mut self) {
         self.ring.requested();
@@ -193,8 +193,8 @@ impl<P: Platform> Cq<P> {
         self.ring.forget_gone();
     }
 
-    /// Frees its memory without a word to the device, after the function was
-    /// reset: see [`Control::release_after_reset`](crate::Control::release_after_reset).
+    /// Frees its memory without a command to the device, after the function was reset: see
+    /// [`Control::release_after_reset`](crate::Control::release_after_reset).
     pub fn release_after_reset(self) {
         self.ring.free();
     }
@@ -219,7 +219,7 @@ impl<P: Platform> Cq<P> {
 }
 
 impl<P: Platform> CqRing<P> {
-    /// One that no control path has made, for benches.
+    /// A queue that no control path has made, for benches.
     ///
     /// # Errors
     /// No memory.
@@ -246,13 +246,12 @@ impl<P: Platform> CqRing<P> {
         }
     }
 
-    /// Polls up to `into.len()` completions into `into` and returns their number;
-    /// 0 if there is none. What a program has of its own for them
-    /// ([`From<Wc>`](Wc)) is written in place.
+    /// Polls up to `into.len()` completions into `into` and returns their number; 0 if there is
+    /// none. A program's own type for completions ([`From<Wc>`](Wc)) is written in place.
     ///
     /// A failing queue pair completes its requests only after
-    /// [`Control::progress`](crate::Control::progress) has run, on whatever
-    /// thread: a program that only polls calls it in its loop.
+    /// [`Control::progress`](crate::Control::progress) has run, on any thread: a program that
+    /// only polls calls it in its loop.
     #[inline]
     #[doc(alias("ibv_poll_cq", "ib_poll_cq"))]
     pub fn poll<C: From<Wc>>(&mut self, into: &mut [C]) -> usize {
@@ -264,18 +263,17 @@ impl<P: Platform> CqRing<P> {
         done
     }
 
-    /// Whether there is nothing to poll; an idle ring need not be polled. May say no where a
-    /// poll then finds nothing.
+    /// Whether there is nothing to poll; an idle ring need not be polled. May return `false`
+    /// although a poll then finds nothing.
     #[inline(always)]
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.queue.is_idle()
     }
 
-    /// Takes one completion; for a received datagram also the sender's Ethernet
-    /// address and VLAN, which with the first 40 bytes of the receive make the
-    /// [path back](crate::Path::to_sender). `None`: no completion was there.
-    /// Otherwise as [`poll`](Self::poll).
+    /// Takes one completion, or `None` if there is none. For a received datagram it also gives
+    /// the sender's Ethernet address and VLAN; with the first 40 bytes of the receive they make
+    /// the [path back](crate::Path::to_sender). Otherwise as [`poll`](Self::poll).
     pub fn poll_with_sender(&mut self) -> Option<(Wc, Option<Sender>)> {
         let taken = self.queue.poll_with_sender();
         self.pacer.polled(taken.is_some().into());
@@ -295,8 +293,8 @@ impl<P: Platform> CqRing<P> {
         self.resizing = self.queue.is_resizing();
     }
 
-    /// Whether it can be resized: at most four resizes are under way, of those behind which there
-    /// are completions. Frees what earlier ones have left.
+    /// Whether it can be resized: at most four resizes with unpolled completions may be under
+    /// way. Frees the rings that earlier resizes have left.
     pub fn can_resize(&mut self) -> bool {
         self.free_drained();
         self.queue.pass_over_replaced();
@@ -312,19 +310,19 @@ impl<P: Platform> CqRing<P> {
         CqRingMemory::new(self.pacer.platform(), cqe)
     }
 
-    /// Keeps the memory of a resize that the device did not answer until the queue is destroyed,
-    /// which is all that can be done with it.
+    /// Keeps the memory of a resize that the device did not answer until the queue is destroyed.
+    /// Nothing else can be done with it.
     pub fn keep(&mut self, memory: CqRingMemory<P>) {
         // Another resize is refused, so there is one.
         self.unanswered = Some(memory);
     }
 
-    /// Goes on in the memory of a resize. Nobody polls between the command and this.
+    /// Continues in the memory of a resize. Nobody polls between the command and this call.
     ///
     /// # Errors
-    /// It is another completion queue's, the memory is another one than the control path was
-    /// told of, or [`can_resize`](Self::can_resize) says no: the memory is leaked, because the
-    /// device has it.
+    /// The token belongs to another completion queue, the memory is not the memory that the
+    /// control path was told of, or [`can_resize`](Self::can_resize) is false. The memory is then
+    /// leaked, because the device has it.
     pub fn resized(&mut self, memory: CqRingMemory<P>, resized: CqResized) -> Result<()> {
         let (ring, entries) = memory.into_ring();
         let told = (resized.owner, resized.key, resized.entries);
@@ -336,8 +334,7 @@ impl<P: Platform> CqRing<P> {
         self.resizing = true;
         match self.queue.resized(ring, entries) {
             Ok(()) => Ok(()),
-            // The device has the ring: it is dropped, which leaks it, and not given
-            // back.
+            // The device has the ring: it is dropped, which leaks it, and not given back.
             Err((ring, error)) => {
                 drop(ring);
                 Err(e810_datapath::Error::from(error).into())
@@ -345,18 +342,19 @@ impl<P: Platform> CqRing<P> {
         }
     }
 
-    /// Forgets queue pairs that were destroyed, or are being reset: their completions that
-    /// nobody polled, whose places are free again, and what was still to be given out.
+    /// Forgets queue pairs that were destroyed or are being reset: drops their completions that
+    /// nobody polled, which frees the places, and completions that were still to be given out.
     ///
-    /// A poll that finds nothing does so much that their numbers can be given to others. A queue
-    /// that is not polled for long, because its program waits for events, calls this after
-    /// [`Control::destroy_qp`](crate::Control::destroy_qp); or the device runs out of queue pairs.
+    /// A poll that finds nothing does enough of this for their numbers to be used again. A
+    /// program that waits for events may not poll a queue for a long time; it calls this after
+    /// [`Control::destroy_qp`](crate::Control::destroy_qp), or the device runs out of queue
+    /// pairs.
     pub fn forget_gone(&mut self) {
         self.queue.forget_gone();
     }
 
-    /// Frees its memory, once its completion queue is destroyed. That of another one
-    /// is kept: the device may use it.
+    /// Frees its memory, once its completion queue is destroyed. If `destroyed` is of another
+    /// queue, the memory is kept: the device may still use it.
     pub fn release(self, destroyed: &CqDestroyed) {
         if (self.owner, self.queue.key()) == (destroyed.owner, destroyed.key) {
             self.free();
@@ -370,9 +368,9 @@ impl<P: Platform> CqRing<P> {
         }
     }
 
-    /// Asks for an event with the next completion that was not polled yet (or the
-    /// next solicited one, or error), and says whether there is something to poll
-    /// now: after `true`, poll again before waiting.
+    /// Asks for an event with the next completion that was not polled yet (or the next solicited
+    /// one, or error). Returns whether there is something to poll now: after `true`, poll again
+    /// before waiting.
     #[must_use = "when there is something to poll, poll before waiting"]
     #[doc(alias("ibv_req_notify_cq", "ib_req_notify_cq"))]
     pub fn arm(&mut self, notify: Notify) -> bool {
@@ -400,8 +398,8 @@ impl<P: Platform> CqRing<P> {
         self.queue.has_failed()
     }
 
-    /// How full it is; reads each entry that waits. Entries without a completion
-    /// count as well, and one with immediate data counts twice.
+    /// How full it is; reads every waiting entry. Entries without a completion count as well, and
+    /// a completion with immediate data counts twice.
     #[must_use]
     pub fn depth(&self) -> Depth {
         Depth {

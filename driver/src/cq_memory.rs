@@ -1,4 +1,4 @@
-//! Memory of completion queues, which a program may have itself.
+//! Memory of completion queues, which a program may allocate itself.
 
 use e810_datapath::sizing::{CqSize, SHADOW_BYTES};
 use e810_hal::{DmaBuf, DmaLayout, Iova, Platform};
@@ -30,8 +30,8 @@ pub struct CqMemory<P: Platform> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CqRingPlace {
-    /// What there is room for: twice the completions that were asked for, because immediate data
-    /// takes an entry of its own.
+    /// Entries that there is room for: twice the completions that were asked for, because
+    /// immediate data takes an entry of its own.
     pub entries: u32,
     /// 256-byte aligned.
     pub ring: Iova,
@@ -66,7 +66,7 @@ impl<P: Platform> CqRingMemory<P> {
         }
     }
 
-    /// Frees it. The device does not use it.
+    /// Frees it. The device must not be using it.
     pub fn release(self) {
         self.ring.release();
     }
@@ -98,7 +98,7 @@ impl<P: Platform> CqMemory<P> {
         }
     }
 
-    /// Frees it. The device does not use it.
+    /// Frees it. The device must not be using it.
     pub fn release(self) {
         self.ring.release();
         self.shadow.release();

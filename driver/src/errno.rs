@@ -1,6 +1,6 @@
-//! Error numbers of Linux, for programs whose error paths speak in them: what
-//! `errno()` of [`Error`], [`StageError`] and [`PostError`](crate::PostError) gives.
-//! Which error has which number is one table in `docs/verbs-map.md`.
+//! Error numbers of Linux, for programs whose error paths use them: `errno()` of [`Error`],
+//! [`StageError`] and [`PostError`](crate::PostError) returns them. The table of errors and
+//! numbers is in `docs/verbs-map.md`.
 
 pub use e810_hal::errno::{
     EBUSY, EFAULT, EINVAL, EIO, ENETDOWN, ENOBUFS, ENODEV, ENOENT, ENOMEM, ENOSPC, EOPNOTSUPP,
@@ -13,8 +13,8 @@ use crate::error::{Error, Object, StageError};
 mod tests;
 
 impl Error {
-    /// The [error number of Linux](crate::errno) that a verbs program would meet in
-    /// its place; positive. Several errors have the same: the text says more.
+    /// The [error number of Linux](crate::errno) that a verbs program would get instead;
+    /// positive. Several errors have the same number: the text says more.
     #[must_use]
     pub const fn errno(&self) -> i32 {
         match self {

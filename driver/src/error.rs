@@ -64,10 +64,10 @@ impl core::fmt::Display for Object {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Error {
-    /// The cold function: firmware, package, scheduler tree or link.
+    /// Cold start failed: firmware, package, scheduler tree or link.
     #[error(transparent)]
     Adminq(#[from] e810_adminq::Error),
-    /// The package was not loaded, and the card takes none before a core reset
+    /// The package was not loaded, and the card accepts none before a core reset
     /// ([`reset_card`](crate::reset_card)).
     #[error(transparent)]
     HalfConfigured(LoadFailed),
@@ -109,8 +109,8 @@ pub enum Error {
         /// How many there are.
         limit: u32,
     },
-    /// Queue pairs that were destroyed keep what a new one needs, because a completion queue may
-    /// know them still.
+    /// Destroyed queue pairs still hold what a new one needs, because a completion queue may
+    /// still know them.
     #[error(
         "{destroyed} destroyed queue pairs are not forgotten: poll their completion queues until nothing comes, or call Cq::forget_gone"
     )]
@@ -213,9 +213,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether nothing but a reset of the function helps: the device asks for one
-    /// by failing a command (0xFFFF/0x8029, control-path 4.5), has stopped working
-    /// on commands, or is gone.
+    /// Whether only a reset of the function helps: the device asks for one by failing a command
+    /// (0xFFFF/0x8029, control-path 4.5), has stopped working on commands, or is gone.
     #[must_use]
     pub const fn needs_reset(&self) -> bool {
         match self {
@@ -230,8 +229,8 @@ impl Error {
         }
     }
 
-    /// Whether the device may still carry out what failed, so that memory it
-    /// was given must not be freed.
+    /// Whether the device may still carry out what failed. Memory that it was given must then not
+    /// be freed.
     pub(crate) const fn leaves_command_open(&self) -> bool {
         match self {
             Self::Adminq(error) | Self::HalfConfigured(LoadFailed { error, .. }) => {
@@ -254,9 +253,9 @@ impl From<LoadFailed> for Error {
     }
 }
 
-/// A bring-up that failed. What was done before was undone in order, as far as
-/// the device answered: memory named to it by a command that has not ended, and
-/// what undoing could not take back, stays allocated.
+/// A bring-up that failed. What was done before was undone in order, as far as the device
+/// answered. Memory stays allocated if a command that has not ended names it, or if undoing could
+/// not take it back.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[error("{stage}: {error}")]
@@ -265,14 +264,14 @@ pub struct StageError {
     pub stage: Stage,
     /// What went wrong there.
     pub error: Error,
-    /// What went wrong while undoing, if anything: memory named there stays
-    /// allocated, because the device may still use it. So does, without a word
-    /// here, that of a command that was not answered; the log says how much.
+    /// What went wrong while undoing, if anything. The memory concerned stays allocated, because
+    /// the device may still use it. So does the memory of an unanswered command, which is not
+    /// reported here; the log says how much.
     pub undo: Option<Error>,
 }
 
-/// The text, and what went wrong while undoing: `unwrap`, and a `main` that gives an error, show
-/// this to who runs the program.
+/// Prints the text and what went wrong while undoing: `unwrap`, and a `main` that returns an
+/// error, show this to the user.
 impl core::fmt::Debug for StageError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{self}")?;

@@ -1,12 +1,12 @@
 //! [`VectorEvents`]: the consumer of one interrupt vector's event queues.
 //!
-//! [`VectorEvents::poll`] may be called from an interrupt handler: it posts no
-//! command, waits for nothing and takes no lock. It marks slots; the control
-//! path's [`progress`](crate::Control::progress) does what takes a command.
+//! [`VectorEvents::poll`] may be called from an interrupt handler: it posts no command, waits for
+//! nothing and takes no lock. It only marks slots; work that takes a command is left to the
+//! control path's [`progress`](crate::Control::progress).
 //!
-//! While `deliver` runs for an object, the object is not destroyed on another
-//! thread: its destruction waits, and once it is done nothing of the object is
-//! delivered. So `deliver` must not destroy what it is called for.
+//! While `deliver` runs for an object, no other thread destroys the object: the destruction
+//! waits, and afterwards no event of the object is delivered. So `deliver` must not destroy the
+//! object it is called for.
 
 use core::fmt;
 
@@ -29,7 +29,7 @@ use mark::{Marking, mark};
 /// Asynchronous events remembered.
 pub const LOGGED: usize = 16;
 
-/// Of a part without asynchronous events.
+/// Log of a part without asynchronous events.
 static NOTHING: EventLog<LOGGED> = EventLog::new();
 
 /// Entries taken in one call, so that a handler's time is bounded.
@@ -45,21 +45,21 @@ pub enum Event {
         /// Its number.
         cq: u32,
     },
-    /// The completion queue of the commands has an entry. It is armed once, at the
-    /// bring-up, so this comes once: the control path polls for its commands.
+    /// The completion queue of the commands has an entry. It is armed once, at the bring-up, so
+    /// this comes once: the control path polls for its commands.
     CqpCompletion,
     /// An asynchronous event: an error, or a change of state.
     #[doc(alias("IBV_EVENT_CQ_ERR", "IB_EVENT_CQ_ERR"))]
     Async(AsyncEvent),
-    /// The send queue of a queue pair in SQD is drained, and its program asked
-    /// for this event (IBV_EVENT_SQ_DRAINED).
+    /// The send queue of a queue pair in SQD is drained, and its program asked for this event
+    /// (IBV_EVENT_SQ_DRAINED).
     #[doc(alias = "IBV_EVENT_SQ_DRAINED")]
     SqDrained {
         /// Number of the queue pair.
         qp: u32,
     },
-    /// The card reports an error of another kind, and what has to be done. Only
-    /// after a cold start.
+    /// The card reports an error of another kind, and the reset that it requires. Only after a
+    /// cold start.
     OtherCause(Causes, RequiredReset),
 }
 
@@ -68,9 +68,8 @@ pub enum Event {
 pub struct Polled {
     /// Events delivered.
     pub events: u32,
-    /// Events of completion queues whose request had been answered before: two
-    /// requests without an event between them can both be answered by the device.
-    /// Taken and not delivered.
+    /// Events of completion queues whose request had already been answered: the device may answer
+    /// both of two requests without an event between them. Taken and not delivered.
     pub surplus: u32,
     /// Entries of destroyed or unknown objects, counted and skipped.
     pub skipped: u32,
@@ -91,11 +90,11 @@ pub struct VectorEvents<P: Platform> {
     pub(crate) timer: Timer,
     pub(crate) moderation: Shared<P>,
     pub(crate) aeq: Option<Aeq<DmaBuf<P>>>,
-    /// The vector has the other causes too: the LAN side is ours.
+    /// The vector also has the other causes: the LAN side is ours.
     pub(crate) other_causes: bool,
     pub(crate) slots: Slots<HostBuf<P>>,
     pub(crate) wakers: Wakers<P>,
-    /// Of the part with the asynchronous events. Not in place: there are many
+    /// The log of the part with the asynchronous events. Not stored in place: there are many
     /// parts, and they are moved.
     pub(crate) log: Option<HostShared<P, EventLog<LOGGED>>>,
     pub(crate) overflow_reported: bool,
@@ -103,11 +102,11 @@ pub struct VectorEvents<P: Platform> {
 
 /// All vectors of a device; vector 0 has the asynchronous events.
 ///
-/// There is room for as many as there can be. Those that other threads or handlers
-/// had in between are pushed back for the shutdown.
+/// It has room for the greatest possible number. Push back the ones that other threads or
+/// handlers had before the shutdown.
 pub type EventSet<P> = HostList<P, VectorEvents<P>>;
 
-/// What of it can be named.
+/// Prints what can be named.
 impl<P: Platform> fmt::Debug for VectorEvents<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VectorEvents")
@@ -125,8 +124,8 @@ impl<P: Platform> VectorEvents<P> {
         self.vector
     }
 
-    /// The completion vector whose events come here: what a completion queue
-    /// names. `None` where only asynchronous events come.
+    /// The completion vector whose events come here, by which a completion queue names it. `None`
+    /// if only asynchronous events come.
     #[must_use]
     pub fn completion_vector(&self) -> Option<u16> {
         // Ten bits.
@@ -155,14 +154,14 @@ impl<P: Platform> VectorEvents<P> {
         self.log.as_deref().unwrap_or(&NOTHING)
     }
 
-    /// For when the vector fired: empties the queues, then enables the vector
-    /// again and checks them once more: should the device forget what it wrote in between
-    /// (docs/hardware-notes.md, CLEARPBA), that is found, up to what comes while the
-    /// enabling write is still on its way. Returns what was found; when `more` is set the vector is
-    /// still masked, or fires again by itself, and the call is to be repeated.
+    /// Call this when the vector has fired. It empties the queues, enables the vector again and
+    /// checks the queues once more: if the device forgets an event that it wrote in between
+    /// (docs/hardware-notes.md, CLEARPBA), this finds it, except for what comes while the
+    /// enabling write is still on its way. Returns what was found. When `more` is set the vector
+    /// is still masked, or fires again by itself; repeat the call.
     ///
-    /// After a cold start the vector of the asynchronous events also tells of
-    /// errors of the card, which are read here, and of AdminQ events, which
+    /// After a cold start the vector of the asynchronous events also signals errors of the card,
+    /// which are read here, and AdminQ events, which
     /// [`Control::progress`](crate::Control::progress) takes.
     #[doc(alias("ibv_get_async_event", "ibv_ack_async_event"))]
     pub fn on_vector(&mut self, deliver: &mut impl FnMut(Event)) -> Polled {
@@ -176,9 +175,9 @@ impl<P: Platform> VectorEvents<P> {
         polled
     }
 
-    /// Enables the vector, with what its completion queues allow to wait: no
-    /// access beyond the one that enables it. Without such queues the timers
-    /// stay as they are, which the other causes have theirs from.
+    /// Enables the vector, with the wait that its completion queues allow; that takes only the
+    /// one access that enables it. Without such queues the timers stay as they are, because the
+    /// other causes use them.
     #[inline]
     fn enable_vector(&self) {
         let (timer, itr) = match &self.ceq {
@@ -203,19 +202,19 @@ impl<P: Platform> VectorEvents<P> {
         self.poll_aeq(polled, deliver);
     }
 
-    /// Takes what waits in the completion event queue for a completion queue that
-    /// was destroyed, and says how many entries there were (control-path 7.2).
-    /// There is no need to: such entries are skipped when they are met.
+    /// Removes the entries of a destroyed completion queue from the completion event queue, and
+    /// returns how many there were (control-path 7.2). This is optional: such entries are skipped
+    /// when they are met.
     pub fn scrub(&mut self, cq: CqKey) -> u32 {
         let context = CqRef::from_context(cq.bits());
         let queue = self.ceq.as_mut();
         queue.map_or(0, |(_, queue)| queue.scrub(context))
     }
 
-    /// Reads the card's other causes, which clears them; gives the number of
-    /// events delivered. One register read, for a program that polls and wants
-    /// to know of errors of the card now and then; [`VectorEvents::on_vector`] does it
-    /// by itself. A device that is gone shows in the next command.
+    /// Reads the card's other causes, which clears them; returns the number of events delivered.
+    /// One register read, for a program that polls and wants to know of errors of the card now
+    /// and then; [`VectorEvents::on_vector`] does it by itself. A device that is gone shows in
+    /// the next command.
     pub fn poll_causes(&mut self, deliver: &mut impl FnMut(Event)) -> u32 {
         if !self.other_causes {
             return 0;
@@ -230,8 +229,8 @@ impl<P: Platform> VectorEvents<P> {
         }
     }
 
-    /// What the engine's registers say of its errors, into the log: a reset ends
-    /// it, and programs that make one at once never ask.
+    /// Logs what the engine's registers say about its errors: a reset clears that, and programs
+    /// that reset at once never ask.
     fn log_engine_errors(&self, causes: Causes) {
         let Ok(details) = Details::read(&self.platform, causes) else {
             return;
@@ -273,7 +272,7 @@ impl<P: Platform> VectorEvents<P> {
             match slots.signal_cq(key) {
                 NotifyResult::NoSuchCq => Delivery::Stale,
                 // Acknowledged before its handler runs (control-path 7.1).
-                // Not of one that is being destroyed: the device may know it no more.
+                // Not for one that is being destroyed: the device may no longer know it.
                 NotifyResult::Delivered { channel } => {
                     slots.notify_cq(key, || {
                         ceq::acknowledge(platform, cq);
@@ -340,7 +339,7 @@ impl<P: Platform> VectorEvents<P> {
                     .wrapping_add(unknown);
                 polled.more |= drained.more;
             }
-            // The queue overflowed, and stays so until a reset: said once.
+            // The queue overflowed, and stays so until a reset: reported once.
             Err(_) if !self.overflow_reported => {
                 self.overflow_reported = true;
                 let event = AsyncEvent::function(Kind::AeqOverflow);

@@ -3,14 +3,13 @@
 use e810_cqp::hmc::PbleList;
 use e810_hal::{Mapping, Platform};
 
-/// A region that has no memory until a
-/// [`FastRegister`](crate::FastRegister) request gives it some, and again none
-/// after a local or remote invalidation.
+/// A region without memory. A [`FastRegister`](crate::FastRegister) request gives it memory, and
+/// a local or remote invalidation takes the memory away.
 ///
-/// The order is: [`Control::map_fast_mr`](crate::Control::map_fast_mr), post the
-/// request it gives, use the key, invalidate, and when that is completed
-/// [`Control::unmap_fast_mr`](crate::Control::unmap_fast_mr). One that is dropped
-/// keeps its memory mapped, and lent, for good.
+/// The order is: call [`Control::map_fast_mr`](crate::Control::map_fast_mr), post the request
+/// that it returns, use the key, invalidate it, and when that is completed call
+/// [`Control::unmap_fast_mr`](crate::Control::unmap_fast_mr). If a region is dropped, its memory
+/// stays mapped, and lent, for good.
 #[derive(Debug)]
 #[must_use = "a region is freed with Control::free_fast_mr"]
 pub struct FastMr<P: Platform> {
@@ -29,7 +28,7 @@ impl<P: Platform> FastMr<P> {
         self.index << 8 | self.key as u32
     }
 
-    /// Pages of 4 KiB it can have.
+    /// Pages of 4 KiB that it has room for.
     #[must_use]
     pub fn max_pages(&self) -> u32 {
         self.list.pages()
@@ -41,8 +40,8 @@ impl<P: Platform> FastMr<P> {
         self.mapping.is_some()
     }
 
-    /// Unmaps its memory without a word to the device, after the function was
-    /// reset: see [`Control::release_after_reset`](crate::Control::release_after_reset).
+    /// Unmaps its memory without a command to the device, after the function was reset: see
+    /// [`Control::release_after_reset`](crate::Control::release_after_reset).
     pub fn release_after_reset(self, platform: &P) {
         if let Some(mapping) = self.mapping {
             platform.dma_unmap(mapping);
@@ -54,7 +53,7 @@ impl<P: Platform> FastMr<P> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum MwType {
-    /// Bound by verbs; its key is the device's choice.
+    /// Bound by verbs; the device chooses its key.
     Type1,
     /// Bound by a work request, which chooses the key's low byte.
     Type2,

@@ -1,13 +1,13 @@
-//! What the control path hands to the parts of an object that are kept elsewhere: that
-//! the device has let go of their memory, or where they go on.
+//! Tokens that the control path gives to the parts of an object that are kept elsewhere. They say
+//! that the device no longer uses the parts' memory, or where the parts continue.
 
 use e810_datapath::DroppedWrs;
 use e810_datapath::slot::{CqKey, QpKey};
 
-/// A queue pair that is destroyed, whose queues can be freed:
+/// A queue pair that is destroyed, so that its queues can be freed:
 /// [`Control::destroy_qp_control`](crate::Control::destroy_qp_control).
 ///
-/// There is one for each:
+/// Each has one token, which cannot be cloned:
 ///
 /// ```compile_fail
 /// fn two(token: e810::QpDestroyed) {
@@ -25,7 +25,7 @@ pub struct QpDestroyed {
 /// A queue pair that is being reset and does not exist in the device now:
 /// [`Control::begin_reset_qp`](crate::Control::begin_reset_qp).
 ///
-/// There is one for each:
+/// Each has one token, which cannot be cloned:
 ///
 /// ```compile_fail
 /// fn two(token: e810::QpResetting) {
@@ -36,7 +36,7 @@ pub struct QpDestroyed {
 #[must_use = "the reset goes on with Control::reopen_qp"]
 pub struct QpResetting {
     pub(crate) owner: u64,
-    /// That of the life that is over.
+    /// Key of the life that is over.
     pub(crate) key: QpKey,
     pub(crate) discarded: DroppedWrs,
 }
@@ -44,8 +44,8 @@ pub struct QpResetting {
 /// A queue pair in its next life, with the same number:
 /// [`Control::reopen_qp`](crate::Control::reopen_qp).
 ///
-/// It may be cloned, for queues that are kept elsewhere than the control part: each queue
-/// restarts once with it, and the reset is finished once.
+/// It may be cloned, for queues that are kept apart from the control part: each queue restarts
+/// once with it, and the reset is finished once.
 #[derive(Clone, Debug)]
 #[must_use = "the reset goes on with Control::finish_reset_qp"]
 pub struct QpReopened {
@@ -54,23 +54,23 @@ pub struct QpReopened {
 }
 
 impl QpDestroyed {
-    /// Requests that were not polled and never appear.
+    /// Requests that were not polled and whose completions never appear.
     pub const fn discarded(&self) -> DroppedWrs {
         self.discarded
     }
 }
 
 impl QpResetting {
-    /// Requests that were not polled and never appear.
+    /// Requests that were not polled and whose completions never appear.
     pub const fn discarded(&self) -> DroppedWrs {
         self.discarded
     }
 }
 
-/// A completion queue that is destroyed, whose ring can be freed:
+/// A completion queue that is destroyed, so that its ring can be freed:
 /// [`Control::destroy_cq_control`](crate::Control::destroy_cq_control).
 ///
-/// There is one for each:
+/// Each has one token, which cannot be cloned:
 ///
 /// ```compile_fail
 /// fn two(token: e810::CqDestroyed) {
@@ -84,10 +84,10 @@ pub struct CqDestroyed {
     pub(crate) key: CqKey,
 }
 
-/// That a completion queue goes on in other memory:
+/// A completion queue that continues in other memory:
 /// [`Control::resize_cq_control`](crate::Control::resize_cq_control).
 ///
-/// There is one for each:
+/// Each has one token, which cannot be cloned:
 ///
 /// ```compile_fail
 /// fn two(token: e810::CqResized) {
@@ -110,8 +110,8 @@ impl CqResized {
     }
 }
 
-/// Tokens as words, for a program in another process. Each is made of them once, where the token
-/// itself would have gone.
+/// Tokens as words, for a program in another process. Make each token from its words once, where
+/// the token itself would have gone.
 macro_rules! words {
     ($($token:ident { $key:ident $(, $last:ident: $to:expr, $from:expr)? } $count:literal;)+) => { $(
         impl $token {
@@ -124,8 +124,8 @@ macro_rules! words {
                 [self.owner, self.key.bits() $(, $to(self.$last))?]
             }
 
-            /// The token that has these words; `None` for words that are none. It is for one use,
-            /// as the token is.
+            /// The token that these words encode; `None` if they encode none. Use it once, like
+            /// the token itself.
             #[must_use]
             pub fn from_words([owner, key $(, $last)?]: [u64; Self::WORDS]) -> Option<Self> {
                 let key = $key::from_bits(key)?;

@@ -1,9 +1,9 @@
-//! Which ids of a kind are taken: a list of the free ones, in memory the device
+//! Tracks which ids of a kind are taken, with a list of the free ones, in memory that the device
 //! cannot see.
 //!
-//! Ids are handed out oldest first: those that were never used, then those that
-//! were given back, in the order they came. What still points at an object that
-//! is gone has the longest time to be noticed.
+//! Ids are handed out oldest first: first ids that were never used, then ids that were given
+//! back, in that order. So a stale reference to a destroyed object has the longest time to be
+//! noticed.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,7 +22,7 @@ pub(crate) struct Ids<B> {
     /// The id given back longest ago, and the one given back last.
     free: Option<(u32, u32)>,
     taken: u32,
-    /// Of those, ids that stay taken for an object that nobody has.
+    /// Taken ids whose object nobody has.
     lost: u32,
     reserved: u32,
 }
@@ -89,8 +89,8 @@ impl<B: AsRef<[AtomicU64]>> Ids<B> {
         true
     }
 
-    /// Gives the id of an object back that could not be made. An id whose
-    /// command is still open stays taken: the device may make the object yet.
+    /// Gives back the id of an object that could not be made. If the command is still open, the
+    /// id stays taken: the device may yet make the object.
     pub(crate) fn give_unless_open(&mut self, id: u32, error: &Error) {
         if error.leaves_command_open() {
             self.lost = self.lost.saturating_add(1);
@@ -109,7 +109,7 @@ impl<B: AsRef<[AtomicU64]>> Ids<B> {
         self.taken.saturating_sub(self.lost)
     }
 
-    /// Ids there are besides the reserved ones.
+    /// Number of ids, without the reserved ones.
     pub(crate) const fn capacity(&self) -> u32 {
         self.limit.saturating_sub(self.reserved)
     }

@@ -2,9 +2,9 @@
 //!
 //! # A whole program
 //!
-//! On two simulated functions (`cargo run --release --example send_recv` in the
-//! repository). On a card, the platform is a function of `e810-backends` in place of
-//! `SimPlatform`, and the rest is the same.
+//! On two simulated functions (`cargo run --release --example send_recv` in the repository). On a
+//! card, use a function of `e810-backends` as the platform instead of `SimPlatform`; the rest is
+//! the same.
 //!
 //! ```ignore
 #![doc = include_str!("../../examples/send_recv.rs")]

@@ -1,5 +1,5 @@
-//! What the device and the port can be asked for at most, and what is never
-//! handed out, where no reply of the device says it: one table.
+//! One table of the limits of device and port, and of ids that are never handed out, where no
+//! reply of the device states them.
 //!
 //! Limits of formats are in `e810_cqp::limits` and `e810_datapath::sizing`.
 
@@ -17,7 +17,7 @@ pub(crate) const DEFAULT_PKEY: u16 = 0xFFFF;
 pub(crate) const PKEYS: u16 = 1;
 /// Ports of a function.
 pub(crate) const PORTS: u8 = 1;
-/// Work requests of a queue, whatever they are: as many of the largest as fit (data-path 5.1).
+/// Work requests of a queue, of any kind: as many of the largest as fit (data-path 5.1).
 pub(crate) const MAX_QP_WR: u32 = 4063;
 /// Pages of a fast-registered region, as existing drivers have it.
 pub(crate) const MAX_FAST_PAGES: u32 = 262_144;

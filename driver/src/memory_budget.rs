@@ -21,14 +21,13 @@ use crate::lan::LanSide;
 use crate::limits::ARPS;
 use crate::moderation::Shared;
 
-/// Allocations that a bring-up makes at most, for an allocator that adds to each.
+/// Upper limit of the allocations of a bring-up, for an allocator that adds to each.
 pub const HOST_ALLOCATIONS: usize = 27;
 
 impl Config {
-    /// Bytes of host memory that a bring-up takes at most, in at most
-    /// [`HOST_ALLOCATIONS`] pieces; objects that are made later take none, but for
-    /// lists of pages in two levels, and the first multicast group. A constant can
-    /// size a pool by it:
+    /// Upper limit of the bytes of host memory that a bring-up takes, in at most
+    /// [`HOST_ALLOCATIONS`] pieces. Objects that are made later take no host memory, except for
+    /// page lists in two levels and the first multicast group. A constant can size a pool by it:
     ///
     /// ```
     /// use e810::{Config, Platform};
@@ -81,7 +80,7 @@ impl Config {
             words::<Unanswered<P>>(1),
             words::<Memory<P>>(1),
             words::<CeqUp<P>>(MAX_CEQS),
-            // As they are in the lists of vectors: with a mark beside them.
+            // As they are in the lists of vectors: each with a flag.
             words::<(Vector, bool)>(places),
             words::<Vector>(places),
             words::<VectorEvents<P>>(places),
@@ -96,17 +95,16 @@ impl Config {
             .saturating_mul(8)
     }
 
-    /// Bytes of DMA memory that a bring-up takes at most on a card whose limits are
-    /// `card`, each piece counted in whole pages of 4 KiB. `e810 up --card` prints
-    /// those of a card; no document says them, so there is no bound for all cards.
+    /// Upper limit of the bytes of DMA memory that a bring-up takes on a card whose limits are
+    /// `card`, each piece counted in whole pages of 4 KiB. `e810 up --card` prints the limits of
+    /// a card. No document states them, so there is no bound for all cards.
     ///
-    /// Most of it backs the card's own objects, in pieces of 2 MiB with
-    /// [`Backing::Full`](crate::hmc::Backing::Full) if the card packs them `[inf]`.
-    /// Those pieces are aligned to 2 MiB too, for which nothing is added here.
-    /// Afterwards memory is taken for queues that are created
-    /// ([`QpCaps::dma_bytes`], [`cq_dma_bytes`]), and for the card: lists of pages (8
-    /// bytes each), and with [`Backing::OnDemand`](crate::hmc::Backing::OnDemand)
-    /// what backs objects that are used.
+    /// Most of the memory backs the card's own objects, in pieces of 2 MiB with
+    /// [`Backing::Full`](crate::hmc::Backing::Full) if the card packs them `[inf]`. Those pieces
+    /// are also aligned to 2 MiB, for which nothing is added here. Later, queues that are created
+    /// take memory ([`QpCaps::dma_bytes`], [`cq_dma_bytes`]), and so does the card: for lists of
+    /// pages (8 bytes for each page), and with
+    /// [`Backing::OnDemand`](crate::hmc::Backing::OnDemand) for what backs objects that are used.
     ///
     /// ```
     /// use e810::Config;
@@ -139,7 +137,7 @@ impl Config {
         let pieces = [
             e810_adminq::DMA_BYTES,
             cqp,
-            // A question to the card and its answer, one at a time.
+            // One question to the card and its answer at a time.
             PAGE,
             ccq,
             aeq,
@@ -154,7 +152,7 @@ impl Config {
         Plan::max_backing_bytes(card, &self.capacity, self.backing).saturating_add(all as u64)
     }
 
-    /// QPs are a power of two.
+    /// The number of QPs is a power of two.
     const fn qps(&self) -> u32 {
         match self.capacity.qps.checked_next_power_of_two() {
             Some(qps) => qps,
@@ -164,10 +162,9 @@ impl Config {
 }
 
 impl QpCaps {
-    /// What a queue pair of this size takes of the words that
-    /// [`Config::tracker_words_per_qp`] sets apart: three for each quantum of 32
-    /// bytes of its rings, in whole blocks. `None` when the card has no such queue
-    /// pair.
+    /// Words of [`Config::tracker_words_per_qp`] that a queue pair of this size takes: three for
+    /// each quantum of 32 bytes of its rings, in whole blocks. `None` when the card has no such
+    /// queue pair.
     ///
     /// ```
     /// use e810::QpCaps;
@@ -225,7 +222,7 @@ pub const fn cq_dma_bytes(cqe: u32) -> Option<usize> {
     }
 }
 
-/// Bytes of a page: most allocators of DMA memory give whole ones.
+/// Bytes of a page: most allocators of DMA memory give whole pages.
 const PAGE: usize = 4096;
 
 const fn in_pages(bytes: usize) -> usize {
@@ -241,7 +238,7 @@ const fn sum(mut words: &[usize]) -> usize {
     sum
 }
 
-/// 64-bit words for so many values.
+/// 64-bit words for `count` values.
 const fn words<T>(count: usize) -> usize {
     size_of::<T>().saturating_mul(count).div_ceil(8)
 }

@@ -13,8 +13,7 @@ pub struct Depth {
     pub waiting: u32,
 }
 
-/// What delays the interrupts of a completion vector at present, as its
-/// registers say.
+/// What delays the interrupts of a completion vector at present, according to its registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Timing {

@@ -11,8 +11,8 @@ use crate::pd::Pd;
 use crate::unsupported::Unsupported;
 
 bitflags! {
-    /// What may be done with a memory region, or through a queue pair. Local
-    /// reading is always allowed.
+    /// What may be done with a memory region, or through a queue pair. Local reading is always
+    /// allowed.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     #[doc(alias = "ibv_access_flags")]
     pub struct AccessFlags: u8 {
@@ -32,8 +32,7 @@ bitflags! {
         /// [`Quirks::memory_windows`](crate::Quirks) asks for them.
         #[doc(alias = "IBV_ACCESS_MW_BIND")]
         const MW_BIND = 1 << 4;
-        /// SGEs and peers name offsets into the region, not addresses. Of
-        /// regions only.
+        /// SGEs and peers name offsets into the region, not addresses. For regions only.
         #[doc(alias = "IBV_ACCESS_ZERO_BASED")]
         const ZERO_BASED = 1 << 5;
         /// Writes may be seen out of order: accepted, and without effect here.
@@ -45,8 +44,8 @@ bitflags! {
 e810_types::serde_flags!(AccessFlags: u8);
 
 impl AccessFlags {
-    /// The rights as the device has them (data-path 6.2): local read always;
-    /// a remote right brings the local one along, as existing drivers do.
+    /// The rights as the device encodes them (data-path 6.2): local read always; a remote right
+    /// implies the local one, as in existing drivers.
     pub(crate) fn rights(self) -> Access {
         let mut rights = Access::LOCAL_READ;
         if self.contains(Self::LOCAL_WRITE) {
@@ -62,7 +61,7 @@ impl AccessFlags {
         rights
     }
 
-    /// Whether a region can have them.
+    /// Checks whether a region can have these rights.
     pub(crate) fn check(self, windows: bool) -> Result<()> {
         if self.contains(Self::REMOTE_WRITE) && !self.contains(Self::LOCAL_WRITE) {
             return Err(Error::Invalid {
@@ -90,10 +89,9 @@ impl AccessFlags {
 
 /// User handle to a registered memory region.
 ///
-/// The memory stays registered, and lent, until
-/// [`Control::dereg_mr`](crate::Control::dereg_mr) has taken this value back. A
-/// region that is dropped stays registered for good: peers that have its key go
-/// on, and the memory must never be freed ([`SharedBytes::new`]).
+/// The memory stays registered, and lent, until [`Control::dereg_mr`](crate::Control::dereg_mr)
+/// has taken this value back. If a region is dropped, it stays registered for good: peers that
+/// have its key can still use it, and the memory must never be freed ([`SharedBytes::new`]).
 #[derive(Debug)]
 #[must_use = "a memory region is deregistered with Control::dereg_mr"]
 #[doc(alias = "ibv_mr")]
@@ -103,7 +101,7 @@ pub struct Mr<P: Platform> {
     pub(crate) pd: u32,
     pub(crate) access: AccessFlags,
     pub(crate) memory: SharedBytes,
-    /// What SGEs and peers name the first byte by, unless it is zero-based.
+    /// The address of the first byte for SGEs and peers, unless the region is zero-based.
     pub(crate) iova: u64,
     pub(crate) mapping: Mapping,
     pub(crate) pages: Described<P>,
@@ -127,9 +125,9 @@ pub struct MrChange<'a> {
     pub access: Option<AccessFlags>,
     /// Other memory.
     pub memory: Option<SharedBytes>,
-    /// Another address to name its first byte by, as in
-    /// [`Control::reg_mr_iova`](crate::Control::reg_mr_iova). Without one other
-    /// memory is named by its own address.
+    /// Another address for its first byte, as in
+    /// [`Control::reg_mr_iova`](crate::Control::reg_mr_iova). Without it, other memory is named
+    /// by its own address.
     pub iova: Option<u64>,
     /// Gives the region new keys. The previous keys are refused for the next 255
     /// registrations under the region's index. Otherwise the keys stay.
@@ -137,7 +135,7 @@ pub struct MrChange<'a> {
 }
 
 impl MrChange<'_> {
-    /// Memory of the changed region, and what its first byte is named by.
+    /// Memory of the changed region, and the address of its first byte.
     pub(crate) fn place<P: Platform>(&self, mr: &Mr<P>) -> (SharedBytes, u64) {
         let (memory, address) = match self.memory {
             Some(memory) => (memory, memory.address()),
@@ -147,14 +145,13 @@ impl MrChange<'_> {
     }
 }
 
-/// A region that was not changed.
+/// A region that could not be changed.
 #[derive(Debug)]
 pub struct ReregError<P: Platform> {
     /// Why.
     pub error: Error,
-    /// The region, where it still is what it was. `None` when the device had
-    /// taken it away already and did not take it again: its memory is unmapped,
-    /// unless the device did not answer.
+    /// The region, if it still is what it was. `None` if the device had already removed it and
+    /// did not accept it again: its memory is then unmapped, unless the device did not answer.
     pub mr: Option<Mr<P>>,
 }
 
@@ -186,8 +183,7 @@ impl<P: Platform> Mr<P> {
         self.stag
     }
 
-    /// Address of the first byte, as SGEs and peers name it: 0 of a zero-based
-    /// region.
+    /// Address of the first byte, as SGEs and peers name it; 0 for a zero-based region.
     #[must_use]
     pub fn address(&self) -> u64 {
         if self.access.contains(AccessFlags::ZERO_BASED) {
@@ -203,14 +199,13 @@ impl<P: Platform> Mr<P> {
         self.access
     }
 
-    /// Bytes of its pages as the device knows them: 4096, 2 MiB or 1 GiB.
+    /// Size of its pages in the device, in bytes: 4096, 2 MiB or 1 GiB.
     #[must_use]
     pub const fn page_bytes(&self) -> u64 {
         self.pages.size.bytes()
     }
 
-    /// Page list entries (PBLEs) it takes; none when the device sees its memory
-    /// in one piece.
+    /// Page list entries (PBLEs) that it takes; none if its memory is one piece for the device.
     #[must_use]
     pub fn page_entries(&self) -> u32 {
         self.pages.list.as_ref().map_or(0, PbleList::pages)
@@ -222,14 +217,14 @@ impl<P: Platform> Mr<P> {
         self.memory.len()
     }
 
-    /// Unmaps its memory without a word to the device, after the function was
-    /// reset: see [`Control::release_after_reset`](crate::Control::release_after_reset).
+    /// Unmaps its memory without a command to the device, after the function was reset: see
+    /// [`Control::release_after_reset`](crate::Control::release_after_reset).
     pub fn release_after_reset(self, platform: &P) {
         // Its page list goes with the HMC.
         platform.dma_unmap(self.mapping);
     }
 
-    /// Whether there is no byte; never so, an empty region is refused.
+    /// Whether it has no bytes; always false, because an empty region is refused.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.memory.is_empty()

@@ -1,7 +1,6 @@
 //! Protection domains.
 
-/// User handle to a protection domain: a queue pair can use the regions of its own
-/// domain only.
+/// User handle to a protection domain: a queue pair can use only the regions of its own domain.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a protection domain is deallocated with Control::dealloc_pd"]
 #[doc(alias = "ibv_pd")]

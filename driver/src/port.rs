@@ -1,12 +1,12 @@
-//! What a device and its port say of themselves.
+//! Attributes of a device and its port.
 
 use e810_adminq::op::LinkFec;
 use e810_hal::bus::VsiId;
 
 use crate::addr::{MacAddr, Mtu};
 
-/// What a device offers (`query_device`): what it was brought up with, not what
-/// the silicon could have.
+/// What a device offers (`query_device`): what it was brought up with, not the limits of the
+/// silicon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[doc(alias = "ibv_device_attr")]
@@ -18,8 +18,8 @@ pub struct DeviceAttr {
     pub node_guid: u64,
     /// Queue pairs a program can make.
     pub max_qp: u32,
-    /// Work requests of a queue, at most: of the receive queue; a send request
-    /// may take more than one place (data-path 5.2).
+    /// Greatest number of work requests of a receive queue. A send request may take more than one
+    /// place (data-path 5.2).
     pub max_qp_wr: u32,
     /// SGEs of a request.
     pub max_sge: u32,
@@ -74,14 +74,14 @@ pub enum PortState {
     Active = 4,
 }
 
-/// What a port says of itself (`query_port`).
+/// Attributes of a port (`query_port`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[doc(alias = "ibv_port_attr")]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PortAttr {
-    /// Whether there is a link. On a function that another driver has set up the
-    /// port is taken to be active: nothing here hears of its link.
+    /// Whether there is a link. On a function that another driver has set up, the port is assumed
+    /// to be active: this driver does not learn of its link.
     pub state: PortState,
     /// Greatest path MTU of a port.
     pub max_mtu: Mtu,

@@ -1,4 +1,5 @@
-//! One call for a program's loop: the events of all vectors, and the work they leave.
+//! One call for a program's loop: takes the events of all vectors, and does the work that they
+//! leave.
 
 use e810_hal::Platform;
 
@@ -6,9 +7,9 @@ use crate::control::{Control, Progress};
 use crate::error::Result;
 use crate::events::{Event, EventSet};
 
-/// Takes the events of all vectors ([`VectorEvents::poll`](crate::VectorEvents::poll)), gives each
-/// to `deliver`, and does the work that they leave ([`Control::progress`]). Never waits,
-/// and is bounded: 64 entries a vector.
+/// Takes the events of all vectors ([`VectorEvents::poll`](crate::VectorEvents::poll)), passes
+/// each to `deliver`, and does the work that they leave ([`Control::progress`]). Never waits, and
+/// is bounded: at most 64 entries of each vector.
 ///
 /// A program that polls its completion queues calls this in the same loop: without it a
 /// queue pair that failed completes nothing. A program with interrupts calls

@@ -1,10 +1,10 @@
 //! [`Qp`]: a queue pair, as a program holds it, and its parts.
 //!
-//! A queue pair is three parts, each `Send`: what the control path knows of it
-//! ([`QpControl`]), its send queue ([`QpSend`]) and its receive queue ([`QpRecv`]).
-//! Most programs keep them together. One whose threads post to both queues at once
-//! borrows them apart with [`Qp::queues`]; one that keeps the control path elsewhere
-//! takes them apart with [`Qp::into_parts`].
+//! A queue pair has three parts, each `Send`: its state on the control path ([`QpControl`]), its
+//! send queue ([`QpSend`]) and its receive queue ([`QpRecv`]). Most programs keep them together.
+//! A program whose threads post to both queues at once borrows them separately with
+//! [`Qp::queues`]; one that keeps the control path elsewhere takes the parts with
+//! [`Qp::into_parts`].
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
@@ -26,9 +26,9 @@ use crate::tuning::Tuning;
 
 /// User handle to a queue pair: posts send and receive requests.
 ///
-/// Made by [`Control::create_qp`](crate::Control::create_qp). It is `Send`, so the
-/// thread that posts can own it. Calls of [`Control`](crate::Control) that take its
-/// [`QpControl`] take it as well.
+/// Made by [`Control::create_qp`](crate::Control::create_qp). It is `Send`, so the thread that
+/// posts can own it. Calls of [`Control`](crate::Control) that take its [`QpControl`] accept the
+/// `Qp` as well.
 #[derive(Debug)]
 #[must_use = "a queue pair is destroyed with Control::destroy_qp"]
 #[doc(alias = "ibv_qp")]
@@ -38,7 +38,7 @@ pub struct Qp<P: Platform> {
     pub(crate) recv: QpRecv<P>,
 }
 
-/// What the control path knows of a queue pair.
+/// The control path's part of a queue pair.
 #[must_use = "a queue pair is destroyed with Control::destroy_qp"]
 pub struct QpControl<P: Platform> {
     pub(crate) owner: u64,
@@ -90,11 +90,11 @@ pub(crate) struct Made {
     pub(crate) tuning: Tuning,
     pub(crate) user_context: u64,
     pub(crate) presence: Presence,
-    /// A change of its state was not answered: the device may have made it.
+    /// A change of its state was not answered: the device may have carried it out.
     pub(crate) is_open: bool,
 }
 
-/// Whether the device has a queue pair, which a reset destroys and makes again.
+/// Whether the device has a queue pair. A reset destroys the queue pair and makes it again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Presence {
     Made,
@@ -102,11 +102,11 @@ pub(crate) enum Presence {
     Gone,
     /// Open under a new key, and not made again yet.
     Reopened,
-    /// It was to be made again, and the device did not answer in time.
+    /// It was to be made again, but the device did not answer in time.
     Unanswered,
 }
 
-/// What of it can be named.
+/// Prints what can be named.
 impl<P: Platform> fmt::Debug for QpControl<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QpControl")
@@ -142,7 +142,7 @@ impl<P: Platform> QpControl<P> {
     /// Its state now; the device may move it to ERR at any time.
     #[must_use]
     pub fn state(&self) -> QpState {
-        // Only its own Control takes the slot away, and consumes this.
+        // Only its own Control removes the slot, and that consumes this.
         self.slots.qp_state(self.key).unwrap_or(QpState::Err)
     }
 
@@ -152,7 +152,8 @@ impl<P: Platform> QpControl<P> {
         self.made.caps
     }
 
-    /// What it was made with ([`QpInit::user_context`](crate::QpInit)); a reset keeps it.
+    /// The word that it was made with ([`QpInit::user_context`](crate::QpInit)); a reset keeps
+    /// it.
     #[must_use]
     pub const fn user_context(&self) -> u64 {
         self.made.user_context
@@ -166,8 +167,8 @@ impl<P: Platform> QpControl<P> {
 }
 
 impl<P: Platform> Qp<P> {
-    /// Frees its memory without a word to the device, after the function was
-    /// reset: see [`Control::release_after_reset`](crate::Control::release_after_reset).
+    /// Frees its memory without a command to the device, after the function was reset: see
+    /// [`Control::release_after_reset`](crate::Control::release_after_reset).
     pub fn release_after_reset(self) {
         self.send.queue.into_ring().release();
         self.recv.queue.into_ring().release();
@@ -193,7 +194,7 @@ impl<P: Platform> Qp<P> {
         self.recv.post_recv(receives)
     }
 
-    /// Its queues, for a thread each.
+    /// Its queues, one for each of two threads.
     pub const fn queues(&mut self) -> (&mut QpSend<P>, &mut QpRecv<P>) {
         (&mut self.send, &mut self.recv)
     }
@@ -205,7 +206,7 @@ impl<P: Platform> Qp<P> {
 }
 
 impl<P: Platform> QpSend<P> {
-    /// One that no control path has made, for benches.
+    /// A queue that no control path has made, for benches.
     #[cfg(feature = "testing")]
     pub const fn over(queue: SendQueue<P, DmaBuf<P>, HostBuf<P>>) -> Self {
         Self { owner: 0, queue }
@@ -220,7 +221,7 @@ impl<P: Platform> QpSend<P> {
         self.queue.post_send(requests)
     }
 
-    /// Posts a request of one SGE alone, as [`SendQueue::post_one_sge`].
+    /// Posts a single request of one SGE, as [`SendQueue::post_one_sge`].
     #[inline(always)]
     pub fn post_one_sge(
         &mut self,
@@ -242,19 +243,20 @@ impl<P: Platform> QpSend<P> {
         self.queue.list()
     }
 
-    /// Restarts it, empty, in the course of a reset.
+    /// Restarts the queue, empty, as part of a reset.
     ///
     /// # Errors
-    /// It is the queue of another queue pair, or has restarted for this reset; nothing is
-    /// changed then.
+    /// The queue belongs to another queue pair, or has already restarted for this reset; then
+    /// nothing is changed.
     pub fn restart(&mut self, reopened: &QpReopened) -> Result<()> {
         own_reset(self.owner, reopened)?;
         let restarted = self.queue.restart(reopened.key);
         restarted.map_err(|error| e810_datapath::Error::from(error).into())
     }
 
-    /// Frees its memory, once its queue pair is destroyed. With the word about another one, or
-    /// about an earlier one of its number, it is leaked: the device may use it.
+    /// Frees its memory, once its queue pair is destroyed. If `destroyed` is of another queue
+    /// pair, or of an earlier one with the same number, the memory is leaked: the device may
+    /// still use it.
     pub fn release(self, destroyed: &QpDestroyed) {
         if (self.owner, self.queue.key()) == (destroyed.owner, destroyed.key) {
             self.queue.into_ring().release();

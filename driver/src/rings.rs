@@ -1,9 +1,9 @@
-//! Rings of a program that keeps the control path elsewhere: their memory is the program's, which
-//! it allocates before it asks for the object, and what the control path answers is plain data
-//! ([`CqGrant`], [`QpGrant`]), from which the program makes the part that it polls or posts to.
+//! Rings of a program that keeps the control path elsewhere. The program allocates their memory
+//! itself before it asks for the object. The control path answers with plain data ([`CqGrant`],
+//! [`QpGrant`]), from which the program makes the part that it polls or posts to.
 //!
 //! [`Control::create_cq`](crate::Control::create_cq) and
-//! [`Control::create_qp`](crate::Control::create_qp) do all of it for programs that have the
+//! [`Control::create_qp`](crate::Control::create_qp) do all of this for programs that have the
 //! control path beside the rings.
 
 use e810_datapath::sizing::{RqSize, SqSize};
@@ -45,18 +45,18 @@ pub(crate) struct Sizes {
     pub(crate) rq: RqSize,
 }
 
-/// An object that was not made on memory of the program.
+/// An object that could not be made on the program's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotMade {
     /// Why.
     pub error: Error,
-    /// The device did not answer about it, and may use the memory. That of a queue pair is freed once
-    /// [`Control::may_use`](crate::Control::may_use) says no, that of a completion queue after a
-    /// reset.
+    /// The device did not answer, and may use the memory. Free the memory of a queue pair once
+    /// [`Control::may_use`](crate::Control::may_use) returns `false`, that of a completion queue
+    /// after a reset.
     pub may_use_memory: bool,
 }
 
-/// What the ring of a completion queue has to know of it.
+/// What the ring of a completion queue needs to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CqGrant {
     pub(crate) owner: u64,
@@ -65,7 +65,7 @@ pub struct CqGrant {
     pub(crate) ceq: CeqId,
 }
 
-/// What the queues of a queue pair have to know of it.
+/// What the queues of a queue pair need to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpGrant {
     pub(crate) owner: u64,
@@ -75,7 +75,7 @@ pub struct QpGrant {
     pub(crate) max_recv_sge: u32,
 }
 
-/// Makes rings of memory and what was granted: [`Control::rings`](crate::Control::rings).
+/// Makes rings from memory and a grant: [`Control::rings`](crate::Control::rings).
 #[derive(Clone, Debug)]
 pub struct Rings<P: Platform> {
     pub(crate) platform: P,
@@ -128,7 +128,7 @@ impl<P: Platform> QpMemory<P> {
         }
     }
 
-    /// Frees it. The device does not use it.
+    /// Frees it. The device must not be using it.
     pub fn release(self) {
         self.sq.release();
         self.rq.release();
@@ -146,7 +146,7 @@ impl CqGrant {
         [self.owner, self.key.bits(), shape]
     }
 
-    /// What was granted; `None` for words that are none.
+    /// The grant that these words encode; `None` if they encode none.
     #[must_use]
     pub fn from_words([owner, key, shape]: [u64; Self::WORDS]) -> Option<Self> {
         Some(Self {
@@ -163,7 +163,7 @@ impl CqGrant {
         self.key.id()
     }
 
-    /// Completions that there is room for. One with immediate data takes two places.
+    /// Completions that it has room for. One with immediate data takes two places.
     #[must_use]
     pub const fn entries(&self) -> u32 {
         self.entries
@@ -211,7 +211,7 @@ impl QpGrant {
         ]
     }
 
-    /// What was granted; `None` for words that are none.
+    /// The grant that these words encode; `None` if they encode none.
     #[must_use]
     pub fn from_words(words: [u64; Self::WORDS]) -> Option<Self> {
         let [owner, key, bytes, sq, both, rq] = words;
@@ -257,7 +257,7 @@ impl<P: Platform> Rings<P> {
         CqMemory::new(&self.platform, cqe)
     }
 
-    /// Memory of a queue pair that is asked for with `caps`.
+    /// Memory for a queue pair with `caps`.
     ///
     /// # Errors
     /// Sizes beyond the device's, no memory.
@@ -268,7 +268,7 @@ impl<P: Platform> Rings<P> {
     /// The ring of a completion queue that was made on this memory.
     ///
     /// # Errors
-    /// What was granted does not fit the memory, or is over. The memory stays allocated: the
+    /// The grant does not fit the memory, or is no longer valid. The memory stays allocated: the
     /// device may use it.
     pub fn cq(&self, memory: CqMemory<P>, granted: &CqGrant) -> Result<CqRing<P>> {
         let CqGrant {

@@ -18,9 +18,9 @@ pub(crate) struct TxPath {
     pub(crate) class: u8,
 }
 
-/// The transmit paths of a queue pair. The device may use another than the program
-/// last gave: what is changed in SQD reaches it on the way back to RTS, and a command
-/// that was not answered may be carried out yet.
+/// The transmit paths of a queue pair. The device may use another path than the one the program
+/// set last: a change in SQD reaches the device on the way back to RTS, and an unanswered command
+/// may still be carried out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TxPaths {
     /// The one that the program gave.
@@ -46,7 +46,7 @@ impl TxPaths {
         [Some(self.now), self.also].into_iter().flatten()
     }
 
-    /// The device has taken a context with `now`, which may be `new`; gives what
+    /// The device has taken a context with `now`, or with `new` if given; returns the paths that
     /// it no longer uses.
     pub(crate) fn taken(&mut self, new: Option<TxPath>) -> [Option<TxPath>; 2] {
         let before = new.map(|new| core::mem::replace(&mut self.now, new));
@@ -54,8 +54,8 @@ impl TxPaths {
         [before, self.also.take()]
     }
 
-    /// The program sets a path that reaches the device later; returns a path that
-    /// never reached the device.
+    /// The program sets a path that reaches the device later; returns a path that never reached
+    /// the device.
     pub(crate) fn planned(&mut self, new: TxPath) -> Option<TxPath> {
         let before = core::mem::replace(&mut self.now, new);
         let used = core::mem::replace(&mut self.now_in_use, false);
@@ -66,8 +66,8 @@ impl TxPaths {
         Some(before)
     }
 
-    /// A command with `now`, or with `new`, has not ended: the device may use what
-    /// it names.
+    /// A command with `now`, or with `new`, has not ended: the device may use the entries it
+    /// names.
     pub(crate) fn open(&mut self, new: Option<TxPath>) {
         match new {
             Some(new) => self.keep(new),
@@ -75,8 +75,8 @@ impl TxPaths {
         }
     }
 
-    /// Keeps a path that the device may use. There is a place for one; what else there
-    /// is stays taken for good, which takes two commands without an answer.
+    /// Keeps a path that the device may use. There is room for one; any further path keeps its
+    /// entries for good, which takes two commands without an answer.
     fn keep(&mut self, tx_path: TxPath) {
         if let Some(lost) = self.also.replace(tx_path) {
             e810_hal::log_warn!("class {} and its path stay taken", lost.class);

@@ -1,11 +1,11 @@
 //! The stages of a bring-up, as names and as types.
 //!
-//! Only software moves a device from one stage to the next, so each stage is a
-//! type: what a stage has made is in it, and nothing that needs it can be
-//! called before. [`Device`](crate::Device) has the transitions.
+//! Only software moves a device from one stage to the next, so each stage is a type. The type
+//! holds what the stage has made, and calls that need it cannot be made earlier.
+//! [`Device`](crate::Device) has the transitions.
 
-/// A stage of the bring-up: the LAN side's (control-path 9.3), which only a cold
-/// start goes through, then the engine's (control-path 3.1).
+/// A stage of the bring-up: first the LAN side's (control-path 9.3), which only a cold start goes
+/// through, then the engine's (control-path 3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Stage {
@@ -23,7 +23,7 @@ pub enum Stage {
     Vsi,
     /// The link is enabled.
     Link,
-    /// Frames to the function are let in: the LAN side is ready.
+    /// Frames to the function pass the switch: the LAN side is ready.
     Rules,
     /// The engine's processors report ready; its doorbells are exposed.
     EngineReady,

@@ -1,5 +1,5 @@
-//! Counters of what crosses the wire: of a function, or of a queue pair that has
-//! some of its own.
+//! Counters of the traffic on the wire: of a function, or of a queue pair that has counters of
+//! its own.
 
 /// Where a counter is in the gather buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,7 +99,7 @@ counters! {
     /// TCP segments received. The table gives 48 bits from bit 32 on; a word
     /// has 32 of them.
     TcpRxSegments = "TCPRXSEGS", 192, 32, 32;
-    /// TCP segments received with an option that is none.
+    /// TCP segments received with an invalid option.
     TcpRxOptionErrors = "TCPRXOPTERR", 200, 32, 24;
     /// TCP segments received that break the protocol.
     TcpRxProtocolErrors = "TCPRXPROTOERR", 200, 0, 24;
@@ -144,7 +144,7 @@ impl Counter {
         self.place().name
     }
 
-    /// Its bits: after the greatest value comes 0.
+    /// Its width in bits: it wraps to 0 after its greatest value.
     #[must_use]
     pub const fn width(self) -> u32 {
         self.place().width
@@ -160,7 +160,7 @@ impl Counter {
 /// How many there are.
 const COUNTERS: usize = Counter::ALL.len();
 
-/// The counters of a function at one moment, or what they have grown by.
+/// The counters of a function at one moment, or their growth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stats {
     values: [u64; COUNTERS],
@@ -189,9 +189,9 @@ impl Stats {
         Counter::ALL.iter().copied().zip(self.values)
     }
 
-    /// What the counters have grown by since `earlier`, each at most once past its
-    /// greatest value: read them often enough. 32 bits of packets pass in about
-    /// half a minute at the line rate of the smallest ones.
+    /// What the counters have grown by since `earlier`. A counter may wrap once at most in
+    /// between, so read them often enough: 32 bits of packets wrap in about half a minute at the
+    /// line rate of the smallest packets.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut values = self.values;

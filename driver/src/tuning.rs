@@ -1,10 +1,10 @@
-//! How connections pace themselves: what a queue pair's context and the CQP's
-//! say of windows, time-outs, READs in flight and congestion.
+//! How connections pace themselves: what the contexts of a queue pair and of the CQP say about
+//! windows, time-outs, READs in flight and congestion.
 //!
-//! The defaults are what Linux' irdma always writes. Intel's own driver looks
-//! whether the port has flow control and writes the values of
-//! [`Tuning::WITHOUT_FLOW_CONTROL`] or [`Tuning::WITH_FLOW_CONTROL`]; this one
-//! leaves the choice to the program. docs/performance.md has the table.
+//! The defaults are what Linux' irdma always writes. Intel's own driver checks whether the port
+//! has flow control and writes the values of [`Tuning::WITHOUT_FLOW_CONTROL`] or
+//! [`Tuning::WITH_FLOW_CONTROL`]; this driver leaves the choice to the program.
+//! docs/performance.md has the table.
 
 pub use e810_cqp::host_context::Dcqcn;
 pub use e810_cqp::qpc::{CongestionControl, Timely};
@@ -13,13 +13,13 @@ use e810_cqp::limits::{MAX_IRD, MAX_ORD};
 
 use crate::error::{Error, Result};
 
-/// Greatest value of a field of the context of so many bits.
+/// Greatest value of a context field of `bits` bits.
 const fn most(bits: u32) -> u32 {
     (1 << bits) - 1
 }
 
-/// How a queue pair paces itself: but for the rate of fences, what its context
-/// says (control-path 5.2).
+/// How a queue pair paces itself: fields of its context (control-path 5.2), except for the rate
+/// of fences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
     /// Congestion window (CWNDROCE), 1 to 2^24 - 1; its unit is in no source.
@@ -35,11 +35,11 @@ pub struct Tuning {
     /// Outbound READs in flight at most (ORD), 1 to 255: what
     /// [`QpAttr::max_rd_atomic`](crate::QpAttr) can ask for.
     pub max_rd_atomic: u8,
-    /// READs posted without FENCE before one that carries it, whatever its flags
-    /// say; 0 for none. Of the send queue, not of the context.
+    /// READs posted without FENCE before one that carries it, whatever its flags say; 0 for none.
+    /// It belongs to the send queue, not to the context.
     pub read_fence_rate: u8,
-    /// Congestion control; all off in existing drivers' default. What DCQCN,
-    /// DCTCP and TIMELY work with is [`Config::congestion`](crate::Config).
+    /// Congestion control; all off by default, as in existing drivers.
+    /// [`Config::congestion`](crate::Config) sets the parameters of DCQCN, DCTCP and TIMELY.
     pub congestion: CongestionControl,
 }
 

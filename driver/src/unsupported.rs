@@ -41,13 +41,13 @@ pub enum Unsupported {
     /// A rate limit on one queue pair.
     #[error("the E810 has no rate limit of a queue pair")]
     RateLimit,
-    /// Memory windows (data-path 1.7): their formats are known, but on this
-    /// generation nothing shows that they work.
+    /// Memory windows (data-path 1.7): their formats are known, but there is no evidence that
+    /// they work on this generation.
     #[error(
         "memory windows are not offered: existing drivers do not use them on this generation; Quirks::memory_windows asks for them all the same"
     )]
     MemoryWindows,
-    /// A send queue that goes on after an error.
+    /// A send queue that continues after an error.
     #[error(
         "the E810 stops a whole queue pair after an error, so its send queue does not go on: reset the queue pair"
     )]

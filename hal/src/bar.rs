@@ -1,4 +1,4 @@
-//! A real BAR0: the one place where registers are memory.
+//! A real BAR0: the only place where registers are memory.
 
 use core::ptr::NonNull;
 
@@ -8,8 +8,8 @@ use crate::bus::{BAR0_LEN, Bus, RegOffset};
 
 /// BAR0 mapped into this address space.
 ///
-/// The length is checked once, here; [`RegOffset`] is checked when it is made. So an
-/// access has no branch and compiles to one `mov`.
+/// The length is checked once, here; [`RegOffset`] is checked when it is made. So an access has
+/// no branch and compiles to one `mov`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bar0 {
     base: NonNull<u8>,
@@ -27,15 +27,15 @@ impl Bar0 {
     /// than [`BAR0_LEN`] or not 4-aligned.
     ///
     /// # Safety
-    /// `base` points to `len` bytes of BAR0 of an E810, mapped uncached, that stay
-    /// mapped while any copy is used.
+    /// `base` points to `len` bytes of BAR0 of an E810, mapped uncached, that stay mapped while
+    /// any copy is used.
     ///
-    /// Registers start DMA and interrupts, at addresses that are written there.
-    /// A holder of the value, or of a copy, is trusted with all memory that the
-    /// function reaches: what an IOMMU shows it, and without one all of it.
+    /// Registers start DMA and interrupts, at addresses that are written there. A holder of the
+    /// value, or of a copy, is trusted with all memory that the function reaches: what an IOMMU
+    /// lets it reach, and without an IOMMU all memory.
     ///
-    /// Memory may stand in for the registers where one thread at a time uses all
-    /// copies: these accesses are not atomic.
+    /// Memory may stand in for the registers if one thread at a time uses all copies: these
+    /// accesses are not atomic.
     #[must_use]
     pub unsafe fn new(base: NonNull<u8>, len: usize) -> Option<Self> {
         let aligned = base.addr().get().is_multiple_of(4);
@@ -69,8 +69,8 @@ impl Bus for Bar0 {
     }
 }
 
-// riscv64 orders accesses to devices and to memory apart; the barriers of
-// `Barrier` are for memory alone. Elsewhere they order both.
+// riscv64 orders accesses to devices and to memory separately; the barriers of `Barrier` are for
+// memory only. On other CPUs they order both.
 
 #[cfg(not(all(target_arch = "riscv64", not(miri))))]
 #[inline(always)]
@@ -80,7 +80,7 @@ const fn before_write() {}
 #[inline(always)]
 const fn after_read() {}
 
-/// What was stored to memory is there before the register is written.
+/// Stores to memory are visible before the register is written.
 #[cfg(all(target_arch = "riscv64", not(miri)))]
 #[inline(always)]
 fn before_write() {
@@ -89,7 +89,7 @@ fn before_write() {
     unsafe { core::arch::asm!("fence w, o", options(nostack, preserves_flags)) }
 }
 
-/// The register was read before anything behind it.
+/// The register is read before any later access.
 #[cfg(all(target_arch = "riscv64", not(miri)))]
 #[inline(always)]
 fn after_read() {

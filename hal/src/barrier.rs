@@ -1,4 +1,4 @@
-//! Ordering between the CPU and the device, one name per use.
+//! Ordering between the CPU and the device, with one name for each use.
 //!
 //! DMA memory is ordinary write-back memory on x86_64, where stores to it are
 //! observed in order and loads from it are not reordered with one another: a
@@ -10,8 +10,8 @@ use core::sync::atomic::{Ordering, fence};
 
 /// Orders accesses to memory that the device shares.
 ///
-/// The defaults are right for every supported CPU; a platform overrides them
-/// only to record them (tests) or to add what its bus needs.
+/// The defaults are right for every supported CPU; a platform overrides them only to record them
+/// (tests) or to add what its bus needs.
 #[expect(
     clippy::wrong_self_convention,
     reason = "`from_device` is the field's name for this barrier; it converts nothing"

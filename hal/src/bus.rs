@@ -1,9 +1,8 @@
 //! Access to BAR0: where a register is, and the two operations on it.
 //!
-//! [`RegOffset`] is a byte offset that is inside BAR0 by construction, so a backend
-//! over real memory needs no check; [`Bus`] reads and writes it. Elements of
-//! register arrays are chosen by index types ([`Vector`], [`CeqId`], ...) that
-//! hold only values the array has.
+//! [`RegOffset`] is a byte offset that is inside BAR0 by construction, so a backend over real
+//! memory needs no check; [`Bus`] reads and writes it. Index types ([`Vector`], [`CeqId`], ...)
+//! select elements of register arrays; they hold only values that the array has.
 //!
 //! ```
 //! use e810_hal::bus::{Bus, RegOffset, RegIndex, Vector};
@@ -19,9 +18,9 @@
 
 use core::fmt;
 
-/// Bytes of BAR0 that this driver maps and uses: 8 MiB (control-path 1.2
-/// `[inf]`: the size is not stated as a number). The doorbell page at
-/// 0x7F0000 lies inside; push pages begin at this offset and are not used.
+/// Bytes of BAR0 that this driver maps and uses: 8 MiB (control-path 1.2 `[inf]`: the size is not
+/// stated as a number). The doorbell page at 0x7F0000 lies inside; push pages begin at this
+/// offset and are not used.
 pub const BAR0_LEN: u32 = 0x80_0000;
 
 /// Byte offset of a 32-bit register from the start of BAR0: a multiple of 4
@@ -72,8 +71,8 @@ impl RegOffset {
 
     /// The offset `bytes` further on.
     ///
-    /// Callers prove that it is inside: [`RegArray::new`](crate::reg::RegArray::new)
-    /// asserts its last element, and a [`RegIndex`] never exceeds its `MAX`.
+    /// Callers ensure that it is inside: [`RegArray::new`](crate::reg::RegArray::new) asserts its
+    /// last element, and a [`RegIndex`] never exceeds its `MAX`.
     #[inline(always)]
     pub(crate) const fn plus(self, bytes: u32) -> Self {
         Self(self.0.wrapping_add(bytes))
@@ -94,13 +93,12 @@ impl fmt::Display for RegOffset {
 
 /// 32-bit access to the registers of one function.
 ///
-/// Infallible and monomorphised, because on a real BAR an access cannot
-/// report failure and must compile to one `mov`. A backend that can fail (a
-/// socket) latches its first error and answers all-ones from then on, as a
-/// device that left the bus does; waits turn all-ones into an error.
+/// Infallible and monomorphised, because on a real BAR an access cannot report failure and must
+/// compile to one `mov`. A backend that can fail (a socket) latches its first error and then
+/// answers all-ones, as a device does that left the bus; waits turn all-ones into an error.
 ///
-/// Values are numbers of the CPU; a backend over memory does the conversion to
-/// the device's little-endian.
+/// Values are in the CPU's byte order; a backend over memory converts to the device's
+/// little-endian.
 pub trait Bus {
     /// Reads the register at `off`. Some registers change by being read: the
     /// typed registers of [`crate::reg`] tell them apart.
@@ -123,8 +121,8 @@ impl<B: Bus + ?Sized> Bus for &B {
 }
 
 mod sealed {
-    /// Index types are defined here only: [`RegOffset`](super::RegOffset) being in range
-    /// rests on them never exceeding their `MAX`.
+    /// Index types are defined only here: that [`RegOffset`](super::RegOffset) is in range
+    /// depends on them never exceeding their `MAX`.
     pub trait Sealed {}
 }
 
@@ -238,7 +236,7 @@ indexes! {
     TxQueueId ..= 16383, "Tx queue ";
 }
 
-/// Index of a register array that has no vocabulary of its own, 0..=`MAX`.
+/// Index of a register array without an index type of its own, 0..=`MAX`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(transparent)]

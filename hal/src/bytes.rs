@@ -1,15 +1,14 @@
-//! Payload memory: bytes the caller has, moved by copy.
+//! Payload memory: bytes of the caller, moved by copy.
 //!
-//! RDMA payload has no type: the peer may write any byte at any time. A
-//! [`SharedBytes`] is a window on such memory that never becomes a `&[u8]`;
-//! bytes go in and out by relaxed atomic copies, whose order against a
-//! completion is given by the completion's own acquire.
+//! RDMA payload has no type: the peer may write any byte at any time. A [`SharedBytes`] is a
+//! window on such memory that never becomes a `&[u8]`. Bytes go in and out by relaxed atomic
+//! copies; a completion's own acquire orders them against the completion.
 //!
-//! All accesses to a word of eight bytes are of one size, whatever windows they
-//! go through: atomic accesses of different sizes must not race
-//! ([`core::sync::atomic`]). A window knows the memory it was cut from, and a
-//! word that lies inside that is loaded and stored whole, also for one byte of
-//! it; bytes of a word that does not are loaded and stored one by one.
+//! All accesses to a word of eight bytes have one size, whatever windows they use, because atomic
+//! accesses of different sizes must not race ([`core::sync::atomic`]). A window knows the memory
+//! it was cut from. A word that lies inside that memory is loaded and stored as a whole, even for
+//! a single byte of it; bytes of a word that lies partly outside are loaded and stored one by
+//! one.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -20,8 +19,8 @@ use lines::LINE;
 
 /// A window on memory that the device may read and write.
 ///
-/// It is a `Copy` and does not keep the memory: the code that made it from a pointer
-/// has promised that the memory is there ([`SharedBytes::new`]).
+/// It is `Copy` and does not keep the memory alive: the code that made it from a pointer has
+/// promised that the memory is there ([`SharedBytes::new`]).
 #[derive(Clone, Copy, Debug)]
 pub struct SharedBytes {
     start: NonNull<u8>,
@@ -54,17 +53,17 @@ impl SharedBytes {
     /// Wraps `len` bytes at `start`, memory of any thread.
     ///
     /// # Safety
-    /// What follows holds as long as any copy of the window, or a window cut from
-    /// one, is used, **and as long as a mapping made of one lives**: from
-    /// [`DmaMap::dma_map`](crate::DmaMap::dma_map) until `dma_unmap` of it has
-    /// returned. What becomes of handles does not matter: a memory region that is
-    /// dropped and not deregistered keeps its mapping for good, so its memory must
-    /// never be freed (or the function is reset and without bus mastering first).
+    /// The following holds as long as any copy of the window, or a window cut from one, is used,
+    /// **and as long as a mapping made of one lives**: from
+    /// [`DmaMap::dma_map`](crate::DmaMap::dma_map) until `dma_unmap` of it has returned. Dropped
+    /// handles do not matter: a memory region that is dropped and not deregistered keeps its
+    /// mapping for good, so its memory must never be freed (or the function is reset and without
+    /// bus mastering first).
     ///
-    /// Memory of programs that keep to no such promise (they unmap what they have registered)
-    /// may be given to a platform that does not depend on it for mappings: a kernel's VFIO,
-    /// which holds the pages themselves, or a simulator that checks each access. The promise is
-    /// needed for copies that are used, all the same.
+    /// Some programs do not keep this promise (they unmap what they have registered). Their
+    /// memory may be given to a platform whose mappings do not depend on it: a kernel's VFIO,
+    /// which holds the pages themselves, or a simulator that checks each access. Copies that are
+    /// used need the promise all the same.
     ///
     /// - The memory stays valid for reads and writes; for reads alone where
     ///   nothing is written through a copy and the device may only read.
@@ -82,8 +81,8 @@ impl SharedBytes {
         }
     }
 
-    /// Lends memory for good, which no contract is needed for: a `static` that is
-    /// taken once, or what [`Box::leak`] gives.
+    /// Lends memory for good, which needs no contract: a `static` that is taken once, or the
+    /// result of [`Box::leak`].
     ///
     /// [`Box::leak`]: https://doc.rust-lang.org/std/boxed/struct.Box.html#method.leak
     #[must_use]
@@ -95,7 +94,7 @@ impl SharedBytes {
         unsafe { Self::new(start, len) }
     }
 
-    /// Virtual address of the first byte: what an SGE of a VA-based region names.
+    /// Virtual address of the first byte, which an SGE of a VA-based region names.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.start.addr().get() as u64
@@ -225,8 +224,8 @@ impl SharedBytes {
         }
     }
 
-    /// Copies bytes of one word in, at least one, from `at` on. The word's others
-    /// keep what anybody puts there meanwhile: memory is coherent.
+    /// Copies bytes of one word in, at least one, from `at` on. The other bytes of the word keep
+    /// what others write there meanwhile: memory is coherent.
     #[inline(never)]
     fn write_edge(&self, at: usize, from: &[u8]) {
         if let Some((word, place)) = self.around(at) {

@@ -1,4 +1,4 @@
-//! Time, and the one way to wait.
+//! Time, and the only way to wait.
 //!
 //! Nothing in the core loops on its own: every wait goes through
 //! [`poll_until`], which has a limit and a name. Both are in its error.
@@ -13,8 +13,8 @@ pub trait Clock {
     /// Lets at least `time` pass. Virtual time advances by it.
     fn delay(&self, time: Ns);
 
-    /// Called once per empty turn of every loop: a spin hint on silicon, one
-    /// event of the simulator in virtual time.
+    /// Called once for each empty turn of every loop: a spin hint on silicon, one event of the
+    /// simulator in virtual time.
     fn relax(&self);
 }
 
@@ -42,19 +42,18 @@ pub enum WaitError {
     },
 }
 
-/// Questions that a wait asks in any case, however long each takes.
+/// Least number of questions that a wait asks, however long each takes.
 pub const MOST_QUESTIONS: u64 = 1_000;
 
 /// Asks `ready` until it has an answer or `limit` has passed.
 ///
-/// Between two questions it lets `pause` pass, or only relaxes when `pause` is
-/// zero. `ready` is asked at least once, and once more after the limit, so a
-/// late thread does not report a timeout for a device that was on time.
+/// Between two questions it lets `pause` pass, or only relaxes when `pause` is zero. `ready` is
+/// asked at least once, and once more after the limit, so that a late thread does not report a
+/// timeout for a device that was on time.
 ///
-/// Existing drivers count questions, not time (control-path 10: 1000 of them,
-/// 10 µs apart). Where asking is slow, or the thread does not run, their waits
-/// grow; so do these: the wait is not over before as many questions were asked
-/// as fit into the limit, at most [`MOST_QUESTIONS`].
+/// Existing drivers count questions, not time (control-path 10: 1000 of them, 10 µs apart). Their
+/// waits grow if asking is slow, or the thread does not run. So do these: the wait is not over
+/// before as many questions were asked as fit into the limit, at most [`MOST_QUESTIONS`].
 ///
 /// # Errors
 /// [`WaitError::Timeout`], or what `ready` returns.
@@ -78,20 +77,20 @@ pub fn poll_until<C: Clock + ?Sized, T, E: From<WaitError>>(
     }
 }
 
-/// The time of [`poll_until`], which is the same whatever is asked.
+/// The timing of [`poll_until`], which is the same for all questions.
 struct Turns {
     start: Ns,
     limit: Ns,
     pause: Ns,
-    /// Questions that are asked in any case.
+    /// Least number of questions.
     owed: u64,
 }
 
-// Not put into every wait: none of them is in a hurry.
+// Not inlined into every wait: none of them is in a hurry.
 impl Turns {
     #[inline(never)]
     fn new<C: Clock + ?Sized>(clock: &C, limit: Ns, pause: Ns) -> Self {
-        // A pause of nothing gives no number of questions.
+        // A pause of zero gives no number of questions.
         let owed = limit.0.checked_div(pause.0).unwrap_or(0);
         Self {
             start: clock.now(),
@@ -195,7 +194,7 @@ mod tests {
         assert_eq!(got, Ok(1));
     }
 
-    /// A thread that slept through the limit asks on, and not for ever.
+    /// A thread that slept through the limit continues to ask, but not for ever.
     #[test]
     fn a_slow_question_does_not_eat_the_others() {
         let clock = Ticks(Cell::new(0));

@@ -1,10 +1,9 @@
 //! Memory the device can read and write: allocation, ownership, word view.
 //!
-//! A [`DmaBuf`] is coherent, zeroed when handed out, and addressed by the
-//! device through an [`Iova`] that has nothing to do with its virtual address.
-//! Dropping one does **not** free it: a device that was not quiesced might
-//! still write there. [`DmaBuf::release`] frees, and is called by the code
-//! that has stopped the device first.
+//! A [`DmaBuf`] is coherent, zeroed when handed out, and addressed by the device through an
+//! [`Iova`] that is unrelated to its virtual address. Dropping one does **not** free it: a device
+//! that was not quiesced might still write there. [`DmaBuf::release`] frees it; the code that has
+//! stopped the device calls it.
 
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -39,7 +38,7 @@ impl fmt::Display for Iova {
     }
 }
 
-/// Size and alignment wanted of a DMA allocation.
+/// Size and alignment of a requested DMA allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DmaLayout {
@@ -48,10 +47,9 @@ pub struct DmaLayout {
 }
 
 impl DmaLayout {
-    /// `bytes` (rounded up to whole 64-bit words, at least one) aligned to
-    /// `align` (rounded up to a power of two, at least 8). The alignment holds
-    /// for the IOVA. What cannot be rounded up stands for more than any allocator
-    /// has: it is refused there.
+    /// `bytes` (rounded up to whole 64-bit words, at least one) aligned to `align` (rounded up to
+    /// a power of two, at least 8). The alignment holds for the IOVA. A value that cannot be
+    /// rounded up becomes larger than any allocator has, and is refused there.
     #[must_use]
     pub const fn new(bytes: usize, align: usize) -> Self {
         let bytes = if bytes < 8 { 8 } else { bytes };
@@ -105,7 +103,7 @@ pub enum DmaError {
         /// Length in bytes.
         bytes: usize,
     },
-    /// The platform refused the mapping, for none of the reasons that have a name below.
+    /// The platform refused the mapping, for a reason that has no name below.
     #[error("the platform refused to map {bytes} bytes at {address:#x} for the device")]
     Refused {
         /// Virtual address of the first byte.
@@ -113,7 +111,7 @@ pub enum DmaError {
         /// Length in bytes.
         bytes: usize,
     },
-    /// Part of the memory to map is not there, or may not be used like that.
+    /// Part of the memory to map does not exist, or may not be used like that.
     #[error(
         "the {bytes} bytes at {address:#x} are not all memory that this process may {}: map them first{}",
         if *.access == Access::Read { "read" } else { "write" },
@@ -124,10 +122,10 @@ pub enum DmaError {
         address: u64,
         /// Length in bytes.
         bytes: usize,
-        /// What the device was to do with it.
+        /// The access that the device was to have.
         access: Access,
     },
-    /// A kernel locks memory that a device reaches, and the process may not lock so much
+    /// A kernel locks memory that a device reaches, and the process may not lock that much
     /// (RLIMIT_MEMLOCK).
     #[error(
         "{bytes} bytes are more than this process may still lock: RLIMIT_MEMLOCK is {limit} bytes{}; for these `ulimit -l {}` (KiB, in the shell that starts the program, as root) or LimitMEMLOCK={}K of its service is enough",
@@ -159,7 +157,7 @@ pub enum DmaError {
         /// Bytes asked for.
         bytes: usize,
     },
-    /// The device is another process, which can be given files only, and this memory has none.
+    /// The device is another process, which can only be given files, and this memory has none.
     #[error(
         "the {bytes} bytes at {address:#x} have no file behind them, which this transport needs: take payload from its own allocator"
     )]
@@ -192,7 +190,7 @@ const fn needed_kib(bytes: usize, in_use: Option<u64>) -> u64 {
     in_use.saturating_add(bytes as u64).div_ceil(1024)
 }
 
-/// An allocation before it has an owner: what [`DmaAlloc`] gives and takes.
+/// An allocation before it has an owner: what [`DmaAlloc`] returns and takes.
 #[derive(Clone, Copy, Debug)]
 pub struct RawDma {
     /// Address of the first byte for the device.
@@ -206,22 +204,20 @@ pub struct RawDma {
 /// Allocates memory that CPU and device both reach.
 ///
 /// # Implementation safety
-/// `dma_alloc` returns memory that is zeroed, coherent (or mapped uncached),
-/// valid for `len` words of atomic access from any thread until `dma_free`,
-/// aliased by no Rust reference other than `&[AtomicU64]`, at least as large
-/// as asked, with `iova` aligned as asked and the whole range mapped for the
-/// device to read and write.
-/// `dma_free` takes the mapping away from the device before the memory is
-/// used for anything else, as far as the IOMMU can: where there is none, or its
-/// pages hold other live allocations too, it rests on the caller, who has stopped
-/// the device.
-/// A clone of the implementor is the same platform: what one gave any takes back.
+/// `dma_alloc` returns memory that is zeroed, coherent (or mapped uncached), valid for `len`
+/// words of atomic access from any thread until `dma_free`, aliased by no Rust reference other
+/// than `&[AtomicU64]`, at least as large as asked, with `iova` aligned as asked and the whole
+/// range mapped for the device to read and write. `dma_free` takes the mapping away from the
+/// device before the memory is used for anything else, as far as the IOMMU can. If there is no
+/// IOMMU, or its pages hold other live allocations too, this is up to the caller, who has stopped
+/// the device. A clone of the implementor is the same platform: any clone takes back what another
+/// gave.
 pub unsafe trait DmaAlloc {
     /// Allocates.
     ///
     /// # Errors
-    /// [`DmaError::OutOfMemory`]; [`DmaError::LockLimit`] or [`DmaError::TooManyMappings`] where
-    /// the platform knows that it is that.
+    /// [`DmaError::OutOfMemory`]; [`DmaError::LockLimit`] or [`DmaError::TooManyMappings`] if the
+    /// platform knows that this is the reason.
     fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError>;
 
     /// Gives an allocation back.

@@ -1,15 +1,14 @@
 //! Error numbers of Linux, for programs whose error paths use them.
 //!
-//! Verbs return such a number; here every error has a type and a text, and its
-//! `errno()` is the number that a verbs program would meet in its place. The values
-//! are those of Linux on x86, Arm and RISC-V (`asm-generic/errno.h`). Which error has
-//! which number is one table in `docs/verbs-map.md`.
+//! Verbs return such a number. Here every error has a type and a text, and its `errno()` is the
+//! number that a verbs program would get instead. The values are those of Linux on x86, Arm and
+//! RISC-V (`asm-generic/errno.h`). The table of errors and numbers is in `docs/verbs-map.md`.
 
 use crate::{DmaError, NoHostMemory, WaitError};
 
 /// No such file.
 pub const ENOENT: i32 = 2;
-/// Input/output error: the device failed, or said what makes no sense.
+/// Input/output error: the device failed, or gave a reply that makes no sense.
 pub const EIO: i32 = 5;
 /// Out of memory, or of room in a queue.
 pub const ENOMEM: i32 = 12;
@@ -21,7 +20,7 @@ pub const EBUSY: i32 = 16;
 pub const ENODEV: i32 = 19;
 /// Invalid argument.
 pub const EINVAL: i32 = 22;
-/// None left of what the device has so many of.
+/// The device has a limited number of them, and none is left.
 pub const ENOSPC: i32 = 28;
 /// Not offered by this device.
 pub const EOPNOTSUPP: i32 = 95;

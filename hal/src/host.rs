@@ -1,9 +1,8 @@
 //! Memory the device cannot see: tables and trackers, sized at run time.
 //!
-//! The core has no allocator. What it must remember per queue or per id lives
-//! in a [`HostBuf`]: zeroed 64-bit atomic words, shared between the parts of a
-//! device by cloning, freed when the last clone is dropped (the device
-//! cannot reach it, so dropping is safe at any time).
+//! The core has no allocator. What it must remember for each queue or id lives in a [`HostBuf`]:
+//! zeroed 64-bit atomic words, shared between the parts of a device by cloning, freed when the
+//! last clone is dropped (the device cannot reach it, so dropping is safe at any time).
 
 use core::fmt;
 use core::ptr::NonNull;

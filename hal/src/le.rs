@@ -1,8 +1,8 @@
-//! Byte order: the one place where host order meets the device's.
+//! Byte order: the only place where host order meets the device's.
 //!
 //! Every structure the E810 reads or writes is little-endian (control-path 0).
-//! Rings, contexts and buffers go through [`crate::words`], which calls these
-//! two functions and nobody else does.
+//! Rings, contexts and buffers go through [`crate::words`], which is the only caller of these two
+//! functions.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,11 +1,9 @@
 //! Registers, platform traits and DMA words of the Intel E810 RDMA engine.
 //!
-//! Everything above this crate is written against one generic parameter,
-//! `P:` [`Platform`]: register access ([`Bus`]), memory the device reaches
-//! ([`DmaAlloc`], [`DmaMap`]), memory it does not ([`HostMem`]), time
-//! ([`Clock`]), ordering ([`Barrier`]) and interrupt vectors ([`InterruptVectors`]).
-//! A real function, a simulator and a unikernel differ in `P` and in nothing
-//! else.
+//! Everything above this crate is written against one generic parameter, `P:` [`Platform`]:
+//! register access ([`Bus`]), memory that the device reaches ([`DmaAlloc`], [`DmaMap`]), memory
+//! that it does not ([`HostMem`]), time ([`Clock`]), ordering ([`Barrier`]) and interrupt vectors
+//! ([`InterruptVectors`]). A real function, a simulator and a unikernel differ only in `P`.
 //!
 //! ```
 //! use e810_hal::ring::Producer;

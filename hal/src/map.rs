@@ -1,9 +1,8 @@
 //! Mapping memory that the caller already has for the device.
 //!
-//! A mapping yields segments of (IOVA, length): VFIO gives one, a unikernel
-//! perhaps one a page, the simulator what its seed says. How a memory region
-//! is described to the device (no list, one level, two levels of PBLEs) follows
-//! from the segments.
+//! A mapping yields segments of (IOVA, length): VFIO gives one, a unikernel perhaps one for each
+//! page, the simulator as many as its seed says. The segments decide how a memory region is
+//! described to the device (no list, one level, two levels of PBLEs).
 
 use crate::bytes::SharedBytes;
 use crate::dma::{DmaError, Iova};
@@ -41,15 +40,13 @@ pub struct Mapping {
 /// Maps memory the caller has.
 ///
 /// # Implementation safety
-/// From `dma_map` to `dma_unmap` the segments, in order, cover exactly the bytes
-/// of the memory. Through them the device reaches nothing else but the rest of the
-/// IOMMU's pages (at least 4 KiB) that the memory begins and ends in: payload that
-/// begins and ends with a page has no neighbours there. Where there is no IOMMU it
-/// is the device alone that keeps to the segments.
-/// After `dma_unmap` the device reaches none of it. Where there is no IOMMU, or
-/// another process is it (vfio-user), that rests on the device, which the caller
-/// has told first, or reset.
-/// A clone of the implementor is the same platform: a mapping of one is live in all.
+/// From `dma_map` to `dma_unmap` the segments, in order, cover exactly the bytes of the memory.
+/// Through them the device reaches nothing else, except the rest of the IOMMU's pages (at least 4
+/// KiB) that the memory begins and ends in: payload that begins and ends with a page has no
+/// neighbours there. If there is no IOMMU, only the device itself keeps to the segments. After
+/// `dma_unmap` the device reaches none of it. If there is no IOMMU, or the IOMMU is another
+/// process (vfio-user), this is up to the device, which the caller has told first, or reset. A
+/// clone of the implementor is the same platform: a mapping of one is live in all.
 pub unsafe trait DmaMap {
     /// Makes `memory` visible to the device. It is lent until `dma_unmap`, as
     /// [`SharedBytes::new`] promises.
@@ -58,18 +55,18 @@ pub unsafe trait DmaMap {
     /// virtual address, and offsets within a 4 KiB page are the same on both
     /// sides.
     ///
-    /// Each call makes a mapping of its own, also of memory that is mapped already. Platforms
-    /// must not share mappings by address: a mapping outlives the memory that was at its
-    /// address, and what is there later is other memory.
+    /// Each call makes a mapping of its own, even of memory that is mapped already. Platforms
+    /// must not share mappings by address: a mapping outlives the memory that was at its address,
+    /// and later memory at that address is different memory.
     ///
     /// # Errors
-    /// [`DmaError`], with the reason where the platform knows it.
+    /// [`DmaError`], with the reason if the platform knows it.
     fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError>;
 
     /// Segment `index` of a live mapping; `None` from [`Mapping::segments`] on.
     fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment>;
 
-    /// Takes the memory away from the device, which was instructed not to use
-    /// it any more. A handle that is not live is ignored.
+    /// Takes the memory away from the device, which was told not to use it any more. A handle
+    /// that is not live is ignored.
     fn dma_unmap(&self, mapping: Mapping);
 }

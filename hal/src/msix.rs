@@ -1,9 +1,9 @@
 //! The MSI-X table of a function, for a platform that owns it.
 //!
-//! Under an operating system the kernel writes the table; on a bare machine
-//! nobody else does. Which CPU and which of its vectors a message means is in
-//! the address and the data that the machine's interrupt controller defines
-//! (x86: the local APIC); this file only puts them where the card looks.
+//! Under an operating system the kernel writes the table; on a bare machine nobody else does. The
+//! address and the data of a message, which the machine's interrupt controller defines (x86: the
+//! local APIC), say which CPU and which of its vectors it means. This file only puts them where
+//! the card looks.
 
 use core::ptr::NonNull;
 
@@ -19,8 +19,8 @@ const MOST: u16 = 2048;
 /// Mask bit of an entry's vector control.
 const MASK: u32 = MSIX_TVCTRL1::MASK::SET.value;
 
-/// What the function's MSI-X capability says. Table and pending bits share a
-/// BAR on this card (control-path 1.2); the capability names it.
+/// The contents of the function's MSI-X capability. Table and pending bits share a BAR on this
+/// card (control-path 1.2); the capability names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct MsixLayout {
@@ -32,18 +32,18 @@ pub struct MsixLayout {
     pub pending: u32,
 }
 
-/// A table that cannot be, or an entry that is not in it.
+/// An invalid table, or an entry that is not in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum MsixError {
-    /// The capability and the BAR do not go together.
+    /// The capability and the BAR do not match.
     #[error(
         "an MSI-X table of {} entries at {:#x} and pending bits at {:#x} do not fit a BAR of {len} bytes: map the whole BAR that the capability names",
         layout.entries, layout.table, layout.pending
     )]
     Layout {
-        /// What the capability says.
+        /// The contents of the capability.
         layout: MsixLayout,
         /// Bytes of the BAR.
         len: usize,
@@ -67,8 +67,8 @@ pub enum MsixError {
 /// The table and the pending bits of one function, mapped into this address
 /// space.
 ///
-/// An entry belongs to the owner of its vector: two threads may change two
-/// entries at a time, not one.
+/// An entry belongs to the owner of its vector: two threads may change two different entries at a
+/// time, but not the same one.
 #[derive(Clone, Copy, Debug)]
 pub struct MsixTable {
     bar: NonNull<u8>,
@@ -118,8 +118,8 @@ impl MsixTable {
         self.layout.entries
     }
 
-    /// Makes `vector` send `data` to `address`, and lets it. The entry is masked
-    /// while it changes.
+    /// Makes `vector` send `data` to `address`, and unmasks it. The entry is masked while it
+    /// changes.
     ///
     /// # Errors
     /// [`MsixError::NoEntry`], [`MsixError::Address`]; nothing was changed.
@@ -148,8 +148,8 @@ impl MsixTable {
         Ok(())
     }
 
-    /// Keeps `vector` from sending: once this has returned no message of it
-    /// leaves the card any more. What it would have sent is pending.
+    /// Masks `vector`: once this has returned no message of it leaves the card any more. Messages
+    /// that it would have sent become pending.
     ///
     /// # Errors
     /// [`MsixError::NoEntry`].
@@ -158,7 +158,7 @@ impl MsixTable {
         Ok(())
     }
 
-    /// Lets `vector` send again; what is pending is sent at once.
+    /// Unmasks `vector`; what is pending is sent at once.
     ///
     /// # Errors
     /// [`MsixError::NoEntry`].
@@ -167,7 +167,7 @@ impl MsixTable {
         Ok(())
     }
 
-    /// Whether `vector` has a message that its mask keeps back.
+    /// Whether `vector` has a message that its mask holds back.
     ///
     /// # Errors
     /// [`MsixError::NoEntry`].
@@ -207,8 +207,8 @@ impl MsixTable {
     }
 }
 
-/// Writes the mask bit of an entry, leaves the reserved ones, and reads back:
-/// the write has reached the card when this returns.
+/// Writes the mask bit of an entry, leaves the reserved bits, and reads back: the write has
+/// reached the card when this returns.
 fn set_mask(control: &RW<u32>, masked: bool) {
     let others = u32::from_le(control.read()) & !MASK;
     let value = if masked { others | MASK } else { others };

@@ -4,7 +4,7 @@
 pub const VENDOR: u16 = 0x8086;
 /// Class and subclass of an Ethernet controller (PCI Code and ID Assignment).
 const ETHERNET: u16 = 0x0200;
-/// Every adaptive virtual function of Intel's, the E810's among them.
+/// Every adaptive virtual function from Intel, including the E810's.
 const VIRTUAL_FUNCTION: u16 = 0x1889;
 
 /// Device ids whose RDMA engine this driver knows, and what Intel calls them.
@@ -27,7 +27,7 @@ pub fn name(vendor: u16, device: u16) -> Option<&'static str> {
     known.filter(|_| vendor == VENDOR).map(|(_, name)| *name)
 }
 
-/// What a PCI function says it is, at the beginning of its configuration space.
+/// The ids of a PCI function, from the beginning of its configuration space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PciIds {
     /// Vendor id.
@@ -59,8 +59,8 @@ impl PciIds {
         name(self.vendor, self.device)
     }
 
-    /// Whether this may be a physical function of an E810 whose id is not known here: an
-    /// Ethernet controller of Intel's that is no virtual function.
+    /// Whether this may be a physical function of an E810 whose id is not known here: an Ethernet
+    /// controller from Intel that is not a virtual function.
     #[must_use]
     pub fn is_intel_ethernet(self) -> bool {
         self.vendor == VENDOR && self.class == ETHERNET && self.device != VIRTUAL_FUNCTION

@@ -1,4 +1,4 @@
-//! The one generic parameter of everything above.
+//! The only generic parameter of everything above.
 
 use crate::barrier::Barrier;
 use crate::bus::Bus;

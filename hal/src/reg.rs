@@ -1,9 +1,9 @@
-//! Typed registers: an offset, a field set and what may be done with it.
+//! Typed registers: an offset, a set of fields, and the allowed accesses.
 //!
-//! A register is a constant of [`Reg`], [`RegArray`] or [`RegArray2`]; its
-//! fields are a `tock-registers` module of the same name. The access class `A`
-//! decides which methods exist, so that a read of a write-only register, or a
-//! read that clears what it reads behind an innocent name, does not compile.
+//! A register is a constant of [`Reg`], [`RegArray`] or [`RegArray2`]; its fields are a
+//! `tock-registers` module of the same name. The access class `A` decides which methods exist. So
+//! a read of a write-only register does not compile, nor does a read that clears the register
+//! behind an innocent name.
 //!
 //! ```
 //! use core::cell::Cell;
@@ -174,8 +174,8 @@ impl<R: RegisterLongName, A: Access> Reg<R, A> {
         bus.read32(self.off)
     }
 
-    /// Reads the register, which clears it in the device: what is not kept
-    /// is lost.
+    /// Reads the register, which clears it in the device: bits that the caller does not keep are
+    /// lost.
     #[must_use = "the device has forgotten what this returns"]
     #[inline(always)]
     pub fn read_clear(self, bus: &(impl Bus + ?Sized)) -> LocalRegisterCopy<u32, R>

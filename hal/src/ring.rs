@@ -1,10 +1,9 @@
 //! Ring arithmetic: indexes, laps and the valid bit.
 //!
-//! Every queue of the device marks its entries with a valid bit whose meaning
-//! flips each time the ring wraps. [`Producer`] is the side that writes
-//! entries (CQP SQ, SQ, RQ), [`Consumer`] the side that reads what the device
-//! wrote (CQ, CEQ, AEQ). Both are plain values; who may touch the memory is
-//! decided elsewhere.
+//! Every queue of the device marks its entries with a valid bit whose meaning flips each time the
+//! ring wraps. [`Producer`] is the side that writes entries (CQP SQ, SQ, RQ), [`Consumer`] the
+//! side that reads what the device wrote (CQ, CEQ, AEQ). Both are plain values; other code
+//! decides who may touch the memory.
 
 /// An entry a [`Producer`] handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

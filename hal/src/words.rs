@@ -1,8 +1,8 @@
 //! Words shared with the device: a ring sees [`DmaWord`]s, never references to structures.
 //!
-//! Ring code is generic over the word, so that the same code runs on DMA
-//! memory (`AtomicU64`, little-endian), on a recording word that unit tests
-//! use to check the order of publication, and on a model checker's word.
+//! Ring code is generic over the word. So the same code runs on DMA memory (`AtomicU64`,
+//! little-endian), on a recording word with which unit tests check the order of publication, and
+//! on a model checker's word.
 //!
 //! Order of publication: body words with [`DmaWord::set`], then
 //! [`Barrier::to_device`](crate::Barrier::to_device), then the word with the
@@ -48,8 +48,8 @@ impl DmaWord for AtomicU64 {
 
 /// A run of words: a queue, a context, a buffer.
 ///
-/// Indexing is checked once an entry, not once a word: take
-/// [`DmaWords::block`] and use its constant indexes.
+/// Indexing is checked once for each entry, not once for each word: take [`DmaWords::block`] and
+/// use its constant indexes.
 pub trait DmaWords {
     /// The type of a word.
     type Word: DmaWord;

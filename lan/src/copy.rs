@@ -1,12 +1,12 @@
-//! Frames in and out of buffers: words of memory that the device reaches.
+//! Copies frames in and out of buffers: words of memory that the device reaches.
 //!
-//! A buffer is words like a ring, so that no reference to memory that the device
-//! writes exists. Bytes of a frame lie in memory in the order of the wire.
+//! A buffer consists of words, as a ring does, so that there is no reference to memory that the
+//! device writes. Bytes of a frame lie in memory in the order of the wire.
 
 use e810_hal::DmaWord;
 
-/// Copies `frame` to the beginning of `buffer`, and zeros after it up to
-/// `at_least` bytes. The buffer is long enough, or the end is cut.
+/// Copies `frame` to the beginning of `buffer`, and zeros after it up to `at_least` bytes. If the
+/// buffer is too short, the end is cut.
 pub(crate) fn write_frame<W: DmaWord>(buffer: &[W], frame: &[u8], at_least: usize) {
     let (whole, rest) = frame.as_chunks::<8>();
     for (word, bytes) in buffer.iter().zip(whole) {

@@ -1,31 +1,30 @@
 //! The interrupt of the queues.
 //!
-//! The device may keep descriptors that are done until a cache line of them is full,
-//! or until the queue's interrupt comes; so a program that only polls needs a vector
-//! as well, with its cause enabled and write-back at each interval (lan-path 4.3, 6,
-//! 15).
+//! The device may keep descriptors that are done until a cache line of them is full, or until the
+//! queue's interrupt comes. So a program that only polls needs a vector as well, with its cause
+//! enabled and write-back at each interval (lan-path 4.3, 6, 15).
 
 use e810_hal::bus::{ItrIndex, RxQueueId, TxQueueId};
 use e810_hal::regs::{DYN_CTL_WRITE_BACK, GLINT_DYN_CTL, GLINT_ITR, QINT_RQCTL, QINT_TQCTL};
 use e810_hal::{Bus, Vector};
 
-/// Interval between write-backs, in units of the timer (2 µs): 8 µs, what existing
-/// drivers begin with (lan-path 1.2).
+/// Interval between write-backs, in units of the timer (2 µs): 8 µs, the initial value of
+/// existing drivers (lan-path 1.2).
 const INTERVAL: u32 = 4;
 
-/// Vector and timer of a port's queues. Other causes may have the vector too, with
-/// other timers of it: nothing states that they may not (lan-path 6 `[inf]`).
+/// Vector and timer of a port's queues. Other causes may share the vector, with other timers of
+/// it: nothing states that they may not (lan-path 6 `[inf]`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Interrupt {
     /// The vector.
     pub vector: Vector,
-    /// The timer, which no other cause of the vector has.
+    /// The timer, which no other cause of the vector uses.
     pub timer: ItrIndex,
 }
 
 impl Interrupt {
-    /// Gives the timer its interval.
+    /// Sets the interval of the timer.
     pub(crate) fn set_interval(self, bus: &impl Bus) {
         let timer = GLINT_ITR.at(self.timer, self.vector);
         timer.write(bus, GLINT_ITR::INTERVAL.val(INTERVAL));

@@ -1,18 +1,18 @@
-//! LAN queues of the Intel E810: one transmit and one receive queue of a function,
-//! for Ethernet frames as they are, without offloads.
+//! LAN queues of the Intel E810: one transmit and one receive queue of a function, for plain
+//! Ethernet frames without offloads.
 //!
-//! [`LanQueues`] is what a program holds: [`transmit`](LanQueues::transmit) copies a
-//! frame out, [`receive`](LanQueues::receive) copies one in. Neither waits, locks
-//! nor allocates. How it is made, in this order (lan-path 1.1):
+//! A program holds a [`LanQueues`]: [`transmit`](LanQueues::transmit) copies a frame out,
+//! [`receive`](LanQueues::receive) copies one in. Neither waits, locks nor allocates. It is made
+//! in this order (lan-path 1.1):
 //!
 //! 1. [`TxMemory`] and [`RxMemory`]: rings and buffers that the device reaches.
 //! 2. The transmit queue is added by an AdminQ command, which is not part of this
 //!    crate, with [`TxMemory::ring`] and its entries; then [`TxRing::start`].
 //! 3. [`RxRing::enable`] programs the receive queue and switches it on.
 //!
-//! And undone (lan-path 1.3): [`RxRing::unbind`], [`TxRing::unbind`], the AdminQ
-//! command that disables the transmit queue, [`TxRing::stop`]; [`RxRing::disable`].
-//! Memory comes back only from a queue that is off.
+//! It is undone in this order (lan-path 1.3): [`RxRing::unbind`], [`TxRing::unbind`], the AdminQ
+//! command that disables the transmit queue, [`TxRing::stop`]; [`RxRing::disable`]. Memory comes
+//! back only from a queue that is off.
 //!
 //! ```
 //! use e810_lan::{LanInit, RxQueueContext};

@@ -1,4 +1,4 @@
-//! [`LanQueues`]: both queues, as they are used.
+//! [`LanQueues`]: both queues, as a program uses them.
 
 use e810_hal::{Ns, Platform};
 
@@ -7,15 +7,14 @@ use crate::interrupt::Interrupt;
 use crate::rx::{RxCounts, RxRing};
 use crate::tx::{TxCounts, TxRing};
 
-/// How often the device is asked again to write back, while nothing comes. A write
-/// that enables the vector takes the request back; a program that waits for the
-/// vector between two of these is not kept waiting, one that only polls is for this
-/// long at most.
+/// How often the device is asked again to write back while nothing comes. A write that enables
+/// the vector withdraws the request. A program that waits for the vector between two requests is
+/// not delayed; one that only polls is delayed by this interval at most.
 const ASK_AGAIN: Ns = Ns::from_us(500);
 
 /// The LAN queues of a function: Ethernet frames in and out.
 ///
-/// It is `Send`; one thread has it. No call waits, locks or allocates.
+/// It is `Send`; one thread owns it. No call waits, locks or allocates.
 #[derive(Debug)]
 #[must_use = "queues that are dropped leak their memory: disable them"]
 pub struct LanQueues<P: Platform> {
@@ -40,7 +39,7 @@ impl<P: Platform> LanQueues<P> {
         }
     }
 
-    /// Sends a frame: destination address first, without FCS. It is copied, and
+    /// Sends a frame that starts with the destination address, without FCS. It is copied, and
     /// padded with zeros to 60 bytes.
     ///
     /// # Errors
@@ -51,9 +50,9 @@ impl<P: Platform> LanQueues<P> {
         self.tx.transmit(frame)
     }
 
-    /// Copies the next frame that has arrived to `into` and gives its length. Frames
-    /// with errors, and those that are longer than `into`, are dropped and counted.
-    /// `None`: there is no frame now.
+    /// Copies the next frame that has arrived to `into` and returns its length. Frames with
+    /// errors and frames longer than `into` are dropped and counted. `None`: there is no frame
+    /// now.
     pub fn receive(&mut self, into: &mut [u8]) -> Option<usize> {
         let received = self.rx.receive(into);
         if received.is_none() {

@@ -1,8 +1,8 @@
 //! Error details of the engine: the registers behind HMC_ERR, PE_CRITERR
 //! and PE_PUSH (control-path 2.2, 2.3, 2.6).
 //!
-//! The sources give the fields of these registers by name and, but for one code,
-//! no value's meaning: names and numbers are what there is to print.
+//! The sources give the fields of these registers by name but, except for one code, no meaning of
+//! their values. So names and numbers are all that can be printed.
 //!
 //! ```
 //! use e810_adminq::oicr::HmcError;
@@ -24,14 +24,14 @@ use e810_hal::regs::{CRITERR_Q1, GLPE_CRITERR, PFHMC_ERRORDATA, PFHMC_ERRORINFO}
 use super::Causes;
 use crate::error::Result;
 
-/// Kinds of HMC object by the numbers that drivers and firmware use for them
-/// (control-path 6.2). That HMC_OBJECT_TYPE counts in the same way is `[inf]`.
+/// Kinds of HMC object, by the numbers of drivers and firmware (control-path 6.2). That
+/// HMC_OBJECT_TYPE uses the same numbers is `[inf]`.
 const OBJECTS: [&str; 21] = [
     "QP", "CQ", "SRQ", "HTE", "ARP", "APBVT", "MR", "XF", "XFFL", "Q1", "Q1FL", "TIMER", "FSIMC",
     "FSIAV", "PBLE", "RRF", "RRFFL", "HDR", "MD", "OOISC", "OOISCFFL",
 ];
 
-/// PFHMC_ERRORINFO and PFHMC_ERRORDATA: what the host memory cache could not do.
+/// PFHMC_ERRORINFO and PFHMC_ERRORDATA: what failed in the host memory cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct HmcError {
@@ -105,8 +105,8 @@ fn hmc_registers(bus: &(impl Bus + ?Sized)) -> Result<[u32; 2]> {
     ])
 }
 
-/// GLPE_CRITERR of the one critical error that a published log of a card has: a
-/// MODIFY_QP had failed with 0xFFFF/0x8003 140 ms before (field-evidence 5).
+/// GLPE_CRITERR in the only critical error in a published log of a card: a MODIFY_QP had failed
+/// with 0xFFFF/0x8003 140 ms before (field-evidence 5).
 const CRITERR_SEEN: u32 = 0x0001_1424;
 
 /// GLPE_CRITERR: the code of a critical error.
@@ -116,7 +116,7 @@ const CRITERR_SEEN: u32 = 0x0001_1424;
 pub struct CriticalError(pub u32);
 
 impl CriticalError {
-    /// Whether existing drivers only log it and go on.
+    /// Whether existing drivers only log it and continue.
     #[must_use]
     pub const fn is_harmless(self) -> bool {
         self.0 == CRITERR_Q1
@@ -140,7 +140,7 @@ impl fmt::Display for CriticalError {
     }
 }
 
-/// Causes, and what the engine's registers say to them.
+/// Causes, and what the engine's registers say about them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Details {
     /// The causes.
@@ -149,14 +149,13 @@ pub struct Details {
     pub critical: Option<CriticalError>,
     /// PFHMC_ERRORINFO and PFHMC_ERRORDATA as read, with [`Causes::HMC_ERR`].
     pub hmc_registers: Option<[u32; 2]>,
-    /// The same by fields; `None` too when they say that there is no error.
+    /// The same, decoded into fields; `None` also when the registers say that there is no error.
     pub hmc: Option<HmcError>,
 }
 
 impl Details {
-    /// Reads the registers that say more of `causes`; a few reads, and the causes
-    /// themselves are not among them. What they hold stays until a reset, so a
-    /// second error may not show.
+    /// Reads the registers that give details of `causes`; a few reads, which do not include the
+    /// causes themselves. Their contents stay until a reset, so a second error may not show.
     ///
     /// # Errors
     /// [`Error::Wait`](crate::Error::Wait) when the device is gone.
@@ -188,7 +187,7 @@ impl fmt::Display for Details {
             let separator = if n == 0 { "" } else { ", " };
             write!(f, "{separator}{word}")?;
         }
-        // Always as they are: what they hold after an error nobody has published.
+        // Always the raw values: nobody has published what they hold after an error.
         if let Some([info, data]) = self.hmc_registers {
             write!(
                 f,

@@ -10,7 +10,7 @@ use crate::opcode::Opcode;
 
 /// Bytes of an entry.
 const ENTRY_BYTES: usize = 32;
-/// More functions than this on a device, and it has no RDMA (control-path 9.5).
+/// A device with more functions than this has no RDMA (control-path 9.5).
 const MOST_FUNCTIONS_WITH_RDMA: u32 = 4;
 
 /// Whose capabilities.
@@ -25,8 +25,8 @@ pub enum Owner {
 
 /// Lists capabilities.
 ///
-/// The whole 4096-byte buffer is offered, the most that a command can carry, so
-/// the firmware's ENOMEM ("too small") has no larger buffer to be tried with.
+/// The whole 4096-byte buffer is offered, the most that a command can carry. So after the
+/// firmware's ENOMEM ("too small") there is no larger buffer to try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ListCaps(pub Owner);
 
@@ -75,8 +75,8 @@ impl Capabilities {
         }
     }
 
-    /// Whether a device with these capabilities has too many functions for any
-    /// of them to have RDMA, whatever their own lists say (control-path 9.5).
+    /// Whether a device with these capabilities has too many functions for any of them to have
+    /// RDMA, whatever their own lists say (control-path 9.5).
     #[must_use]
     pub const fn too_many_functions(&self) -> bool {
         self.functions.count_ones() > MOST_FUNCTIONS_WITH_RDMA

@@ -1,6 +1,5 @@
-//! 0x040E Query Port ETS: which element of the tree each traffic class is
-//! (`ice/ice_dcb.c ice_aq_query_port_ets`, `ice/ice_adminq_cmd.h
-//! ice_aqc_port_ets_elem`).
+//! 0x040E Query Port ETS: which element of the tree belongs to each traffic class
+//! (`ice/ice_dcb.c ice_aq_query_port_ets`, `ice/ice_adminq_cmd.h ice_aqc_port_ets_elem`).
 
 use super::{Command, Data};
 use crate::answer::Answer;
@@ -22,8 +21,8 @@ pub struct QueryPortEts {
     pub root: u32,
 }
 
-/// TEID of each traffic class. Which ones are active is not looked at, as by
-/// existing drivers: one that is not there has a TEID that nothing has.
+/// TEID of each traffic class. Like existing drivers, this does not check which classes are
+/// active: an inactive one has a TEID that no element has.
 pub type ClassTeids = [u32; CLASSES];
 
 impl Command for QueryPortEts {
@@ -45,7 +44,7 @@ impl Command for QueryPortEts {
 
     fn decode(&self, answer: &Answer<'_>) -> Result<ClassTeids> {
         let mut reply = [0; BYTES];
-        // One that ends early names none: existing drivers do not look.
+        // A reply that ends early names no class: existing drivers do not check.
         let _ = answer.fill(0, "traffic classes of the port", &mut reply);
         let mut teids = [0; CLASSES];
         for (class, teid) in teids.iter_mut().enumerate() {

@@ -6,7 +6,7 @@ use crate::bytes::put;
 use crate::error::Result;
 use crate::opcode::Opcode;
 
-/// Clear PF Configuration: what an earlier driver left in the switch.
+/// Clear PF Configuration: removes what an earlier driver left in the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClearPf;
 
@@ -22,7 +22,7 @@ impl Command for ClearPf {
     }
 }
 
-/// Clear PXE Mode: the function leaves the state it boots a machine in.
+/// Clear PXE Mode: the function leaves the state in which it boots a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClearPxe;
 

@@ -54,7 +54,7 @@ bitflags! {
 e810_types::serde_flags!(LinkFec: u8);
 
 impl LinkFec {
-    /// As the field writes it.
+    /// The name that is usual in the field.
     #[must_use]
     pub const fn name(self) -> &'static str {
         if self.contains(Self::RS_544) {
@@ -72,16 +72,16 @@ impl LinkFec {
 /// State of the port's link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkStatus {
-    /// What is the matter with module and topology; 0 when nothing is.
+    /// Fault of module and topology; 0 if there is none.
     pub conflict: u8,
-    /// What is the matter with the configuration; 0 when nothing is.
+    /// Fault of the configuration; 0 if there is none.
     pub config_error: u8,
     /// Flags.
     pub info: LinkInfo,
     /// Greatest frame in bytes that the port takes.
     pub max_frame: u16,
-    /// Error correction in use; of no meaning without a link. A link that is up
-    /// and brings nothing in has often the wrong one.
+    /// Error correction in use; meaningless without a link. A link that is up but receives
+    /// nothing often has the wrong one.
     pub fec: LinkFec,
     /// Speed in Mbit/s; 0 when down or unknown.
     pub mbps: u32,

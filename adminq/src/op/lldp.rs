@@ -7,12 +7,12 @@ use crate::bytes::put;
 use crate::error::Result;
 use crate::opcode::Opcode;
 
-/// Asks for an event whenever the firmware's LLDP agent has agreed on something
-/// new, or ends that.
+/// Asks for an event whenever the firmware's LLDP agent has agreed on something new, or ends an
+/// agreement.
 ///
-/// The changes themselves are the firmware's to make: newer drivers also ask to
-/// be told of ones that wait for them (bit 1 of the command), which then stay
-/// undone until another command, and this one does not.
+/// The firmware makes the changes itself. Newer drivers also ask to be told of changes that wait
+/// for them (bit 1 of the command); those stay undone until another command, so this command does
+/// not ask for them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LldpEvents {
     /// Whether events are wanted.

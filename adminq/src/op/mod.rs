@@ -1,8 +1,8 @@
 //! Typed commands: pure functions from arguments to parameters and data, and
 //! from a reply to a value.
 //!
-//! One file for each group of commands. Offsets are those of control-path 9.4 to 9.10; where they
-//! are silent a comment names the place in the existing drivers.
+//! There is one file for each group of commands. Offsets are those of control-path 9.4 to 9.10;
+//! where it gives none, a comment names the place in the existing drivers.
 //!
 //! ```
 //! use e810_adminq::op::{Command, Data, RequestResource, Resource};
@@ -55,7 +55,7 @@ pub use version::{Api, DriverVersion, Firmware, GetVersion, QueueShutdown, Versi
 pub use vlan::{GetVlanMode, SetVlanMode, VlanMode};
 pub use vsi::{AddVsi, FreeVsi, UpdateVsi, VSI_BYTES, VsiAdded, VsiContext};
 
-/// What goes to the firmware beside the parameters, and what it may send back.
+/// What goes to the firmware besides the parameters, and what it may send back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Data<'a> {
     /// No buffer.

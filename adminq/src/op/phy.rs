@@ -22,8 +22,8 @@ pub enum PhyReport {
     TopologyWithMedia,
     /// What is configured.
     Active,
-    /// What is configured by default: what port and module can do together, as
-    /// far as the card's NVM allows it.
+    /// What is configured by default: what port and module can do together, as far as the card's
+    /// NVM allows.
     Default,
 }
 
@@ -46,8 +46,8 @@ pub struct PhyCaps {
 const ENABLE_LINK: u8 = 1 << 3;
 /// caps of a configuration: apply it at once.
 const UPDATE_LINK: u8 = 1 << 5;
-/// Bits of caps that mean the same in a configuration; bit 4 does not exist
-/// there, and bit 5 is another (`ICE_AQ_PHY_ENA_VALID_MASK`).
+/// Bits of caps that mean the same in a configuration. Bit 4 does not exist there, and bit 5
+/// means something else (`ICE_AQ_PHY_ENA_VALID_MASK`).
 const COMMON: u8 = 0xCF;
 
 impl PhyCaps {
@@ -57,9 +57,9 @@ impl PhyCaps {
         byte(&self.bytes, 16) & ENABLE_LINK != 0
     }
 
-    /// Whether the configuration `self` is `wanted`, as existing drivers compare
-    /// (`ice/ice_common.c ice_phy_caps_equals_cfg`): PHY types, pause and low
-    /// power, EEE, error correction. Whether the link is enabled is asked apart.
+    /// Whether the configuration `self` is `wanted`, compared as in existing drivers
+    /// (`ice/ice_common.c ice_phy_caps_equals_cfg`): PHY types, pause and low power, EEE, error
+    /// correction. Does not compare whether the link is enabled.
     #[must_use]
     pub fn is_configured_as(&self, wanted: &Self) -> bool {
         const COMPARED: u8 = COMMON & !ENABLE_LINK;
@@ -124,7 +124,7 @@ impl SetPhyConfig {
     #[must_use]
     pub fn enable(lport: u8, caps: &PhyCaps) -> Self {
         let mut bytes = [0; CONFIG_BYTES];
-        // PHY types, caps, low power, EEE stand at the same places in both.
+        // PHY types, caps, low power, EEE are at the same places in both.
         put::<22>(&mut bytes, 0, array(&caps.bytes, 0).unwrap_or([0; 22]));
         let flags = byte(&bytes, 16) & COMMON | ENABLE_LINK | UPDATE_LINK;
         put(&mut bytes, 16, [flags]);

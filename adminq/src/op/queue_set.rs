@@ -58,9 +58,8 @@ impl Command for AddQueueSet {
 /// vmvf_and_timeout: timeout 5 in bits [15:10], as existing drivers send it;
 /// its unit is not in the sources.
 const TIMEOUT: u16 = 5 << 10;
-/// cmd_type: no reset of a function, and frames that cannot leave are thrown
-/// away when the time is over, as existing drivers ask in every case
-/// (`ice/ice_common.c ice_aq_dis_lan_txq`).
+/// cmd_type: no reset of a function; frames that cannot leave are discarded when the time is
+/// over. Existing drivers always ask for this (`ice/ice_common.c ice_aq_dis_lan_txq`).
 const FLUSH_PIPE: u8 = 1 << 3;
 /// q_id: an RDMA queue set, not a LAN queue.
 const RDMA: u16 = 1 << 15;

@@ -26,7 +26,7 @@ impl Resource {
         name: "the global configuration lock",
     };
 
-    /// What to call it.
+    /// Its name in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.name
@@ -36,11 +36,11 @@ impl Resource {
 /// Request Resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestResource {
-    /// Which.
+    /// Which resource.
     pub resource: Resource,
     /// Access: 1 read, 2 write.
     access: u16,
-    /// Time it is wanted for, in ms.
+    /// Time for which it is requested, in ms.
     pub timeout_ms: u32,
 }
 
@@ -56,28 +56,28 @@ impl RequestResource {
     }
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Grant {
     /// It is ours for this long, in ms.
     Granted {
-        /// Time to give it back in.
+        /// Time until it must be given back.
         ms: u32,
     },
-    /// Another function has it, for this long at most, in ms.
+    /// Another function has it, for at most this long, in ms.
     Busy {
         /// Time the owner has left.
         ms: u32,
     },
-    /// Another function had it and did what there was to do.
+    /// Another function had it and did the work.
     Done,
-    /// Something else; the status field.
+    /// Another outcome: the status field.
     Refused(u16),
 }
 
 impl RequestResource {
-    /// What the reply, refusal or not, says.
+    /// The outcome that the reply reports, whether it is a refusal or not.
     ///
     /// For the global configuration lock the status field of the reply decides,
     /// not the error code; for the others the code does (control-path 9.4,
@@ -128,7 +128,7 @@ impl Command for RequestResource {
 /// Release Resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReleaseResource {
-    /// Which.
+    /// Which resource.
     pub resource: Resource,
 }
 

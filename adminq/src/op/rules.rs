@@ -12,8 +12,8 @@ use crate::opcode::Opcode;
 /// Bytes of a rule without and with the header it matches.
 const BARE_BYTES: usize = 16;
 const RULE_BYTES: usize = 32;
-/// Lookup on the way out, whose source is a VSI. Receive matching follows from
-/// the same recipe (control-path 9.6).
+/// Lookup on the transmit side, with a VSI as its source. Receive matching follows from the same
+/// recipe (control-path 9.6).
 const TYPE_TX: u16 = 1;
 /// Recipe of MAC lookups.
 const RECIPE_MAC: u16 = 1;
@@ -32,8 +32,8 @@ pub struct AddRule {
 }
 
 impl AddRule {
-    /// The rule. Frames to a unicast address of our own are not sent out to the
-    /// port as well; broadcast and multicast are.
+    /// The rule. Frames to a unicast address of our own are not also sent out to the port;
+    /// broadcast and multicast frames are.
     #[must_use]
     pub fn mac(vsi: VsiId, MacAddr(mac): MacAddr) -> Self {
         let mut bytes = [0; RULE_BYTES];

@@ -10,9 +10,9 @@ use crate::error::Result;
 use crate::limits::BUFFER_BYTES;
 use crate::opcode::Opcode;
 
-/// Layers a tree has at most.
+/// Upper limit of the layers of a tree.
 pub const MAX_LAYERS: usize = 9;
-/// Branches a default topology has at most.
+/// Upper limit of the branches of a default topology.
 const MAX_BRANCHES: usize = 8;
 /// Bytes of an element, of a group's header, and of a branch.
 const ELEMENT_BYTES: usize = 24;
@@ -53,8 +53,7 @@ impl ElementKind {
     }
 }
 
-/// An element of the tree, by what this driver needs of it. TEIDs name
-/// elements.
+/// An element of the tree, with the fields that this driver needs. TEIDs name elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Element {
@@ -117,7 +116,7 @@ impl Command for QueryResources {
             return Err(answer.bad("number of scheduler layers", layers.into()));
         }
         let mut max_children = [0; MAX_LAYERS];
-        // The greatest group of a layer is what an element above may have.
+        // The greatest group of a layer is the number of elements that an element above may have.
         for (layer, children) in max_children.iter_mut().enumerate() {
             let below = layer.saturating_add(1);
             if below < usize::from(layers) {
@@ -309,7 +308,7 @@ impl Command for GetElement {
     }
 }
 
-/// Deletes one element, which has none below it.
+/// Deletes one element, which must have none below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeleteElement {
     bytes: [u8; HEADER_BYTES + 4],

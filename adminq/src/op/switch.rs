@@ -15,7 +15,7 @@ const ENTRY_BYTES: usize = 6;
 /// Asks for a page of the switch's elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GetSwitchConfig {
-    /// First element; 0, then what the page before said.
+    /// First element; 0 at first, then what the previous page gave.
     pub first: u16,
 }
 
@@ -35,7 +35,7 @@ pub struct SwitchPort {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct SwitchPage {
-    /// The last physical port that stands in it, if one does.
+    /// The last physical port in the page, if there is one.
     pub port: Option<SwitchPort>,
     /// Where the next page begins.
     pub next: Option<u16>,
@@ -70,7 +70,7 @@ impl Command for GetSwitchConfig {
             // Bits [15:14] are the type; 0 is a physical port.
             if number >> 14 == 0 {
                 port = Some(SwitchPort {
-                    // Link commands have a byte for it, as existing drivers do.
+                    // Link commands have only a byte for it; existing drivers do the same.
                     lport: number as u8,
                     swid: le16(&entry, 2),
                     function: le16(&entry, 4) & 0x7FFF,
@@ -84,7 +84,7 @@ impl Command for GetSwitchConfig {
     }
 }
 
-/// How frames from one local VSI to another are treated.
+/// How frames between local VSIs are treated.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum LocalForwarding {
@@ -92,7 +92,7 @@ pub enum LocalForwarding {
     Enabled,
 }
 
-/// Sets what concerns the whole port.
+/// Sets parameters of the whole port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SetPortParameters {
     /// Number of the switch.

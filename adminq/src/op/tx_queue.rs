@@ -18,8 +18,8 @@ pub use context::{TX_CONTEXT_BYTES, TxQueueContext};
 /// Bytes of a group with one queue.
 const GROUP_BYTES: usize = 56;
 
-/// Adds a LAN transmit queue: a leaf of the scheduler tree. The queue is on when
-/// the command is answered (lan-path 1.1).
+/// Adds a LAN transmit queue: a leaf of the scheduler tree. The queue is on once the command is
+/// answered (lan-path 1.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AddTxQueue {
     bytes: [u8; GROUP_BYTES],

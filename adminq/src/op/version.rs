@@ -35,7 +35,7 @@ pub struct Firmware {
 pub struct Api {
     /// Branch.
     pub branch: u8,
-    /// Major: another one is another interface.
+    /// Major: a different value means a different interface.
     pub major: u8,
     /// Minor.
     pub minor: u8,
@@ -43,7 +43,7 @@ pub struct Api {
     pub patch: u8,
 }
 
-/// What the firmware says of itself.
+/// Versions that the firmware reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Version {
@@ -84,11 +84,11 @@ impl Command for GetVersion {
     }
 }
 
-/// Longest driver name that is sent, in bytes. Ours; the field has no limit in
-/// the sources other than a buffer.
+/// Longest driver name that is sent, in bytes. Ours; in the sources only the buffer limits the
+/// field.
 const NAME_BYTES: usize = 32;
 
-/// Driver Version: tells the firmware who drives the function.
+/// Driver Version: tells the firmware which driver uses the function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriverVersion {
     version: [u8; 4],

@@ -59,8 +59,7 @@ impl Command for SetVlanMode {
     }
 }
 
-/// Asks for the mode. A firmware that knows one tag only does not know the
-/// command.
+/// Asks for the mode. Firmware that knows only one tag does not know the command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GetVlanMode;
 

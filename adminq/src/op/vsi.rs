@@ -25,7 +25,7 @@ const SWITCH_FLAGS: u8 = 1 << 7 | 1 << 5;
 const LAN_ENABLED: u8 = 1 << 4;
 /// sec_flags: ALLOW_DEST_OVRD.
 const ALLOW_DEST_OVERRIDE: u8 = 1;
-/// Each of eight user priorities is its own: 3 bits a priority.
+/// Each of the eight user priorities maps to itself: 3 bits each.
 const PRIORITIES_AS_THEY_ARE: u32 = 0xFA_C688;
 /// q_opt_flags: PE_FLTR_EN.
 const PE_FILTER: u8 = 1;
@@ -38,8 +38,8 @@ const VALID: u16 = 1 << 15;
 /// vsi_flags: a VSI of the PF itself.
 const TYPE_PF: u16 = 2;
 
-/// A VSI context: what a VSI may do. Only the fields that this driver gives are
-/// named; the others are zero.
+/// A VSI context: what a VSI may do. It names only the fields that this driver sets; the others
+/// are zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VsiContext {
     bytes: [u8; VSI_BYTES],
@@ -48,10 +48,10 @@ pub struct VsiContext {
 impl VsiContext {
     /// The main VSI of a function that carries RDMA, on switch `swid`.
     ///
-    /// As existing drivers make theirs, except for the receive queues: the map
-    /// names queue 0 alone, because whether firmware takes a VSI without any queue
-    /// is not in the sources. Where no LAN queues are wanted it is never switched
-    /// on, and what is not RDMA is dropped there.
+    /// It is as existing drivers make theirs, except for the receive queues: the map names only
+    /// queue 0, because the sources do not say whether firmware takes a VSI without any queue. If
+    /// no LAN queues are wanted, queue 0 is never switched on, and what is not RDMA is dropped
+    /// there.
     #[must_use]
     pub fn main(swid: u16, vlan: VlanMode) -> Self {
         let mut bytes = [0; VSI_BYTES];
@@ -72,10 +72,10 @@ impl VsiContext {
         Self { bytes }
     }
 
-    /// Only the section of the tags, as this context has it, with tags left in frames that a
-    /// LAN queue receives: its user sees frames as they came (lan-path 7.3, 15). Where the card
-    /// knows two tags that is the outer one; whether firmware takes that section when a VSI is
-    /// added is not in the sources.
+    /// Only the section of the tags, as in this context, with tags left in frames that a LAN
+    /// queue receives: its user sees frames as they came (lan-path 7.3, 15). If the card knows
+    /// two tags this is the outer one; the sources do not say whether firmware takes that section
+    /// when a VSI is added.
     #[must_use]
     pub fn leaving_tags(&self) -> Self {
         let mut bytes = [0; VSI_BYTES];
@@ -91,9 +91,8 @@ impl VsiContext {
         Self { bytes }
     }
 
-    /// Only the queue options, as this context has them, with the filter of the
-    /// RDMA engine on or off. Nothing else of the VSI changes (control-path
-    /// 9.9).
+    /// Only the queue options, as in this context, with the filter of the RDMA engine on or off.
+    /// Nothing else of the VSI changes (control-path 9.9).
     #[must_use]
     pub fn with_rdma_filter(&self, on: bool) -> Self {
         let mut bytes = [0; VSI_BYTES];
@@ -104,7 +103,7 @@ impl VsiContext {
         Self { bytes }
     }
 
-    /// As it lies in the buffer.
+    /// The context as it lies in the buffer.
     #[must_use]
     pub const fn bytes(&self) -> &[u8; VSI_BYTES] {
         &self.bytes

@@ -8,9 +8,9 @@ use super::read::{at, in_range, layout, slice};
 
 /// Bytes of a buffer.
 pub(super) const BYTES: usize = 4096;
-/// First section type of buffers that are not for the firmware has this bit.
+/// This bit in the type of the first section marks buffers that are not for the firmware.
 const METADATA: u32 = 1 << 31;
-/// What a buffer begins with; entries of sections follow.
+/// The beginning of a buffer; entries of sections follow.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Header {
@@ -85,7 +85,7 @@ impl<'a> Buffers<'a> {
     }
 }
 
-/// The entries that a buffer says it has, as far as there is room for them.
+/// The entries that a buffer claims, as far as there is room for them.
 fn entries(buffer: &[u8]) -> &[Entry] {
     let Ok((header, list)) = Header::ref_from_prefix(buffer) else {
         return &[];

@@ -18,7 +18,7 @@ use crate::op::{
 use crate::opcode::Opcode;
 use crate::queue::AdminQ;
 
-/// Who brought the active package.
+/// Who loaded the active package.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum LoadedBy {
@@ -32,7 +32,7 @@ pub enum LoadedBy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Loaded {
-    /// Who brought it.
+    /// Who loaded it.
     pub by: LoadedBy,
     /// Its version.
     pub version: Version,
@@ -51,9 +51,8 @@ pub struct Loaded {
 pub struct LoadFailed {
     /// What went wrong.
     pub error: Error,
-    /// The global configuration lock was ours and the download is not complete:
-    /// no function of the card can load a package before a core reset
-    /// ([`reset_card`](crate::reset::reset_card)).
+    /// We had the global configuration lock and the download is not complete: no function of the
+    /// card can load a package before a core reset ([`reset_card`](crate::reset::reset_card)).
     pub lock_is_used_up: bool,
 }
 
@@ -67,14 +66,13 @@ impl From<Error> for LoadFailed {
     }
 }
 
-/// Loads `package`, unless another function has loaded one; without a package
-/// (`None`) only sees whether one has.
+/// Loads `package`, unless another function has loaded one; without a package (`None`) only
+/// checks whether one has.
 ///
-/// Only one function of a card can do this after a core reset of the card: the
-/// global configuration lock is given once, and giving it back says that the
-/// configuration is done, whatever came of it (field-evidence 3.4, 3.5). While it
-/// is held the VLAN mode is set too, which tells the RDMA engine where its
-/// frames' tag is.
+/// Only one function of a card can do this after a core reset of the card. The global
+/// configuration lock is granted once, and giving it back says that the configuration is done,
+/// whatever its outcome (field-evidence 3.4, 3.5). While the lock is held the VLAN mode is set
+/// too, which tells the RDMA engine where the tag of its frames is.
 ///
 /// # Errors
 /// [`Error::NoPackage`], [`Error::ConfiguredWithoutPackage`],
@@ -123,10 +121,10 @@ pub fn load<P: Platform>(
     Ok(Loaded { by, version, vlan })
 }
 
-/// Lets the switch block see its whole input. Existing drivers do so in every
-/// state in which a package is active, also where another function has loaded
-/// it (`ice/ice_ddp.c ice_init_pkg_regs`); the value after a reset is not in the
-/// sources, and without the mask no switch rule matches `[inf]`.
+/// Lets the switch block see its whole input. Existing drivers do so in every state in which a
+/// package is active, also if another function has loaded it (`ice/ice_ddp.c ice_init_pkg_regs`).
+/// The value after a reset is not in the sources; without the mask no switch rule matches
+/// `[inf]`.
 fn open_switch<B: Bus>(bus: &B) {
     if let Some(switch) = Index::new(SWITCH_BLOCK) {
         GL_PREEXT_L2_PMASK0.at(switch).set(bus, SWITCH_INPUT_LOW);
@@ -134,8 +132,8 @@ fn open_switch<B: Bus>(bus: &B) {
     }
 }
 
-/// The NVM's package says which format the firmware knows. A list without one
-/// is no reason to refuse, as for existing drivers.
+/// The NVM's package tells which format the firmware knows. Like existing drivers, this does not
+/// refuse a list without one.
 fn check_firmware<P: Platform>(queue: &mut AdminQ<P>, package: &Package<'_>) -> Result<()> {
     let needed = package.format();
     // By reference: the list's own iterator has a panic path.
@@ -148,8 +146,8 @@ fn check_firmware<P: Platform>(queue: &mut AdminQ<P>, package: &Package<'_>) -> 
     Ok(())
 }
 
-/// The active package. One that lies in the NVM is what the card boots with,
-/// and does not count: existing drivers stay in safe mode with it.
+/// The active package. One that lies in the NVM is what the card boots with, and does not count:
+/// existing drivers stay in safe mode with it.
 fn active<P: Platform>(queue: &mut AdminQ<P>) -> Result<Version> {
     let list = queue.execute(&GetPackageInfo)?;
     let found = list
@@ -164,8 +162,8 @@ fn active<P: Platform>(queue: &mut AdminQ<P>) -> Result<Version> {
     }
 }
 
-/// Sends all buffers. Which one is the last is known only when its successor
-/// does not come, so each goes out one step late.
+/// Sends all buffers. A buffer is known to be the last only when no other follows, so each is
+/// sent one step late.
 fn send<P: Platform>(queue: &mut AdminQ<P>, package: &Package<'_>) -> Result<()> {
     let mut held: Option<&[u8]> = None;
     let mut sent = 0;
@@ -217,7 +215,7 @@ fn hunk<P: Platform>(
     }
 }
 
-/// The VLAN mode; `None` when the firmware knows one tag only.
+/// The VLAN mode; `None` if the firmware knows only one tag.
 fn vlan_mode<P: Platform>(queue: &mut AdminQ<P>) -> Result<Option<VlanMode>> {
     match queue.execute(&GetVlanMode) {
         Ok(mode) => Ok(Some(mode)),
@@ -226,8 +224,8 @@ fn vlan_mode<P: Platform>(queue: &mut AdminQ<P>) -> Result<Option<VlanMode>> {
     }
 }
 
-/// One tag. Existing drivers try two first, for filters on the outer one, and
-/// fall back to this; RDMA needs no second tag.
+/// Sets one tag. Existing drivers first try two, for filters on the outer one, and fall back to
+/// this; RDMA needs no second tag.
 fn set_vlan_mode<P: Platform>(queue: &mut AdminQ<P>, swid: u16) -> Result<()> {
     if vlan_mode(queue)?.is_none() {
         return Ok(());

@@ -93,18 +93,17 @@ pub struct Package<'a> {
     rdma: bool,
 }
 
-/// What a download consists of.
+/// A step of a download.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step<'a> {
     /// A buffer of 4096 bytes.
     Buffer(&'a [u8]),
-    /// The buffer before was the last of a download.
+    /// The previous buffer was the last of a download.
     Last,
 }
 
 impl<'a> Package<'a> {
-    /// Checks `file`, all segments, tables, buffers and signatures of it that
-    /// concern the E810.
+    /// Checks `file`: all its segments, tables, buffers and signatures that concern the E810.
     ///
     /// # Errors
     /// What is wrong, and at which offset.

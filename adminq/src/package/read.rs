@@ -9,7 +9,7 @@ pub(super) const fn at(offset: usize, more: usize) -> usize {
     offset.saturating_add(more)
 }
 
-/// The `len` bytes at `offset`, which are `what`.
+/// The `len` bytes at `offset`; errors name them `what`.
 pub(super) fn slice<'a>(
     file: &'a [u8],
     offset: usize,
@@ -29,7 +29,7 @@ pub(super) fn slice<'a>(
         })
 }
 
-/// The structure at `offset`, which is `what`, where it lies: no byte is copied.
+/// The structure at `offset`, in place, without copying a byte; errors name it `what`.
 pub(super) fn layout<'a, T>(
     file: &'a [u8],
     offset: usize,

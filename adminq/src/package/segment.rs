@@ -7,7 +7,7 @@ use super::buffer::Buffers;
 use super::read::{at, in_range, layout, slice};
 use super::{PackageError, Version};
 
-/// What a file begins with; the segments' offsets follow.
+/// The beginning of a file; the segments' offsets follow.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct FileHeader {
@@ -15,7 +15,7 @@ struct FileHeader {
     segments: U32,
 }
 
-/// What a segment begins with.
+/// The beginning of a segment.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Header {
@@ -28,11 +28,10 @@ struct Header {
 /// Bytes of a segment's header.
 const HEADER: usize = size_of::<Header>();
 const _: () = assert!(HEADER == 44);
-/// Segments of a file at most; real files have about ten.
+/// Upper limit of the segments of a file; real files have about ten.
 const MOST_SEGMENTS: u32 = 256;
 
-/// Segment type of the E810's configuration, and the name that signatures know
-/// it by.
+/// Segment type of the E810's configuration; signatures name it by the same number.
 pub(super) const E810: u32 = 0x10;
 /// Segment type of the description of the whole file.
 pub(super) const METADATA: u32 = 0x1;

@@ -30,12 +30,11 @@ impl<P: Platform> AdminQ<P> {
         }
     }
 
-    /// As [`AdminQ::execute`], for a command that existing drivers go on
-    /// without: a refusal is logged, counted ([`Counters::tolerated`]) and
-    /// `None`.
+    /// As [`AdminQ::execute`], for a command whose refusal existing drivers ignore: a refusal is
+    /// logged, counted ([`Counters::tolerated`]) and returned as `None`.
     ///
     /// # Errors
-    /// Those of [`AdminQ::execute`] but [`Error::Refused`].
+    /// Those of [`AdminQ::execute`], except [`Error::Refused`].
     pub fn attempt<C: Command>(&mut self, command: &C) -> Result<Option<C::Reply>> {
         match self.execute(command) {
             Err(error @ Error::Refused { .. }) => {
@@ -47,7 +46,7 @@ impl<P: Platform> AdminQ<P> {
         }
     }
 
-    /// `done`, a refusal being no failure, but something to be said.
+    /// Returns `done`; a refusal is not a failure, but is logged.
     pub(crate) fn warn_of_refusal<R>(&mut self, done: Result<R>) -> Result<Option<R>> {
         match done {
             Err(error @ Error::Refused { .. }) => {
@@ -63,8 +62,8 @@ impl<P: Platform> AdminQ<P> {
         self.counters.tolerated = self.counters.tolerated.wrapping_add(1);
     }
 
-    /// [`AdminQ::exchange`], with a refusal as an error. Not a part of
-    /// [`AdminQ::execute`], which exists once for each command.
+    /// [`AdminQ::exchange`], with a refusal as an error. Separate from [`AdminQ::execute`], of
+    /// which there is a copy for each command.
     #[inline(never)]
     fn accepted(&mut self, op: Opcode, params: [u8; 16], data: Data<'_>) -> Result<Answer<'_>> {
         let answered = self.exchange(op, params, data);
@@ -76,8 +75,8 @@ impl<P: Platform> AdminQ<P> {
         answered
     }
 
-    /// Sends a command and gives its reply, a refusal included. While the firmware
-    /// is busy the command is sent again, as [`WhenBusy`] says of it.
+    /// Sends a command and returns its reply, even a refusal. While the firmware is busy the
+    /// command is sent again, as its [`WhenBusy`] says.
     ///
     /// # Errors
     /// [`Error::TooLong`]; [`Error::Wait`] after 5 s or when the device is
@@ -109,8 +108,7 @@ impl<P: Platform> AdminQ<P> {
         })
     }
 
-    /// Whether a command that was refused because the firmware is busy is sent
-    /// again.
+    /// Whether a command that was refused because the firmware is busy is sent again.
     fn tries_again(&mut self, op: Opcode, tries: u32) -> bool {
         match op.when_busy() {
             WhenBusy::Returned => false,
@@ -118,7 +116,7 @@ impl<P: Platform> AdminQ<P> {
             WhenBusy::Waits => {
                 let now = self.platform.now();
                 let waited = |since: Ns| now.0.saturating_sub(since.0);
-                // One that long ago is another time.
+                // One that long ago was another occasion.
                 let this_time = |since: &Ns| waited(*since) < BUSY_LIMIT.0.saturating_mul(2);
                 let since = self.busy_since.filter(this_time).unwrap_or_else(|| {
                     log_info!("{}: the firmware is busy, perhaps with a package (erratum E03); waiting for it", op);
@@ -151,7 +149,7 @@ impl<P: Platform> AdminQ<P> {
         let next = index.wrapping_add(1);
         self.next = if next < ATQ_ENTRIES { next } else { 0 };
         self.memory.write_atq(index, &descriptor);
-        // Descriptor and buffer in memory before the index in the register.
+        // Descriptor and buffer must be in memory before the index is in the register.
         self.platform.to_device();
         Queue::Atq.set_tail(&self.platform, self.next);
         self.counters.commands = self.counters.commands.wrapping_add(1);
@@ -166,8 +164,8 @@ impl<P: Platform> AdminQ<P> {
         Ok(reply)
     }
 
-    /// Waits until the firmware's index is ours. The index read last is known
-    /// to have been ours before this command, so it is not read before it.
+    /// Waits until the firmware's index is ours. The last index that was read is known to be ours
+    /// from before this command, so it is not read again first.
     fn wait(&self, op: Opcode) -> Result<()> {
         let platform = &self.platform;
         platform.delay(FIRST_POLL_DELAY);
@@ -196,7 +194,7 @@ impl<P: Platform> AdminQ<P> {
 
     /// Reads the reply out.
     fn take(&self, index: u16, room: usize) -> Result<Descriptor> {
-        // The head register before the entry it speaks of.
+        // The head register first, then the entry that it covers.
         self.platform.from_device();
         let reply = self.memory.read_atq(index);
         if room > 0 && usize::from(reply.datalen) > room {
@@ -209,8 +207,8 @@ impl<P: Platform> AdminQ<P> {
         Ok(reply)
     }
 
-    /// Sees whether a command that timed out has been answered since; only then
-    /// may its entry and the buffer be used again.
+    /// Checks whether a command that timed out has been answered since; only then may its entry
+    /// and the buffer be used again.
     fn close(&mut self) -> Result<()> {
         let Some(op) = self.open else {
             return Ok(());

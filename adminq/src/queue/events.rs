@@ -13,9 +13,8 @@ use crate::limits::{ARQ_ENTRIES, BUFFER_BYTES};
 impl<P: Platform> AdminQ<P> {
     /// The next event, if there is one. Does not wait.
     ///
-    /// The head register is read only when all events up to the last reading
-    /// are taken. The entry is armed again before this returns, so what is given
-    /// is a copy.
+    /// The head register is read only once all events of the previous reading are taken. The
+    /// entry is armed again before this returns, so the returned event is a copy.
     ///
     /// # Errors
     /// [`Error::BadHead`](crate::Error::BadHead), [`Error::Wait`](crate::Error::Wait)
@@ -27,16 +26,16 @@ impl<P: Platform> AdminQ<P> {
                 return Ok(None);
             }
         }
-        // The head register before the entries it speaks of.
+        // The head register first, then the entries that it covers.
         self.platform.from_device();
         let index = self.event;
         let descriptor = self.memory.read_arq(index);
         let cells = self.memory.buffer(Buffer::Event(index));
-        // The length is the firmware's word: no more than the buffer is read.
+        // The length comes from the firmware: no more than the buffer is read.
         let len = usize::from(descriptor.datalen).min(BUFFER_BYTES);
         let event = Event::decode(&Answer::new(descriptor, cells, len));
         self.memory.arm_arq(index);
-        // The entry in memory before the index in the register.
+        // The entry must be in memory before the index is in the register.
         self.platform.to_device();
         Queue::Arq.set_tail(&self.platform, index);
         let next = index.wrapping_add(1);

@@ -77,8 +77,8 @@ impl<P: DmaAlloc> Memory<P> {
         block.map_or(&[], <[AtomicU64; BUFFER_WORDS]>::as_slice)
     }
 
-    /// Writes `bytes` to the command buffer, and zeros up to `room`: nothing of
-    /// an earlier command is left where the firmware or a reader may look.
+    /// Writes `bytes` to the command buffer, and zeros up to `room`: nothing of an earlier
+    /// command is left where the firmware or a reader may look.
     pub(super) fn fill_command(&self, bytes: &[u8], room: usize) {
         let cells = self.buffer(Buffer::Command);
         for (number, cell) in cells.iter().enumerate().take(room.div_ceil(8)) {
@@ -106,7 +106,7 @@ impl<P: DmaAlloc> Memory<P> {
         read(self.entry(RINGS, index))
     }
 
-    /// Writes the descriptor of an event entry that waits again.
+    /// Writes the descriptor of an event entry so that it waits again.
     pub(super) fn arm_arq(&self, index: u16) {
         let address = self.address(Buffer::Event(index));
         let waiting = Descriptor::waiting(address, BUFFER_BYTES as u16);

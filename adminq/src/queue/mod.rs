@@ -1,10 +1,9 @@
 //! The AdminQ: one command at a time, and events (control-path 9.1).
 //!
-//! Commands are synchronous. Bring-up is a sequence, each step of which needs
-//! the answer to the one before; so there is one command buffer, and a small
-//! ring. After a time-out the firmware may still write to that buffer: no other
-//! command is sent until its reply has come, and the memory is not freed before
-//! the queue is disabled with no command outstanding.
+//! Commands are synchronous. In a bring-up each step needs the answer to the previous one, so
+//! there is one command buffer, and a small ring. After a time-out the firmware may still write
+//! to that buffer. No other command is sent until its reply has come, and the memory is freed
+//! only when the queue is disabled with no command outstanding.
 
 mod command;
 mod events;
@@ -34,7 +33,7 @@ pub struct Counters {
     pub commands: u64,
     /// Commands the firmware refused.
     pub refused: u64,
-    /// Those of them whose refusal was no failure ([`AdminQ::attempt`]).
+    /// Refused commands whose refusal was no failure ([`AdminQ::attempt`]).
     pub tolerated: u64,
     /// Events taken.
     pub events: u64,
@@ -54,8 +53,8 @@ pub struct AdminQ<P: Platform> {
     next: u16,
     /// The command that timed out, until its reply has come.
     open: Option<Opcode>,
-    /// Since when the firmware has been busy for commands that wait for it: they
-    /// have one time limit together until it takes one.
+    /// Since when the firmware has been busy for commands that wait for it: they share one time
+    /// limit until it takes one of them.
     busy_since: Option<Ns>,
     /// Next entry of the event ring, and the head as last read.
     event: u16,
@@ -71,7 +70,7 @@ impl<P: Platform> AdminQ<P> {
         &self.platform
     }
 
-    /// What the firmware said of itself at the start.
+    /// What the firmware reported about itself at the start.
     #[must_use]
     pub const fn version(&self) -> Version {
         self.version
@@ -101,8 +100,8 @@ impl<P: Platform> AdminQ<P> {
         Ok(())
     }
 
-    /// The fault flags of both queues; they are cleared, as existing drivers
-    /// do, so that each is reported once.
+    /// The fault flags of both queues. They are cleared, as in existing drivers, so that each is
+    /// reported once.
     ///
     /// # Errors
     /// [`Error::Wait`] when the device is gone.
@@ -119,13 +118,13 @@ impl<P: Platform> AdminQ<P> {
         Ok(Faults::from_len(faults))
     }
 
-    /// Tells the firmware that the driver leaves, switches both queues off and
-    /// gives their memory back. While a command is open its reply is looked for
-    /// once more; without it the memory is leaked.
+    /// Tells the firmware that the driver leaves, switches both queues off and frees their
+    /// memory. If a command is open, this looks for its reply once more; without the reply the
+    /// memory is leaked.
     ///
     /// # Errors
-    /// What kept the memory from being freed. That the firmware refused the
-    /// farewell is only logged: the queues are off all the same.
+    /// Why the memory could not be freed. If the firmware refuses the farewell this is only
+    /// logged: the queues are off all the same.
     pub fn shutdown(mut self) -> Result<()> {
         let farewell = self.execute(&QueueShutdown { unloading: true });
         if let Err(error) = &farewell {
@@ -139,9 +138,9 @@ impl<P: Platform> AdminQ<P> {
         self.free(closed)
     }
 
-    /// Gives the memory back after a reset that ended every command: the queues
-    /// are switched off without a word to the firmware. (A PF reset leaves the
-    /// queues' registers alone, control-path 9.1.)
+    /// Frees the memory after a reset that ended every command: switches the queues off without a
+    /// command to the firmware. (A PF reset leaves the queues' registers alone, control-path
+    /// 9.1.)
     ///
     /// # Errors
     /// [`Error::Wait`] when the device is gone; the memory is then leaked.

@@ -81,7 +81,7 @@ impl Queue {
         }
     }
 
-    /// Tells the firmware that entries before `tail` are its own.
+    /// Tells the firmware that it owns the entries before `tail`.
     pub(super) fn set_tail<B: Bus + ?Sized>(self, bus: &B, tail: u16) {
         either!(self, bus, PF_FW_ATQT, PF_FW_ARQT = tail.into());
     }
@@ -116,7 +116,7 @@ impl Queue {
         len & FAULTS
     }
 
-    /// Takes the fault bits back.
+    /// Clears the fault bits.
     pub(super) fn clear_faults<B: Bus + ?Sized>(self, bus: &B, len: u32) {
         either!(self, bus, PF_FW_ATQLEN, PF_FW_ARQLEN = len & !FAULTS);
     }

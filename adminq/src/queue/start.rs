@@ -12,14 +12,14 @@ use crate::op::{GetVersion, Version};
 /// Major version of the AdminQ interface that this driver speaks
 /// (control-path 9.1).
 const API_MAJOR: u8 = 1;
-/// Minor version it was written for; others are logged when they are further
-/// away than [`API_MINOR_RANGE`].
+/// Minor version that this driver was written for; versions further away than [`API_MINOR_RANGE`]
+/// are logged.
 const API_MINOR: u8 = 5;
 const API_MINOR_RANGE: u8 = 2;
 
 impl<P: Platform> AdminQ<P> {
-    /// Programs both queues and asks for the firmware's version, at most eleven
-    /// times 100 ms apart while the firmware does not answer properly.
+    /// Programs both queues and asks for the firmware's version, at most eleven times 100 ms
+    /// apart while the firmware does not answer properly.
     ///
     /// # Errors
     /// [`Error::ApiTooNew`], which another try would not change;
@@ -94,7 +94,7 @@ impl<P: Platform> AdminQ<P> {
         }
         Queue::Atq.program(&self.platform, self.memory.atq(), ATQ_ENTRIES)?;
         Queue::Arq.program(&self.platform, self.memory.arq(), ARQ_ENTRIES)?;
-        // Entries in memory before the index in the register.
+        // Entries must be in memory before the index is in the register.
         self.platform.to_device();
         Queue::Arq.set_tail(&self.platform, ARQ_ENTRIES.saturating_sub(1));
         let version = self.execute(&GetVersion)?;

@@ -1,4 +1,4 @@
-//! A leaf of the tree is added, and removed again if it is not where it should be.
+//! Adding a leaf of the tree, and removing it again if it is not where it should be.
 
 use e810_hal::Platform;
 
@@ -15,14 +15,14 @@ fn undone<P: Platform>(queue: &mut AdminQ<P>, undo: &impl Command<Reply = ()>) -
     }
 }
 
-/// A leaf that was not added.
+/// A leaf that could not be added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct NotAdded<T> {
     /// Why.
     pub error: Error,
     /// What the device may have all the same, so that it can be removed. Its TEID is not known,
-    /// and 0.
+    /// and is 0.
     pub may_exist: Option<T>,
 }
 
@@ -42,7 +42,7 @@ impl<T> From<NotAdded<T>> for Error {
     }
 }
 
-/// What became of a leaf.
+/// The outcome of adding a leaf.
 pub(super) enum Placed {
     /// It is there, with this TEID.
     At(u32),
@@ -67,8 +67,8 @@ impl Placed {
     }
 }
 
-/// Adds a leaf below `parent` and reads it back: it must hang where it was asked to.
-/// Otherwise it is removed by `undo`.
+/// Adds a leaf below `parent` and reads it back: it must hang where requested. Otherwise removes
+/// it with `undo`.
 pub(super) fn place<P: Platform>(
     queue: &mut AdminQ<P>,
     parent: u32,

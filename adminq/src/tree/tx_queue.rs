@@ -1,8 +1,8 @@
 //! The LAN transmit queue in the tree (lan-path 1.1, 3.1; control-path 9.7).
 //!
-//! Existing drivers give LAN queues a chain of their own from the VSI's element
-//! down to a queue group, beside that of the RDMA queue sets; so does this. In a
-//! tree of 5 layers the VSI's element is the queue group, and there is no chain.
+//! Existing drivers give LAN queues a chain of their own from the VSI's element down to a queue
+//! group, beside that of the RDMA queue sets; this driver does the same. In a tree of 5 layers
+//! the VSI's element is the queue group, and there is no chain.
 
 use e810_hal::Platform;
 use e810_hal::bus::TxQueueId;
@@ -25,14 +25,15 @@ pub struct TxQueue {
 }
 
 impl Tree {
-    /// Adds a LAN transmit queue, which is on then; the chain down to it is made
-    /// first, where it is missing. The new leaf is read back, as existing drivers
-    /// do: it must hang where it was asked to.
+    /// Adds a LAN transmit queue, which is on afterwards; first makes the missing part of the
+    /// chain down to it. The new leaf is read back, as in existing drivers: it must hang where
+    /// requested.
     ///
     /// # Errors
-    /// With the queue where the device may have it all the same: its ring is the device's until the
-    /// queue is [removed](Self::remove_tx_queue). No such traffic class, a full tree, a context that does not fit, refused
-    /// commands. What was made of the chain stays, and is used by the next try.
+    /// No such traffic class, a full tree, a context that does not fit, refused commands. The
+    /// error comes with the queue if the device may have it all the same: then the ring belongs
+    /// to the device until the queue is [removed](Self::remove_tx_queue). What was made of the
+    /// chain stays, and is used by the next try.
     pub fn add_tx_queue<P: Platform>(
         &mut self,
         queue: &mut AdminQ<P>,
@@ -51,11 +52,11 @@ impl Tree {
         place(queue, parent, &add, &undo).named(at)
     }
 
-    /// Disables a LAN transmit queue and removes its leaf. Its frames are gone.
+    /// Disables a LAN transmit queue and removes its leaf. Its frames are lost.
     ///
     /// # Errors
-    /// Those of the command; the queue may be on still. That there is no such queue
-    /// is no error, as for existing drivers (lan-path 1.3).
+    /// Those of the command; the queue may still be on. If there is no such queue this is no
+    /// error, as in existing drivers (lan-path 1.3).
     pub fn remove_tx_queue<P: Platform>(
         &mut self,
         queue: &mut AdminQ<P>,
@@ -78,7 +79,7 @@ impl Tree {
         let wanted = self.layers.group.saturating_sub(self.layers.vsi);
         let place = self.layers.vsi.saturating_sub(self.entry);
         let class = self.class(traffic_class)?;
-        // The chain may go on below the VSI: with what the RDMA queue sets have.
+        // The chain may continue below the VSI, with the elements of the RDMA queue sets.
         let vsi = class.chain.get(place).map_or(vsi, |element| element.teid);
         while class.lan_chain.len() < wanted {
             let above = class.lan_chain.last().map_or(vsi, |last| last.teid);

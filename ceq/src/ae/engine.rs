@@ -10,8 +10,8 @@ asynchronous_events! {
     0x0701 LCE_FUNCTION_CATASTROPHIC: Source, GENERAL, Flush, Roce,
         "the engine could not use the function's context",
         "check GLPE_CRITERR and PFHMC_ERRORINFO, then reset the function";
-    // Existing drivers drop this one; the CQ's users are notified here, because
-    // nothing else tells them that it will stay silent.
+    // Existing drivers drop this one. Here the CQ's users are notified, because nothing else
+    // tells them that it will stay silent.
     0x0702 LCE_CQ_CATASTROPHIC: Cq, GENERAL, CqError, Roce,
         "the engine could not use a CQ's context",
         "check that the CQ's HMC memory is backed and its buffer mapped; destroy the CQ and its QPs";

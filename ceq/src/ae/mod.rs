@@ -1,10 +1,10 @@
 //! Asynchronous event codes: what each means, and what to do about it.
 //!
-//! One table, in files by topic, from control-path 7.5 and data-path 8.8. The
-//! sources give the names only; causes are read off them, and so is which
-//! codes a RoCE QP can raise at all (`[inf]`). A code that is not in the table
-//! keeps its number and is treated as existing drivers treat one they do not
-//! single out: the QP fails with the general flush code.
+//! The codes are in one table, in files by topic, from control-path 7.5 and data-path 8.8. The
+//! sources give only the names; causes are read off them, and so is which codes a RoCE QP can
+//! raise at all (`[inf]`). A code that is not in the table keeps its number and is treated as
+//! existing drivers treat codes that they do not single out: the QP fails with the general flush
+//! code.
 //!
 //! ```
 //! use e810_ceq::ae::{AeCode, QpEvent};
@@ -31,15 +31,15 @@ mod stag;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Class {
-    /// "Q": a QP's, and whatever else the source names.
+    /// "Q": a QP's, and of whatever else the source names.
     Qp,
-    /// "Q*": a QP's; the source is not heeded.
+    /// "Q*": a QP's; the source is ignored.
     QpOnly,
-    /// "C": a CQ's; the source is not heeded.
+    /// "C": a CQ's; the source is ignored.
     Cq,
     /// "S": of whatever the source names.
     Source,
-    /// A shared receive queue's; the source is not heeded. Later hardware.
+    /// A shared receive queue's; the source is ignored. Later hardware.
     Srq,
     /// Of no queue, whatever the source says. Later hardware.
     Nothing,
@@ -49,8 +49,8 @@ pub enum Class {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Action {
-    /// The QP has stopped: move it to ERROR, flush both queues with the code
-    /// on the blamed side, then report it. Nothing, when no QP is named.
+    /// The QP has stopped: move it to ERROR, flush both queues with the code on the blamed side,
+    /// then report it. If no QP is named, nothing follows.
     Flush,
     /// Report a CQ error to the CQ's users.
     CqError,
@@ -89,8 +89,8 @@ pub enum QpEvent {
 }
 
 impl QpEvent {
-    /// What the QP's user gets for a flush with this code (data-path 8.8: each
-    /// flush code goes with one event).
+    /// What the QP's user gets for a flush with this code (data-path 8.8: each flush code belongs
+    /// to one event).
     #[must_use]
     pub const fn of(code: FlushCode) -> Self {
         match code {
@@ -117,7 +117,7 @@ impl fmt::Display for QpEvent {
     }
 }
 
-/// What is known of one code.
+/// What is known about one code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct AeInfo {
@@ -146,7 +146,7 @@ pub struct AeInfo {
 pub struct AeCode(pub u16);
 
 impl AeCode {
-    /// What is known of the code; `None` for one that is not in the table.
+    /// What is known about the code; `None` if it is not in the table.
     #[must_use]
     pub fn info(self) -> Option<&'static AeInfo> {
         all().find(|info| info.code == self)

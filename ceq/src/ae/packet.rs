@@ -1,4 +1,4 @@
-//! Codes about packets that came in and addresses they go to.
+//! Codes about received packets and the addresses they go to.
 
 use super::{IWARP, asynchronous_events};
 

@@ -1,4 +1,4 @@
-//! Codes about work requests and what the peer said to them.
+//! Codes about work requests and the peer's replies to them.
 
 use super::{GEN3, IWARP, asynchronous_events};
 

@@ -2,12 +2,11 @@
 
 use super::sampler::{Interval, RdmaSample, Sampler};
 
-/// How long an interrupt may wait so that `count` completions make one, but
-/// never above `period` µs: what verbs call the moderation of a completion
-/// queue. `completions` came in `us` µs.
+/// How long an interrupt may wait so that `count` completions make one, but never above `period`
+/// µs: the moderation of a completion queue in verbs. `completions` came in `us` µs.
 ///
-/// `count` 0 is no limit; 1 is an interrupt for each. Where nothing came there
-/// is no rate to go by, and the period holds.
+/// `count` 0 is no limit; 1 is an interrupt for each. If nothing came there is no rate, and the
+/// period holds.
 #[must_use]
 pub fn interval_us(count: u32, period: u32, completions: u32, us: u64) -> u32 {
     match count {
@@ -32,8 +31,8 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// At most `count` completions or `period` µs for an interrupt. Until the
-    /// first measurement each completion makes one.
+    /// At most `count` completions or `period` µs for an interrupt. Until the first measurement
+    /// each completion makes one.
     #[must_use]
     pub const fn new(count: u32, period: u32) -> Self {
         Self {
@@ -44,11 +43,10 @@ impl Counted {
         }
     }
 
-    /// Takes a sample; `Some` interval in µs when it is to change. It takes
-    /// effect without a word: what it does to the rate of completions does not
-    /// matter here.
+    /// Takes a sample; returns the interval in µs if it is to change. There is no `applied` for
+    /// it: its effect on the rate of completions does not matter here.
     ///
-    /// Of bad samples the [module](super) tells.
+    /// The [module](super) describes bad samples.
     #[must_use = "the interval is to be programmed"]
     pub fn sample(&mut self, sample: RdmaSample) -> Option<u32> {
         let Interval { us, completions } = self.sampler.sample(sample)?;
@@ -79,7 +77,7 @@ mod tests {
             // A million a second.
             (16, 50, 1_000, 1_000, 16),
             (64, 50, 1_000, 1_000, 50),
-            // A thousand: the period is first.
+            // A thousand: the period ends first.
             (16, 50, 1, 1_000, 50),
             (16, 50_000, 1, 1_000, 16_000),
             // Rounded down: not more than `count`.
@@ -113,7 +111,7 @@ mod tests {
                 ns += each_ns * u64::from(an_event);
             }
         }
-        // The measurement with the fall in it sees neither rate.
+        // The measurement that contains the fall sees neither rate.
         assert_eq!((asked, counted.us()), (std::vec![16, 50], 50));
     }
 

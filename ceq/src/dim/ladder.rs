@@ -21,8 +21,7 @@ impl Direction {
     }
 }
 
-/// The profiles, and the one chosen. Its copy is kept, so that no index has to
-/// be trusted.
+/// The profiles, and a copy of the chosen one, so that no index has to be trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) struct Ladder<'a> {
@@ -56,7 +55,7 @@ impl<'a> Ladder<'a> {
         self.profile
     }
 
-    /// One step; `false` at that edge, where it stays.
+    /// One step; returns `false` at the edge, where it stays.
     pub(super) fn step(&mut self, to: Direction) -> bool {
         match to {
             Direction::Left => self

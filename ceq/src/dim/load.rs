@@ -1,24 +1,23 @@
-//! The machine for a load that is even.
+//! The machine for an even load.
 
 use super::rates::{Verdict, more_is_better, per_ms};
 use super::sampler::{Interval, RdmaSample, Sampler};
 
-/// A wait, and what makes it worth while.
+/// A wait, and the rate that makes it worthwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Wait {
     /// How long an event may wait, in µs.
     pub us: u32,
-    /// Completions that such a wait has to bring at the rate measured.
+    /// Completions that such a wait has to gather at the measured rate.
     pub brings: u32,
 }
 
-/// This card's, in its units of 2 µs, for an event at most 50 µs late.
+/// The waits of this card, in its units of 2 µs, for an event at most 50 µs late.
 ///
-/// A wait costs its length and saves the interrupts of what it gathers, so a
-/// longer one has to gather more than in proportion: nothing waits below
-/// 125,000 completions a second, and 50 µs are worth while from 500,000 on,
-/// where they gather 25.
+/// A wait costs its length and saves the interrupts of what it gathers. So a longer one has to
+/// gather more than in proportion: nothing waits below 125,000 completions a second, and 50 µs
+/// are worthwhile from 500,000 on, where they gather 25.
 pub const LOAD: [Wait; 5] = [
     Wait { us: 0, brings: 0 },
     Wait { us: 16, brings: 2 },
@@ -27,25 +26,25 @@ pub const LOAD: [Wait; 5] = [
     Wait { us: 50, brings: 25 },
 ];
 
-/// Measurements without a step up after one that did harm: at first, and at most.
+/// Measurements without a step up after one that did harm: initial and greatest number.
 const REST: (u32, u32) = (32, 1_024);
 
 /// Chooses a wait by the rate of completions itself.
 ///
-/// [`RdmaDim`](super::RdmaDim) asks what a change of the profile did to the
-/// rate, so it needs a change to begin with: a load that is even from the start
-/// stays without moderation, whatever its rate. This machine knows beforehand
-/// what a wait will bring, and asks afterwards only whether it did harm.
+/// [`RdmaDim`](super::RdmaDim) checks what a change of the profile did to the rate, so it needs a
+/// change to begin with: a load that is even from the start stays without moderation, whatever
+/// its rate. This machine knows beforehand what a wait will gather, and afterwards only checks
+/// whether it did harm.
 ///
 /// It starts at index 0. After each measurement:
 ///
-/// * Worse by more than 10 % than before a step up: that step is taken back. The load waits for its
-///   own completions, and moderation slows it down. No step up for the next 32 measurements, or
-///   until the rate has doubled; twice as many each time that happens, up to 1024, until a step did
-///   no harm.
-/// * The wait brings less than three quarters of what it should: down to the longest shorter one
-///   that brings enough.
-/// * The next wait would bring enough: a step up.
+/// * If the rate is worse by more than 10 % than before a step up, that step is taken back. The
+///   load waits for its own completions, and moderation slows it down. There is no step up for the
+///   next 32 measurements, or until the rate has doubled; each time that happens the number
+///   doubles, up to 1024, until a step did no harm.
+/// * If the wait gathers less than three quarters of what it should, the machine goes down to the
+///   longest shorter wait that gathers enough.
+/// * If the next wait would gather enough, the machine steps up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LoadDim<'a> {
@@ -53,18 +52,18 @@ pub struct LoadDim<'a> {
     index: usize,
     /// Completions a millisecond before the step up that was just made.
     before: Option<u64>,
-    /// The same, of the last step that did harm.
+    /// The same for the last step that did harm.
     harmed: u64,
-    /// Measurements of rest that are left, and those of the next one.
+    /// Measurements of the current rest that are left, and those of the next rest.
     left: u32,
     rest: u32,
     sampler: Sampler,
 }
 
 impl<'a> LoadDim<'a> {
-    /// A machine at index 0 of `waits`, such as [`LOAD`]: from the shortest to
-    /// the longest, each bringing more a µs than the one before. No wait at all
-    /// is in force for an empty set.
+    /// A machine at index 0 of `waits`, such as [`LOAD`]: ordered from the shortest to the
+    /// longest, each gathering more a µs than the previous one. For an empty set no wait is in
+    /// force.
     #[must_use]
     pub const fn new(waits: &'a [Wait]) -> Self {
         Self {
@@ -78,10 +77,10 @@ impl<'a> LoadDim<'a> {
         }
     }
 
-    /// Takes a sample; `Some` index when the wait is to change. Samples are
-    /// ignored from then on until [`Self::applied`].
+    /// Takes a sample; returns the index if the wait is to change. From then on samples are
+    /// ignored until [`Self::applied`].
     ///
-    /// Of bad samples the [module](super) tells.
+    /// The [module](super) describes bad samples.
     #[must_use = "a wait that is not applied stops all measuring"]
     pub fn sample(&mut self, sample: RdmaSample) -> Option<usize> {
         let Interval { us, completions } = self.sampler.sample(sample)?;
@@ -94,8 +93,8 @@ impl<'a> LoadDim<'a> {
         Some(self.index)
     }
 
-    /// The wait that the last `Some` asked for is in force: the next sample
-    /// begins a measurement. Without such a one, nothing.
+    /// The wait that the last `Some` asked for is in force: the next sample begins a measurement.
+    /// Without such a `Some` it does nothing.
     pub const fn applied(&mut self) {
         self.sampler.applied();
     }
@@ -148,8 +147,8 @@ impl<'a> LoadDim<'a> {
         }
     }
 
-    /// Whether a wait brings so many quarters of what it should, at a rate of
-    /// completions a millisecond; one that there is not brings nothing.
+    /// Whether a wait gathers this many quarters of what it should, at a rate in completions a
+    /// millisecond; a wait that does not exist gathers nothing.
     fn brings(&self, index: usize, rate: u64, quarters: u64) -> bool {
         self.waits.get(index).is_some_and(|wait| {
             let brought = rate.saturating_mul(wait.us.into()).saturating_mul(4);

@@ -1,11 +1,10 @@
 //! Dynamic interrupt moderation: how long a queue's interrupts may wait.
 //!
-//! [`RdmaDim`] chooses among a few [`Profile`]s by what the load does when they
-//! change (data-path 9.1). [`LoadDim`] chooses a [`Wait`] by the rate itself, so
-//! that an even load is moderated too; [`Counted`] follows the rate to gather so
-//! many completions and no more. They decide only. The caller reads its counters and its clock,
-//! gives a sample now and then, programs the profile that a machine asks for, and says so with
-//! `applied`.
+//! [`RdmaDim`] chooses among a few [`Profile`]s by how the load reacts when they change
+//! (data-path 9.1). [`LoadDim`] chooses a [`Wait`] by the rate itself, so that an even load is
+//! moderated too. [`Counted`] follows the rate to gather a given number of completions and no
+//! more. They only decide. The caller reads its counters and its clock, gives a sample now and
+//! then, programs the profile that a machine asks for, and confirms it with `applied`.
 //!
 //! ```
 //! use e810_ceq::dim::{Profile, RdmaDim, RdmaSample};
@@ -40,23 +39,22 @@
 //!
 //! # Measurements
 //!
-//! The first sample begins a measurement; the first one at least [`EVENTS`]
-//! events later ends it, and begins the next unless the profile is to change.
-//! After a change samples are ignored until `applied`, and the sample after
-//! that restarts: no measurement spans two profiles.
+//! The first sample begins a measurement. The first sample at least [`EVENTS`] events later ends
+//! it, and begins the next one unless the profile is to change. After a change samples are
+//! ignored until `applied`, and the next sample restarts: no measurement spans two profiles.
 //!
-//! All rates are a millisecond's, rounded up. They are what Linux computes, and
-//! that takes a measurement for exactly [`EVENTS`] events: with several events
-//! a sample, rates of events are too low by what the last sample brought too
-//! much. Give a sample an event where that matters.
+//! All rates are per millisecond, rounded up. They are what Linux computes, which takes a
+//! measurement to be exactly [`EVENTS`] events. With several events in a sample, rates of events
+//! are therefore too low by the surplus of the last sample. If that matters, give one sample for
+//! each event.
 //!
 //! # Bad samples
 //!
-//! * Counters wrap; of a wider one the low 32 bits will do. A measurement in which one moves by
-//!   2^32 or more is misread.
-//! * Time or events before the start of the measurement: it restarts with that sample. Events more
-//!   than 2^31 ahead are taken for that too.
-//! * Less than 1 µs since the start: rates would have no meaning, so the measurement goes on with
+//! * Counters wrap; of a wider counter the low 32 bits are enough. A measurement in which a counter
+//!   moves by 2^32 or more is misread.
+//! * If time or events are before the start of the measurement, it restarts with that sample.
+//!   Events more than 2^31 ahead are taken for that too.
+//! * Less than 1 µs since the start: rates would have no meaning, so the measurement continues with
 //!   the next sample.
 
 mod counted;

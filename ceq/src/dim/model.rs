@@ -1,7 +1,7 @@
-//! The machine of the table against a slow model of it, over random streams.
+//! Compares the machine of the table with a slow model of it, over random streams.
 //!
-//! The model is written from the table (data-path 9.1) in other terms: counters
-//! that never wrap, fractions compared by multiplying, signed places.
+//! The model is written from the table (data-path 9.1) in other terms: counters that never wrap,
+//! fractions compared by multiplying, signed places.
 
 use core::cmp::Ordering;
 use e810_hal::Ns;
@@ -18,7 +18,7 @@ struct Totals {
     completions: u64,
 }
 
-/// Smallest whole number of a millisecond's that is not below `count` in `us`.
+/// Smallest whole number per millisecond that is not below `count` in `us`.
 fn rate(count: u64, us: u128) -> u128 {
     let thousandfold = u128::from(count) * 1_000;
     thousandfold / us + u128::from(!thousandfold.is_multiple_of(us))

@@ -1,4 +1,4 @@
-//! What a machine chooses among.
+//! The profiles that a machine chooses from.
 
 /// Limits to how long an event may wait.
 ///

@@ -20,13 +20,13 @@ impl Verdict {
     }
 }
 
-/// `count` in `us` µs, as a millisecond's, rounded up.
+/// `count` in `us` µs as a rate per millisecond, rounded up.
 pub(super) fn per_ms(count: u32, us: NonZeroU64) -> u64 {
     // 32 bits times 1000 always fit.
     u64::from(count).saturating_mul(1_000).div_ceil(us.get())
 }
 
-/// `value` in hundredths of `of`, rounded down; 0 where `of` is.
+/// `value` in hundredths of `of`, rounded down; 0 if `of` is 0.
 pub(super) fn percent(value: u64, of: u64) -> u64 {
     value.saturating_mul(100).checked_div(of).unwrap_or(0)
 }

@@ -5,8 +5,8 @@ use super::profile::{NoProfiles, Profile};
 use super::rates::{Verdict, more_is_better, per_ms, percent};
 use super::sampler::{EVENTS, Interval, RdmaSample, Sampler};
 
-/// Completions a millisecond, and completions for 100 events. Zero before the
-/// first measurement.
+/// Completions per millisecond, and completions per 100 events. Zero before the first
+/// measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 struct Rates {
@@ -16,19 +16,17 @@ struct Rates {
 
 /// Chooses a profile by the rate of completions (data-path 9.1).
 ///
-/// It starts at index 0. Each measurement is compared with the one before: its
-/// completions a millisecond, then its completions an event; more of either is
-/// better.
+/// It starts at index 0. Each measurement is compared with the previous one: first its
+/// completions per millisecond, then its completions per event; more of either is better.
 ///
 /// * Better: another step the same way, at first to the right.
 /// * Worse: a step the other way.
-/// * Same, within 10 %: stay, or back to index 0 when there are at most index/2 completions an
+/// * Same, within 10 %: stay, or go back to index 0 if there are at most index/2 completions per
 ///   event.
 ///
-/// A step beyond an edge only turns. Two things follow from these rules: a load
-/// that is perfectly even from the first sample on stays at index 0, whatever
-/// its rate; and one completion an event leads back to 0 from index 2 and
-/// above, but not from 1.
+/// A step beyond an edge only turns. Two things follow from these rules: a load that is perfectly
+/// even from the first sample on stays at index 0, whatever its rate; and one completion per
+/// event leads back to 0 from index 2 and above, but not from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RdmaDim<'a> {
@@ -60,10 +58,10 @@ impl<'a> RdmaDim<'a> {
         }
     }
 
-    /// Takes a sample; `Some` index when the profile is to change. Samples are
-    /// ignored from then on until [`Self::applied`].
+    /// Takes a sample; returns the index if the profile is to change. From then on samples are
+    /// ignored until [`Self::applied`].
     ///
-    /// Of bad samples the [module](super) tells.
+    /// The [module](super) describes bad samples.
     #[must_use = "a profile that is not applied stops all measuring"]
     pub fn sample(&mut self, sample: RdmaSample) -> Option<usize> {
         let ended = self.sampler.sample(sample)?;
@@ -77,8 +75,8 @@ impl<'a> RdmaDim<'a> {
         Some(index)
     }
 
-    /// The profile that the last `Some` asked for is in force: the next sample
-    /// begins a measurement. Without such a one, nothing.
+    /// The profile that the last `Some` asked for is in force: the next sample begins a
+    /// measurement. Without such a `Some` it does nothing.
     pub const fn applied(&mut self) {
         self.sampler.applied();
     }
@@ -137,8 +135,8 @@ impl Rates {
 
     fn against(self, before: Self) -> Verdict {
         if before.completions == 0 {
-            // Nothing to compare with: the first measurement, or after one
-            // without completions.
+            // Nothing to compare with: it is the first measurement, or the previous one had no
+            // completions.
             return Verdict::Same;
         }
         more_is_better(self.completions, before.completions)

@@ -7,7 +7,7 @@ use e810_hal::Ns;
 /// Events that make a measurement.
 pub const EVENTS: u32 = 64;
 
-/// Counters of a completion queue at a time.
+/// Counters of a completion queue at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RdmaSample {
@@ -32,15 +32,14 @@ pub(super) struct Interval {
 pub(super) enum Sampler {
     /// The next sample begins a measurement.
     Start,
-    /// One is under way since then.
+    /// A measurement is under way since this sample.
     Measure(RdmaSample),
     /// A profile is being applied; samples say nothing.
     Apply,
 }
 
 impl Sampler {
-    /// Takes a sample; gives the measurement that it ends, and begins the next
-    /// with it.
+    /// Takes a sample; returns the measurement that it ends, and begins the next with it.
     pub(super) fn sample(&mut self, now: RdmaSample) -> Option<Interval> {
         let start = match *self {
             Self::Apply => return None,
@@ -72,7 +71,7 @@ impl Sampler {
         *self = Self::Apply;
     }
 
-    /// It was; nothing when none was to be.
+    /// The profile was applied; nothing happens if none was to be.
     pub(super) const fn applied(&mut self) {
         if let Self::Apply = self {
             *self = Self::Start;

@@ -1,4 +1,4 @@
-//! Where the machine ends up with a load that lasts, in virtual time.
+//! Where the machine ends up under a lasting load, in virtual time.
 
 use e810_hal::Ns;
 use std::vec::Vec;
@@ -8,8 +8,8 @@ use super::*;
 const HIGH: u64 = 100;
 const LOW: u64 = 100_000;
 
-/// A queue with a completion each so many ns, and an event when the profile's
-/// time has passed since the first one that waits, or its count waits.
+/// A queue with one completion every few ns. An event comes when the profile's time has passed
+/// since the first waiting completion, or when the profile's count is waiting.
 #[derive(Default)]
 struct Queue {
     now: u64,
@@ -31,8 +31,8 @@ impl Queue {
     }
 }
 
-/// `events` events of a load; indices asked for on the way, and completions an
-/// event over the last 64 events.
+/// `events` events of a load; returns the indices asked for on the way, and completions per event
+/// over the last 64 events.
 fn rdma(dim: &mut RdmaDim<'_>, queue: &mut Queue, period: u64, events: u32) -> (Vec<usize>, u32) {
     let (mut asked, mut at_last) = (Vec::new(), 0);
     for left in (0..events).rev() {

@@ -1,4 +1,4 @@
-//! How long a vector waits: timers, intervals, and what they are counted in.
+//! How long a vector waits: timers, intervals, and their units.
 
 use e810_hal::bus::ItrIndex;
 use e810_hal::clock::live;
@@ -10,8 +10,8 @@ use e810_hal::{Bus, Vector, WaitError, log_info};
 
 use crate::error::{Error, Result};
 
-/// The timer of its vector that delays a cause, or that a write gives an
-/// interval: the ITR_INDX fields (control-path 2.4).
+/// The timer of a vector that delays a cause, or whose interval a write sets: the ITR_INDX fields
+/// (control-path 2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Timer {
@@ -27,7 +27,7 @@ pub enum Timer {
 }
 
 impl Timer {
-    /// What ITR_INDX fields hold for it.
+    /// The value of ITR_INDX fields for it.
     #[must_use]
     pub const fn field(self) -> u32 {
         match self {
@@ -53,7 +53,7 @@ impl Timer {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Itr {
-    /// At most what INTERVAL fields hold.
+    /// At most the greatest value of INTERVAL fields.
     units: u32,
 }
 
@@ -61,8 +61,8 @@ impl Itr {
     /// No interval: what existing drivers use.
     pub const NONE: Self = Self { units: 0 };
 
-    /// An interval of `us` µs, rounded down to the register's unit of 2 µs
-    /// (control-path 2.4, 2.5), which [`set_units`] sees to.
+    /// An interval of `us` µs, rounded down to the register's unit of 2 µs (control-path 2.4,
+    /// 2.5), which [`set_units`] ensures.
     ///
     /// # Errors
     /// [`Error::Interval`] above 8160 µs.
@@ -78,7 +78,7 @@ impl Itr {
         })
     }
 
-    /// As [`Itr::from_us`]; the longest interval where `us` is above it.
+    /// As [`Itr::from_us`]; the longest interval if `us` is above it.
     #[must_use]
     pub const fn at_most(us: u32) -> Self {
         let us = if us > ITR_MAX_US { ITR_MAX_US } else { us };
@@ -93,7 +93,7 @@ impl Itr {
         self.units.wrapping_mul(ITR_UNIT_US)
     }
 
-    /// What a write to GLINT_DYN_CTL adds to set it.
+    /// The bits of a write to GLINT_DYN_CTL that set it.
     pub(super) const fn dyn_ctl(self, timer: Timer) -> u32 {
         let index = GLINT_DYN_CTL::ITR_INDX.val(timer.field()).value;
         match timer {
@@ -154,8 +154,8 @@ impl Intrl {
     }
 }
 
-/// What intervals are counted in on this card. Those of the timers are 2 µs on
-/// every one, once [`set_units`] was there.
+/// The units of intervals on this card. Those of the timers are 2 µs on every card, once
+/// [`set_units`] has run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Units {
@@ -188,19 +188,19 @@ impl Units {
     }
 }
 
-/// The fields of GLINT_CTL that have to be right; the others are reserved.
+/// The fields of GLINT_CTL that must be right; the others are reserved.
 const GLINT_CTL_JUDGED: u32 = GLINT_CTL::DIS_AUTOMASK::SET.value
     | GLINT_CTL::ITR_GRAN_200::SET.value
     | GLINT_CTL::ITR_GRAN_100::SET.value
     | GLINT_CTL::ITR_GRAN_50::SET.value
     | GLINT_CTL::ITR_GRAN_25::SET.value;
 
-/// Sees to it that a vector masks itself when it fires and that its timers
-/// count in units of 2 µs: GLINT_CTL = 0x22220000, written only when it holds
-/// anything else, because all functions of the card share it. A card that
-/// nobody has set up has units of 0, with which no interval delays anything.
+/// Makes sure that a vector masks itself when it fires and that its timers count in units of 2
+/// µs: GLINT_CTL = 0x22220000. It is written only when it holds anything else, because all
+/// functions of the card share it. A card that nobody has set up has units of 0, with which no
+/// interval delays anything.
 ///
-/// Says what intervals are counted in; two reads of registers.
+/// Returns the units of intervals; two reads of registers.
 ///
 /// # Errors
 /// [`WaitError::DeviceGone`] when the device answers all-ones.
@@ -218,8 +218,8 @@ pub fn set_units(bus: &(impl Bus + ?Sized)) -> Result<Units, WaitError> {
     Ok(Units::of(power_mode))
 }
 
-/// Gives a timer of a vector an interval at once: GLINT_ITR(timer, v). Nothing
-/// without a timer.
+/// Sets the interval of a vector's timer at once: GLINT_ITR(timer, v). Does nothing without a
+/// timer.
 pub fn set_interval(bus: &(impl Bus + ?Sized), vector: Vector, timer: Timer, itr: Itr) {
     if let Some(index) = timer.index() {
         GLINT_ITR
@@ -228,8 +228,7 @@ pub fn set_interval(bus: &(impl Bus + ?Sized), vector: Vector, timer: Timer, itr
     }
 }
 
-/// The interval that a timer of a vector has: GLINT_ITR(timer, v). None without a
-/// timer.
+/// The interval of a vector's timer: GLINT_ITR(timer, v). None without a timer.
 #[must_use]
 pub fn interval(bus: &(impl Bus + ?Sized), vector: Vector, timer: Timer) -> Itr {
     let read = |index| GLINT_ITR.at(index, vector).get(bus) & GLINT_ITR::INTERVAL::SET.value;

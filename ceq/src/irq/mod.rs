@@ -6,10 +6,9 @@
 //! (control-path 2.4 `[inf]`), and [`enable_vector`] is written again once its
 //! queues are empty.
 //!
-//! A vector has three timers and a rate limit (docs/hardware-notes.md,
-//! "Throttling"). A cause names the [`Timer`] that delays it, where existing
-//! drivers of the engine name none; the interval goes with the write that
-//! enables the vector, and costs no access of its own. [`set_units`] comes
+//! A vector has three timers and a rate limit (docs/hardware-notes.md, "Throttling"). A cause
+//! names the [`Timer`] that delays it, where existing drivers of the engine name none. The write
+//! that enables the vector carries the interval, so it takes no extra access. Call [`set_units`]
 //! first: without it intervals may have no length.
 
 use e810_hal::regs::{DYN_CTL_DISABLE, DYN_CTL_ENABLE, GLINT_CEQCTL, GLINT_DYN_CTL, PFINT_AEQCTL};
@@ -21,9 +20,9 @@ pub use interval::{
     Intrl, Itr, Timer, Units, interval, limit_rate, rate_limit, set_interval, set_units,
 };
 
-/// Enables a vector, for the first time or after its interrupt was handled, and
-/// gives one of its timers an interval: GLINT_DYN_CTL(v) = 0x3 plus timer and
-/// interval. With [`Timer::None`], 0x1B, all intervals stay as they are.
+/// Enables a vector, for the first time or after its interrupt was handled, and sets the interval
+/// of one of its timers: GLINT_DYN_CTL(v) = 0x3 plus timer and interval. With [`Timer::None`],
+/// 0x1B, all intervals stay as they are.
 #[inline]
 pub fn enable_vector(bus: &(impl Bus + ?Sized), vector: Vector, timer: Timer, itr: Itr) {
     GLINT_DYN_CTL
@@ -44,8 +43,8 @@ const fn cause(vector: Vector, timer: Timer) -> u32 {
 
 const ENABLED: u32 = GLINT_CEQCTL::CAUSE_ENA::SET.value;
 
-/// Lets the CEQ interrupt through the vector, delayed by a timer of it:
-/// GLINT_CEQCTL(ceq) = 0x40000000 | timer << 11 | v.
+/// Lets the CEQ interrupt through the vector, delayed by one of its timers: GLINT_CEQCTL(ceq) =
+/// 0x40000000 | timer << 11 | v.
 pub fn enable_ceq_cause(bus: &(impl Bus + ?Sized), ceq: CeqId, vector: Vector, timer: Timer) {
     GLINT_CEQCTL
         .at(ceq)
@@ -68,16 +67,15 @@ pub fn disable_aeq_cause(bus: &(impl Bus + ?Sized), vector: Vector) {
     PFINT_AEQCTL.set(bus, cause(vector, Timer::None));
 }
 
-/// The timer that delays a CEQ's interrupts: ITR 0, which the card gives to
-/// them if nothing is said; on the AEQ's vector ITR 1, because there ITR 0 is
-/// that of the other causes (control-path 2.6).
+/// The timer that delays a CEQ's interrupts: ITR 0, which the card uses by default; on the AEQ's
+/// vector ITR 1, because there ITR 0 is that of the other causes (control-path 2.6).
 #[must_use]
 pub const fn ceq_timer(shared: bool) -> Timer {
     if shared { Timer::Itr1 } else { Timer::Itr0 }
 }
 
-/// Binds a CEQ, after CREATE_CEQ: no limit of the vector's rate, which a driver
-/// before may have left (a PF reset does not clear it), the CEQ's cause, then
+/// Binds a CEQ, after CREATE_CEQ: first clears the limit of the vector's rate, which an earlier
+/// driver may have left (a PF reset does not clear it), then sets the CEQ's cause, then enables
 /// its vector.
 pub fn bind_ceq(bus: &(impl Bus + ?Sized), ceq: CeqId, vector: Vector, timer: Timer, itr: Itr) {
     log_debug!("CEQ {} on vector {}", ceq.get(), vector.get());
@@ -86,12 +84,11 @@ pub fn bind_ceq(bus: &(impl Bus + ?Sized), ceq: CeqId, vector: Vector, timer: Ti
     enable_vector(bus, vector, timer, itr);
 }
 
-/// Unbinds a CEQ, before DESTROY_CEQ: its cause, then its vector, and no limit
-/// is left for a driver that comes after. When CEQ 0 shares the AEQ's vector,
-/// the AEQ was unbound before.
+/// Unbinds a CEQ, before DESTROY_CEQ: its cause, then its vector. It leaves no limit for a later
+/// driver. If CEQ 0 shares the AEQ's vector, the AEQ was unbound before.
 ///
-/// Existing drivers leave out the cause when they remove a CEQ 0 that has a
-/// vector of its own (control-path 8); here every CEQ is treated alike.
+/// Existing drivers leave out the cause when they remove a CEQ 0 that has a vector of its own
+/// (control-path 8); here every CEQ is treated alike.
 pub fn unbind_ceq(bus: &(impl Bus + ?Sized), ceq: CeqId, vector: Vector, timer: Timer) {
     log_debug!("CEQ {} off vector {}", ceq.get(), vector.get());
     disable_ceq_cause(bus, ceq, vector, timer);
@@ -99,9 +96,9 @@ pub fn unbind_ceq(bus: &(impl Bus + ?Sized), ceq: CeqId, vector: Vector, timer: 
     limit_rate(bus, vector, Intrl::NONE);
 }
 
-/// Binds the AEQ, after CREATE_AEQ: its cause, then its vector, unless that is
-/// shared with CEQ 0, which has enabled it already. The AEQ is not throttled;
-/// the vector's timers keep what the other causes were given.
+/// Binds the AEQ, after CREATE_AEQ: its cause, then its vector, unless CEQ 0 shares it and has
+/// enabled it already. The AEQ is not throttled; the vector's timers keep the intervals of the
+/// other causes.
 pub fn bind_aeq(bus: &(impl Bus + ?Sized), vector: Vector, shared: bool) {
     log_debug!("AEQ on vector {}", vector.get());
     enable_aeq_cause(bus, vector);
@@ -110,9 +107,8 @@ pub fn bind_aeq(bus: &(impl Bus + ?Sized), vector: Vector, shared: bool) {
     }
 }
 
-/// Unbinds the AEQ, before DESTROY_AEQ: its cause and its vector, unless that
-/// is shared with CEQ 0, which still needs it; then PFINT_AEQCTL = 0 in both
-/// cases.
+/// Unbinds the AEQ, before DESTROY_AEQ: its cause and its vector, unless CEQ 0 shares the vector
+/// and still needs it; then PFINT_AEQCTL = 0 in both cases.
 pub fn unbind_aeq(bus: &(impl Bus + ?Sized), vector: Vector, shared: bool) {
     log_debug!("AEQ off vector {}", vector.get());
     if !shared {

@@ -1,6 +1,5 @@
-//! Creation of the CCQ, whose first completion is that of its own creation, and its
-//! destruction, which completes through the registers
-//! (control-path 3.1 step 15, 3.4, 4.3, 4.4).
+//! Creation of the CCQ, whose first completion is that of its own creation, and its destruction,
+//! which completes through the registers (control-path 3.1 step 15, 3.4, 4.3, 4.4).
 
 use e810_hal::bus::{CeqId, VsiId};
 use e810_hal::{DmaBuf, DmaLayout, Platform, log_error, log_info, log_warn, poll_until};
@@ -49,10 +48,9 @@ impl<P: Platform> Cqp<P> {
     /// [`Backing::OnDemand`](crate::hmc::Backing::OnDemand)).
     ///
     /// # Errors
-    /// [`Error::CcqAttached`]; [`Error::Unfinished`]; [`Error::Dma`];
-    /// [`Error::Cqp`] when the device refuses; [`Error::Wait`] after 1 s or
-    /// when the device is gone. The memory is given back, unless the device
-    /// may still write to it; completions are learnt from registers as before.
+    /// [`Error::CcqAttached`]; [`Error::Unfinished`]; [`Error::Dma`]; [`Error::Cqp`] when the
+    /// device refuses; [`Error::Wait`] after 1 s or when the device is gone. The memory is freed,
+    /// unless the device may still write to it; completions come from registers as before.
     pub fn attach_ccq(&mut self, config: CcqConfig) -> Result<()> {
         if self.ccq.is_some() {
             return Err(Error::CcqAttached);
@@ -94,7 +92,7 @@ impl<P: Platform> Cqp<P> {
     fn post_creation(&mut self, ccq: &Ccq<P>) -> Result<Ticket> {
         let command = CreateCq {
             cq: ccq.attributes()?,
-            // A ring of existing drivers is never that small; of a CQ it is half the entries.
+            // Rings of existing drivers are never that small; for a CQ it is half the entries.
             shadow_threshold: CCQ_SHADOW_THRESHOLD.min(ccq.entries / 2),
             vsi: ccq.config.vsi,
             check_overflow: true,
@@ -102,9 +100,8 @@ impl<P: Platform> Cqp<P> {
         self.submit(&command)
     }
 
-    /// Waits for the completion of the CCQ's own creation on the CCQ. A device
-    /// that refuses has no CCQ to say so, hence CQP_OP_ERR is looked at too
-    /// [inf]; that the tail moves is no success.
+    /// Waits on the CCQ for the completion of its own creation. If the device refuses, it has no
+    /// CCQ to report that on, so this checks CQP_OP_ERR too [inf]; a moved tail is not success.
     fn wait_for_first(&mut self, ticket: Ticket) -> Result<()> {
         let platform = self.platform.clone();
         let label = "CCQ creation";
@@ -117,12 +114,11 @@ impl<P: Platform> Cqp<P> {
         })
     }
 
-    /// Destroys the CCQ, with its end learnt from registers, and gives its
-    /// memory back. Nothing may be in flight.
+    /// Destroys the CCQ and frees its memory; registers report the end. Nothing may be in flight.
     ///
-    /// With a CQP_OP_ERR that was set before, by a command on the CCQ, a tail
-    /// that moves counts as the CCQ's end. The memory is then kept until that of
-    /// the CQP: the registers would show no refusal with the same codes.
+    /// If CQP_OP_ERR was set before, by a command on the CCQ, a moved tail counts as the CCQ's
+    /// end. The memory is then kept until the CQP's is freed, because the registers would not
+    /// show a refusal with the same codes.
     ///
     /// # Errors
     /// [`Error::NoCcq`]; [`Error::Unfinished`]; [`Error::Cqp`], the CCQ then
@@ -156,9 +152,8 @@ impl<P: Platform> Cqp<P> {
         result.map(|_| log_info!("CCQ detached"))
     }
 
-    /// Goes back to registers without the CCQ's destruction: for a device that
-    /// refused it. The CCQ's memory is kept until that of the CQP. Nothing may
-    /// be in flight.
+    /// Goes back to registers without destroying the CCQ: for a device that refused to destroy
+    /// it. The CCQ's memory is kept until the CQP's is freed. Nothing may be in flight.
     ///
     /// # Errors
     /// [`Error::NoCcq`]; [`Error::Unfinished`]; [`Error::Wait`] when the device is
@@ -176,8 +171,8 @@ impl<P: Platform> Cqp<P> {
         Ok(())
     }
 
-    /// Asks for an event with the next completion. Poll once more afterwards:
-    /// what completed before may raise none.
+    /// Asks for an event with the next completion. Poll once more afterwards: a completion that
+    /// came before may raise none.
     ///
     /// # Errors
     /// [`Error::NoCcq`].

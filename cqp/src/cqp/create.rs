@@ -19,14 +19,13 @@ use crate::slots::SLOT_WORDS;
 use crate::ticket::Counters;
 
 impl<P: Platform> Cqp<P> {
-    /// 64-bit words of host memory that one of `entries` takes.
+    /// 64-bit words of host memory that a CQP of `entries` takes.
     #[must_use]
     pub const fn host_words(entries: u32) -> usize {
         (entries as usize).saturating_mul(SLOT_WORDS)
     }
 
-    /// The same of what is remembered of commands that were given up, which is an allocation of
-    /// its own.
+    /// The same for the record of commands that were given up, which is an allocation of its own.
     #[must_use]
     pub const fn late_words() -> usize {
         Late::WORDS
@@ -35,10 +34,9 @@ impl<P: Platform> Cqp<P> {
     /// Creates the CQP of a function that has none.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a bad size; [`Error::Dma`],
-    /// [`Error::HostMemory`]; [`Error::CqpRefused`]; [`Error::Wait`] when the
-    /// device does not answer within 5 s or is gone. Whatever was allocated
-    /// is given back, unless the device may still use it.
+    /// [`Error::Invalid`] for a bad size; [`Error::Dma`], [`Error::HostMemory`];
+    /// [`Error::CqpRefused`]; [`Error::Wait`] when the device does not answer within 5 s or is
+    /// gone. All memory is freed, unless the device may still use it.
     pub fn create(platform: P, config: Config) -> Result<Self> {
         let ring = SendRing::new(config.entries)?;
         let slots = HostBuf::new(platform.clone(), Self::host_words(config.entries))?;
@@ -83,8 +81,8 @@ impl<P: Platform> Cqp<P> {
     /// where the device refuses that.
     ///
     /// # Errors
-    /// [`Error::Wait`] when the device does not let go within 5 s or is gone;
-    /// the memory is then leaked.
+    /// [`Error::Wait`] when the device does not release it within 5 s or is gone; the memory is
+    /// then leaked.
     pub fn destroy(self) -> Result<()> {
         stop(&self.platform).inspect_err(|error| {
             log_error!("CQP not destroyed, its memory is leaked: {}", error);
@@ -100,8 +98,8 @@ impl<P: Platform> Cqp<P> {
         Ok(())
     }
 
-    /// Gives all memory back without a word to the device, which must have
-    /// been reset: a reset ends the CQP and everything behind it.
+    /// Frees all memory without a command to the device, which must have been reset: a reset ends
+    /// the CQP and everything behind it.
     pub fn release_after_reset(self) {
         if let Some(ccq) = self.ccq {
             ccq.memory.release();
@@ -113,10 +111,10 @@ impl<P: Platform> Cqp<P> {
     }
 }
 
-/// Fills in the host context; gives the cookie.
+/// Fills in the host context; returns the cookie.
 fn write_context<P: Platform>(memory: &DmaBuf<P>, places: Places, config: Config) -> Result<u64> {
-    // Any number will do as long as it is not what empty memory reads as; the
-    // queue's address names this CQP among several.
+    // Any number will do, except the one that empty memory reads as. The queue's address tells
+    // this CQP from others.
     let cookie = !memory.iova().0;
     let context = HostContext {
         congestion: config.congestion,
@@ -161,7 +159,7 @@ fn stop<P: Platform>(platform: &P) -> Result<()> {
     })
 }
 
-/// After a failed creation: frees the memory once the device has let go of it.
+/// After a failed creation: frees the memory once the device has released it.
 fn give_back_if_stopped<P: Platform>(platform: &P, memory: DmaBuf<P>) {
     match stop(platform) {
         Ok(()) => memory.release(),

@@ -1,9 +1,9 @@
 //! Second tries of commands that were given up, because their answers did not come in time.
 //!
-//! Such a command may have been carried out since. Then the device refuses a second one: the
-//! object that it is to destroy is not there, or the one that it is to add is. The refusal's
-//! code does not tell that from other reasons. So nothing is posted a second time before the
-//! first answer is there: the doorbell is rung again, and the first command waited for.
+//! Such a command may have been carried out since. The device then refuses a second one: the
+//! object to destroy is gone, or the object to add exists. The refusal's code does not tell this
+//! from other reasons. So nothing is posted a second time before the first answer is there: the
+//! doorbell is rung again, and the driver waits for the first command.
 
 use e810_hal::Platform;
 use heapless::Deque;
@@ -17,7 +17,7 @@ use crate::ring::ring_doorbell;
 use crate::slots::Outcome;
 use crate::ticket::{Completion, Ticket};
 
-/// Commands that were given up, and how those ended that have ended since.
+/// Commands that were given up, with the ends of those that have ended since.
 #[derive(Debug, Default)]
 pub(super) struct Late(Deque<GivenUp, LATE_ANSWERS>);
 
@@ -48,12 +48,12 @@ impl Late {
         let _ = self.0.push_back(one);
     }
 
-    /// The oldest that makes no queue pair, if there is one.
+    /// Forgets the oldest command that makes no queue pair, if there is one.
     fn forget_one(&mut self) {
         let mut all = self.0.iter();
         let place = all.position(|one| one.ticket.op != Opcode::CreateQp);
         let place = place.unwrap_or(0);
-        // Once around, so that the others stay in their order.
+        // One full turn, so that the others keep their order.
         for index in 0..self.0.len() {
             let one = self.0.pop_front();
             if index != place {
@@ -63,7 +63,7 @@ impl Late {
         }
     }
 
-    /// Notes how a command ended that was given up.
+    /// Notes how a given-up command ended.
     pub(super) fn note(&mut self, sequence: u64, outcome: Outcome) {
         let mut all = self.0.iter_mut();
         if let Some(one) = all.find(|one| one.ticket.sequence == sequence) {
@@ -76,10 +76,10 @@ impl Late {
         all.any(|one| one.ticket.op == op && one.subject == subject)
     }
 
-    /// A command for the subject that was given up, with its end if that has come.
+    /// A given-up command for the subject, with its end if that has come.
     fn take(&mut self, op: Opcode, subject: u64) -> Option<(Ticket, Option<Outcome>)> {
         let mut found = None;
-        // Once around, so that the others stay in their order.
+        // One full turn, so that the others keep their order.
         for _ in 0..self.0.len() {
             match self.0.pop_front() {
                 Some(one) if found.is_none() && one.ticket.op == op && one.subject == subject => {
@@ -94,10 +94,10 @@ impl Late {
 }
 
 impl<P: Platform> Cqp<P> {
-    /// As [`Cqp::execute`], for a command that makes or ends the object `subject` (its number, and
-    /// what else tells it from others of this opcode) and is tried again after an error. While an
-    /// earlier call's command is open, that one is waited for; if it has worked in the end, its
-    /// completion is given.
+    /// As [`Cqp::execute`], for a command that makes or ends the object `subject` and is tried
+    /// again after an error. `subject` is the object's number, with whatever else tells it from
+    /// other subjects of this opcode. While an earlier call's command is open, this waits for
+    /// that command; if it has worked in the end, its completion is returned.
     ///
     /// # Errors
     /// As [`Cqp::execute`].
@@ -113,8 +113,8 @@ impl<P: Platform> Cqp<P> {
         self.wait_for(ticket, subject)
     }
 
-    /// How a command of `op` for `subject` ended that an earlier call has given up. `None` where
-    /// none is remembered, and, without `wait`, while it has not ended. Each end is given once.
+    /// How a command of `op` for `subject` ended that an earlier call has given up. `None` if
+    /// none is remembered, or, without `wait`, while it has not ended. Each end is returned once.
     ///
     /// # Errors
     /// [`Error::Wait`](crate::Error::Wait): it did not end in the time of a command, or a register
@@ -145,8 +145,8 @@ impl<P: Platform> Cqp<P> {
         }
     }
 
-    /// Whether a command of `op` for `subject` was given up and its end not given yet: no for one
-    /// that others have taken the place of.
+    /// Whether a given-up command of `op` for `subject` is remembered and its end was not
+    /// returned yet. False if later commands have taken its place.
     #[must_use]
     pub fn remembers(&self, op: Opcode, subject: u64) -> bool {
         self.late.has(op, subject)

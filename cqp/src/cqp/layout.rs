@@ -36,7 +36,7 @@ impl Places {
     }
 }
 
-/// CCQ entries beyond those of the send queue, as existing drivers have them.
+/// CCQ entries beyond those of the send queue, as in existing drivers.
 const SPARE_ENTRIES: u32 = 2;
 
 /// Alignment of both parts, in bytes.

@@ -32,7 +32,7 @@ pub struct Config {
     pub entries: u32,
     /// The physical function: its number is the HMC function id of commands.
     pub function: PfId,
-    /// What congestion control works with; `None` says nothing of it.
+    /// Parameters of congestion control; `None` sets nothing.
     pub congestion: Option<Dcqcn>,
 }
 
@@ -66,24 +66,24 @@ fn shadow_of<P: Platform>(memory: &DmaBuf<P>, first: usize) -> &[<DmaBuf<P> as D
     memory.words().get(first..).unwrap_or_default()
 }
 
-/// A command posted while only registers tell of its end (control-path 4.3).
+/// A command posted while only registers report its end (control-path 4.3).
 #[derive(Clone, Copy, Debug)]
 struct RegisterWait {
     /// WQTAIL read between header and doorbell.
     tail: u32,
-    /// What PFPE_CQPERRCODES said, when CQP_OP_ERR was set in that read already:
-    /// the error of an earlier command.
+    /// PFPE_CQPERRCODES, if CQP_OP_ERR was already set in that read: the error of an earlier
+    /// command.
     stale: Option<(u16, u16)>,
 }
 
 /// The control QP of a function.
 ///
-/// Created by [`Cqp::create`], it learns the end of a command from registers,
-/// one command at a time. After [`Cqp::attach_ccq`] completions come through
-/// the CCQ and many commands may be in flight; [`Cqp::detach_ccq`] goes back.
+/// Created by [`Cqp::create`]. It first learns the end of a command from registers, one command
+/// at a time. After [`Cqp::attach_ccq`] completions come through the CCQ and many commands may be
+/// in flight; [`Cqp::detach_ccq`] goes back to registers.
 ///
-/// The memory of a CQP that is dropped is leaked, because the device may still
-/// use it: call [`Cqp::destroy`], or [`Cqp::release_after_reset`].
+/// If a CQP is dropped its memory is leaked, because the device may still use it: call
+/// [`Cqp::destroy`], or [`Cqp::release_after_reset`].
 #[derive(Debug)]
 #[must_use = "dropping a CQP leaks its memory: call destroy() or release_after_reset()"]
 pub struct Cqp<P: Platform> {
@@ -94,15 +94,15 @@ pub struct Cqp<P: Platform> {
     memory: DmaBuf<P>,
     slots: HostBuf<P>,
     cookie: u64,
-    /// Number of the command that completes next: completions are in order.
+    /// Number of the command that completes next: completions come in order.
     completed: u64,
     register_wait: Option<RegisterWait>,
     ccq: Option<Ccq<P>>,
-    /// Memory of a CCQ that may still be alive in the device, given back with
-    /// the CQP's own: without a CQP nothing is written there.
+    /// Memory of a CCQ that may still be alive in the device. It is freed with the CQP's own:
+    /// without a CQP the device does not write there.
     parted: Option<DmaBuf<P>>,
-    /// Codes of the error that stood in the registers when completions ceased to
-    /// come through the CCQ.
+    /// Codes of the error that stood in the registers when completions stopped coming through the
+    /// CCQ.
     inherited: Option<(u16, u16)>,
     counters: Counters,
     late: HostBox<P, Late>,
@@ -148,8 +148,8 @@ impl<P: Platform> Cqp<P> {
         self.submit(command).and_then(|ticket| self.wait(ticket))
     }
 
-    /// Notes a failure that existing drivers do not look at: it is counted and
-    /// logged, and the caller goes on.
+    /// Notes a failure that existing drivers ignore: it is counted and logged, and the caller
+    /// continues.
     pub fn pass_over(&mut self, error: &Error) {
         self.counters.passed_over = self.counters.passed_over.wrapping_add(1);
         log_info!("passed over: {}", error);

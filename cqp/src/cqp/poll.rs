@@ -14,8 +14,7 @@ use crate::slots::{Outcome, State};
 use crate::ticket::{Completion, Ticket};
 
 impl<P: Platform> Cqp<P> {
-    /// The oldest completion that was not reported yet, if there is one. Does
-    /// not wait.
+    /// The oldest completion that was not reported yet, if there is one. Does not wait.
     ///
     /// # Errors
     /// [`Error::Wait`] when a register shows that the device is gone.
@@ -33,14 +32,13 @@ impl<P: Platform> Cqp<P> {
     }
 
     /// Waits for a command's end, until no command at all has completed for
-    /// [`NO_PROGRESS_LIMIT`]. Completions of other
-    /// commands seen meanwhile are kept for their own tickets.
+    /// [`NO_PROGRESS_LIMIT`]. Completions of other commands that it sees are kept for their own
+    /// tickets.
     ///
     /// # Errors
-    /// [`Error::Cqp`] when the device failed the command;
-    /// [`Error::UnknownTicket`]; [`Error::Wait`] at the limit or when the
-    /// device is gone. After the latter the ticket is void: the entry is kept
-    /// until the completion comes, which is then dropped.
+    /// [`Error::Cqp`] when the device failed the command; [`Error::UnknownTicket`];
+    /// [`Error::Wait`] at the limit or when the device is gone. After the latter the ticket is
+    /// void: the entry is kept until the completion comes, which is then dropped.
     pub fn wait(&mut self, ticket: Ticket) -> Result<Completion> {
         self.wait_within(ticket, NO_PROGRESS_LIMIT)
     }
@@ -99,7 +97,7 @@ impl<P: Platform> Cqp<P> {
         }
     }
 
-    /// Looks once at wherever completions come from.
+    /// Looks once at the source of completions.
     pub(super) fn poll_ccq(&mut self) -> Result<()> {
         if self.ccq.is_some() {
             self.drain_ccq();
@@ -117,9 +115,9 @@ impl<P: Platform> Cqp<P> {
         })
     }
 
-    /// Waits in slices; between them a register is read, because an empty CCQ
-    /// does not tell a slow device from one that is gone. The limit counts from
-    /// the last completion of any command.
+    /// Waits in slices and reads a register between them, because an empty CCQ looks the same for
+    /// a slow device and for one that is gone. The limit counts from the last completion of any
+    /// command.
     fn wait_on_ccq(&mut self, ticket: Ticket, limit: Ns) -> Result<()> {
         let platform = self.platform.clone();
         let label = ticket.op.name();
@@ -161,7 +159,7 @@ impl<P: Platform> Cqp<P> {
         }
     }
 
-    /// What CQPTAIL says of the command that registers are watched for.
+    /// What CQPTAIL says about the command that registers are watched for.
     pub(super) fn read_tail(&self) -> Result<Option<Tail>> {
         let Some(waiting) = self.register_wait else {
             return Ok(None);
@@ -170,12 +168,11 @@ impl<P: Platform> Cqp<P> {
         live("PFPE_CQPTAIL", tail.get())?;
         // Any change counts (control-path 4.3).
         let moved = tail.read(PFPE_CQPTAIL::WQTAIL) != waiting.tail;
-        // CQP_OP_ERR counts before the tail does, unless it was set before this
-        // command was posted: it is an earlier command's then, and whether a
-        // good command clears it is NITS. One that a command on the CCQ left
-        // there says nothing with a moved tail, unless the codes are others.
-        // After one that failed by registers the undoing is careful: what may
-        // be in use stays [inf].
+        // CQP_OP_ERR is checked before the tail, unless it was set before this command was
+        // posted. Then it belongs to an earlier command, and whether a good command clears it is
+        // NITS. If a command on the CCQ left it there, it says nothing together with a moved
+        // tail, unless the codes differ. After a command that failed by registers the undoing is
+        // careful: what may be in use stays [inf].
         let error = tail.is_set(PFPE_CQPTAIL::CQP_OP_ERR);
         Ok(Some(match (error, moved, waiting.stale) {
             (true, _, None) => Tail::Failed,
@@ -212,8 +209,8 @@ impl<P: Platform> Cqp<P> {
                 break;
             };
             let index = self.ring.index_of(self.completed);
-            // Completions are in order, so only the oldest command in flight
-            // can be meant; the cookie says that it is ours at all.
+            // Completions are in order, so this can only mean the oldest command in flight; the
+            // cookie says that the entry is ours at all.
             let fits =
                 self.outstanding() > 0 && entry.index == index && entry.cookie == self.cookie;
             if fits {

@@ -1,4 +1,4 @@
-//! Status of a command and of its failure, as the registers report it (control-path 4.3).
+//! Status of a command and of its failure, as registers report it (control-path 4.3).
 
 use e810_hal::Platform;
 use e810_hal::clock::live;
@@ -6,7 +6,7 @@ use e810_hal::regs::PFPE_CQPERRCODES;
 
 use crate::error::Result;
 
-/// What CQPTAIL says of a command.
+/// What CQPTAIL says about a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Tail {
     /// It failed.

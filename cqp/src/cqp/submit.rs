@@ -16,9 +16,9 @@ impl<P: Platform> Cqp<P> {
     /// Posts a command without waiting for it.
     ///
     /// # Errors
-    /// What the command's encoding says; [`Error::RingFull`];
-    /// [`Error::Unfinished`] when only registers tell of completions and the
-    /// last command has not finished; [`Error::Wait`] when the device is gone.
+    /// What the command's encoding says; [`Error::RingFull`]; [`Error::Unfinished`] when only
+    /// registers report completions and the last command has not finished; [`Error::Wait`] when
+    /// the device is gone.
     pub fn submit(&mut self, command: &dyn Command) -> Result<Ticket> {
         match command.encode() {
             Ok(wqe) => self.claim().and_then(|entry| self.post(entry, &wqe)),
@@ -51,8 +51,8 @@ impl<P: Platform> Cqp<P> {
         self.post(entry, &wqe)
     }
 
-    /// Posts UPDATE_PE_SDS and waits for its end. What becomes of one that does not end in time is
-    /// told by [`Cqp::late_end`], for the subject that is given here.
+    /// Posts UPDATE_PE_SDS and waits for its end. If it does not end in time, [`Cqp::late_end`]
+    /// reports its outcome for the `subject` given here.
     ///
     /// # Errors
     /// As [`Cqp::submit_sds`] and [`Cqp::wait`].
@@ -64,7 +64,7 @@ impl<P: Platform> Cqp<P> {
     /// Takes a free entry.
     pub(super) fn claim(&mut self) -> Result<Entry> {
         if self.ccq.is_none() && self.outstanding() > 0 {
-            // Perhaps a command that was given up has finished meanwhile.
+            // Perhaps a given-up command has finished meanwhile.
             self.poll_registers()?;
             if self.outstanding() > 0 {
                 let op = self.slots().op(self.ring.index_of(self.completed));

@@ -1,4 +1,4 @@
-//! Host memory behind segments and pages, and the commands that tell the device of it.
+//! Host memory behind segments and pages, and the commands that tell the device about it.
 
 use e810_hal::regs::PFHMC_PDINV;
 use e810_hal::{Bus, DmaWord, Platform};
@@ -17,7 +17,7 @@ use crate::opcode::Opcode;
 pub(super) const PD_VALID: u64 = 1;
 
 impl<P: Platform> Hmc<P> {
-    /// Backs everything the policy wants before SHMC_PAGES_ALLOCATED.
+    /// Backs everything that the policy requires before SHMC_PAGES_ALLOCATED.
     pub(super) fn back_static(&mut self, cqp: &mut Cqp<P>) -> Result<()> {
         let all = self.layout.segments();
         let (layout, backing) = (self.layout, self.backing);
@@ -149,7 +149,7 @@ impl<P: Platform> Hmc<P> {
         Ok(())
     }
 
-    /// Tells the device of the segments `first..end` that it does not know.
+    /// Tells the device about those of the segments `first..end` that it does not know.
     fn program(&mut self, cqp: &mut Cqp<P>, first: u32, end: u32) -> Result<()> {
         let fresh = |index: &u32| {
             self.table()
@@ -172,16 +172,16 @@ impl<P: Platform> Hmc<P> {
         done
     }
 
-    /// Learns what became of an UPDATE_PE_SDS that was not answered in time: segments that the
-    /// device has refused in the end are not known to it. Without `wait` they count as known while
-    /// there is no answer.
+    /// Learns the outcome of an UPDATE_PE_SDS that was not answered in time: segments that the
+    /// device has refused in the end are not known to it. Without `wait` they count as known
+    /// while there is no answer.
     fn learn(&mut self, cqp: &mut Cqp<P>, wait: bool) -> Result<()> {
         let Some(range) = self.unanswered.clone() else {
             return Ok(());
         };
         let ended = cqp.late_end(Opcode::UpdatePeSds, range.start.into(), wait)?;
         self.unanswered = None;
-        // Of one that is not remembered nothing is known.
+        // Nothing is known about one that is not remembered.
         let refused = matches!(ended, Some(Err(_)));
         for index in range.filter(|_| refused) {
             if let Some(segment) = self.table().get(index) {
@@ -248,8 +248,8 @@ impl<P: Platform> Hmc<P> {
         cqp.platform().to_device();
         let subject = group.first().copied().unwrap_or_default();
         let done = cqp.update_sds(&entries, subject.into());
-        // A command that failed has changed nothing [inf]; after a wait that
-        // ended without an answer, the device may know the segments.
+        // A command that failed has changed nothing [inf]; after a wait that ended without an
+        // answer, the device may know the segments.
         let may_be_programmed = match &done {
             Ok(_) => true,
             Err(error) => error.leaves_command_open(),
@@ -280,8 +280,8 @@ fn invalidate(bus: &impl Bus, segment: u32, page: u32) {
     );
 }
 
-/// Calls `flush` with runs of consecutive indexes, at most one command's worth
-/// at a time, as existing drivers group them.
+/// Calls `flush` with runs of consecutive indexes, at most one command's worth at a time, grouped
+/// as in existing drivers.
 fn for_each_group(
     indexes: impl Iterator<Item = u32>,
     mut flush: impl FnMut(&[u32]) -> Result<()>,

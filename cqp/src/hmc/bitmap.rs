@@ -1,7 +1,7 @@
 //! First fit in a bitmap: which units of the PBLE area are taken.
 //!
-//! Plain functions on words, so there is one copy of them whatever the
-//! platform. A set bit is a taken unit; bits past the end are set for ever.
+//! These are plain functions on words, so one copy serves all platforms. A set bit is a taken
+//! unit; bits past the end are always set.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ impl Bitmap<'_> {
         units.div_ceil(64) as usize
     }
 
-    /// Takes the bits past the last unit for good.
+    /// Marks the bits past the last unit as taken for good.
     pub(super) fn close(&self, units: u32) {
         let end = (self.0.len() as u32).saturating_mul(64);
         self.change(units..end, true);
@@ -28,7 +28,7 @@ impl Bitmap<'_> {
         word.map_or(u64::MAX, |word| word.load(Ordering::Relaxed))
     }
 
-    /// The first run of `want` free units, which is then taken.
+    /// Takes the first run of `want` free units.
     pub(super) fn take(&self, want: u32) -> Option<u32> {
         let start = self.first_fit(want)?;
         self.change(start..start.saturating_add(want), true);

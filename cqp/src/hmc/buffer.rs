@@ -46,11 +46,11 @@ impl<P: Platform> Exchange<P> {
         answer
     }
 
-    /// Runs the command; gives the memory with the answer.
+    /// Runs the command; returns the memory with the answer.
     #[inline(never)]
     fn ask(self, cqp: &mut Cqp<P>, command: &dyn Command) -> Result<DmaBuf<P>> {
         let done = cqp.execute(command);
-        // The end of the command before what it wrote.
+        // The end of the command before the data that it wrote.
         cqp.platform().from_device();
         match done {
             Ok(_) => Ok(self.memory),

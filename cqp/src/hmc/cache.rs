@@ -18,9 +18,9 @@ use crate::error::Result;
 
 /// The HMC of a function.
 ///
-/// Made by [`Hmc::create`] once per CQP, before the CCQ is attached.
-/// The memory of one that is dropped is leaked, because the device may still
-/// use it: call [`Hmc::destroy`], or [`Hmc::release_after_reset`].
+/// Made by [`Hmc::create`] once per CQP, before the CCQ is attached. If it is dropped its memory
+/// is leaked, because the device may still use it: call [`Hmc::destroy`], or
+/// [`Hmc::release_after_reset`].
 #[derive(Debug)]
 #[must_use = "dropping an HMC leaks its memory: call destroy() or release_after_reset()"]
 pub struct Hmc<P: Platform> {
@@ -35,8 +35,8 @@ pub struct Hmc<P: Platform> {
 }
 
 impl<P: Platform> Hmc<P> {
-    /// Allocations of host memory that a capacity takes at most, in 64-bit words
-    /// each: what is known of segments, of PBLEs, and of memory.
+    /// Upper limits of the allocations of host memory for a capacity, in 64-bit words each: for
+    /// segments, for PBLEs, and for memory.
     #[must_use]
     pub const fn host_words(capacity: &Capacity) -> [usize; 3] {
         [
@@ -46,16 +46,16 @@ impl<P: Platform> Hmc<P> {
         ]
     }
 
-    /// Commits the plan's counts, backs what its policy says, and tells the
-    /// device so (control-path 3.1 steps 11 to 13).
+    /// Commits the plan's counts, backs what its policy requires, and tells the device so
+    /// (control-path 3.1 steps 11 to 13).
     ///
     /// # Errors
     /// [`Error::Dma`](crate::Error::Dma),
     /// [`Error::HostMemory`](crate::Error::HostMemory),
     /// [`Error::Reply`](crate::Error::Reply),
     /// [`Error::Segments`](crate::Error::Segments), and those of
-    /// [`Cqp::execute`]. Segments that were programmed are cleared and their
-    /// memory is given back, unless the device may still use it.
+    /// [`Cqp::execute`]. Segments that were programmed are cleared and their memory is freed,
+    /// unless the device may still use it.
     pub fn create(cqp: &mut Cqp<P>, query: &FpmQuery, plan: &Plan) -> Result<Self> {
         let layout = Layout::commit(cqp, &plan.counts, query)?;
         let platform = cqp.platform();
@@ -96,14 +96,14 @@ impl<P: Platform> Hmc<P> {
         self.store.bytes()
     }
 
-    /// PBLEs that are free, and all there are.
+    /// Free PBLEs, and all PBLEs.
     #[must_use]
     pub fn pbles(&self) -> (u32, u32) {
         (self.pbles.free_entries(), self.pbles.entries())
     }
 
-    /// Sees to it that object `index` has backing. Call it before the first
-    /// command that names the id; with [`Backing::Full`] it has nothing to do.
+    /// Makes sure that object `index` has backing. Call it before the first command that names
+    /// the id; with [`Backing::Full`] it does nothing.
     ///
     /// # Errors
     /// [`Error::NoObject`](crate::Error::NoObject);
@@ -115,8 +115,8 @@ impl<P: Platform> Hmc<P> {
         self.back(cqp, from, to)
     }
 
-    /// Takes the HMC down: page descriptors, then segments, then the memory
-    /// (control-path 3.4). Nothing that lives in it is in use any more.
+    /// Takes the HMC down: page descriptors, then segments, then the memory (control-path 3.4).
+    /// Nothing in it may be in use any more.
     ///
     /// # Errors
     /// Those of [`Cqp::execute`]; the memory is then leaked.
@@ -134,8 +134,7 @@ impl<P: Platform> Hmc<P> {
         }
     }
 
-    /// Gives all memory back without a word to the device, which must have
-    /// been reset.
+    /// Frees all memory without a command to the device, which must have been reset.
     pub fn release_after_reset(self) {
         self.store.release();
     }

@@ -5,11 +5,11 @@ use super::plan::PBLES_PER_PAGE;
 use super::query::FpmQuery;
 use crate::limits::{MAX_MCAST_GROUPS, RESERVED_CQS, RESERVED_QPS};
 
-/// What the driver shall be able to hold at a time.
+/// Number of objects of each kind that the driver must be able to hold at a time.
 ///
-/// Numbers of objects in the device, reserved ids included, as the limit
-/// tables of existing drivers count them: with `qps: 64`, ids 3 to 63 are the
-/// caller's. See [`Capacity::usable_qps`] and its relatives.
+/// They count objects in the device, including reserved ids, as the limit tables of existing
+/// drivers do: with `qps: 64`, ids 3 to 63 are the caller's. See [`Capacity::usable_qps`] and
+/// related functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Capacity {
@@ -25,9 +25,8 @@ pub struct Capacity {
     pub arps: u32,
     /// Multicast groups, at most 4096. Index 0 is reserved.
     pub mcast_groups: u32,
-    /// Physical buffer list entries, 8 bytes for each page of a region that is
-    /// not contiguous; at least 512, which is what the device needs. Their memory
-    /// is allocated as they are used.
+    /// Physical buffer list entries, 8 bytes for each page of a region that is not contiguous; at
+    /// least 512, which the device needs. Their memory is allocated as they are used.
     pub pbles: u32,
 }
 
@@ -44,7 +43,7 @@ impl Capacity {
         pbles: 0x4_0000,
     };
 
-    /// Without what the device that gave `query` has not.
+    /// Reduced to what the device of `query` has.
     pub(super) fn within(&self, query: &FpmQuery) -> Self {
         let most = |object, wanted: u32| wanted.min(query.limits(object).max);
         let qps = query.limits(Object::Qp).max;
@@ -110,18 +109,16 @@ impl Default for Capacity {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Backing {
-    /// Everything but PBLEs before SHMC_PAGES_ALLOCATED, in direct segments of
-    /// 2 MiB, as existing drivers do it.
+    /// Everything except PBLEs before SHMC_PAGES_ALLOCATED, in direct segments of 2 MiB, as in
+    /// existing drivers.
     #[default]
     Full,
-    /// `[inf]` Only what the device hands out itself before
-    /// SHMC_PAGES_ALLOCATED; pages of QPs, CQs, regions, address handles and
-    /// multicast groups when the first id inside them is used.
+    /// `[inf]` Before SHMC_PAGES_ALLOCATED, only what the device hands out itself; pages of QPs,
+    /// CQs, regions, address handles and multicast groups when the first id inside them is used.
     ///
-    /// This rests on two inferences that no source confirms: that the device
-    /// touches those objects only when a command or a packet names their id,
-    /// and that segments of objects other than PBLEs may be paged (the SD
-    /// format does not know what it backs). MD is committed in proportion to
-    /// the QPs instead of at the device's maximum, a third inference.
+    /// This rests on two inferences that no source confirms: that the device touches those
+    /// objects only when a command or a packet names their id, and that segments of objects other
+    /// than PBLEs may be paged (the SD format does not say what it backs). MD is committed in
+    /// proportion to the QPs instead of at the device's maximum, a third inference.
     OnDemand,
 }

@@ -21,7 +21,7 @@ register_bitfields![u64,
     ]
 ];
 
-/// Feature types there are names for; also the entries of the first buffer.
+/// Feature types with a name; also the entries of the first buffer.
 const TYPES: usize = 34;
 /// Alignment of the buffer.
 const ALIGN: usize = 16;
@@ -152,7 +152,7 @@ pub fn query_features<P: Platform>(cqp: &mut Cqp<P>) -> Result<Features> {
     Ok(features)
 }
 
-/// One query with room for `entries`; how many there are, and those that fit.
+/// One query with room for `entries`; returns their number, and those that fit.
 fn query<P: Platform>(cqp: &mut Cqp<P>, entries: usize) -> Result<(usize, Features)> {
     let bytes = entries.saturating_mul(8);
     let exchange = Exchange::new(cqp, bytes, ALIGN)?;

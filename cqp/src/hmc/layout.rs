@@ -83,10 +83,9 @@ pub fn commit_request(counts: &PerObject<u32>) -> [u64; WORDS] {
 }
 
 impl Layout {
-    /// Reads the device's reply to `counts`. Its counts replace those wanted, as
-    /// existing drivers take them: 0 leaves the kind without an area, and more
-    /// than the maximum is what the device has now. Both are logged. PBLEs beyond
-    /// those wanted are not used.
+    /// Reads the device's reply to `counts`. Its counts replace the wanted ones, as in existing
+    /// drivers: 0 leaves the kind without an area, and a count above the maximum is what the
+    /// device has now. Both are logged. PBLEs beyond the wanted ones are not used.
     ///
     /// # Errors
     /// [`Error::Reply`] when another area overlaps that of the PBLEs, which the
@@ -105,7 +104,7 @@ impl Layout {
                 Object::Qp => Reply::QP_COUNT.read(word) as u32,
                 Object::Cq => Reply::CQ_COUNT.read(word) as u32,
                 Object::Apbvt => 1,
-                // The tables for them are as large as was planned.
+                // The tables for them have the planned size.
                 Object::Pble => (Reply::COUNT.read(word) as u32).min(wanted),
                 _ => Reply::COUNT.read(word) as u32,
             };
@@ -135,8 +134,8 @@ impl Layout {
         Self::from_areas(areas, query)
     }
 
-    /// The layout that follows from `counts` when the device packs objects in
-    /// the order of the commit buffer `[inf]`: for footprints before a commit.
+    /// The layout that follows from `counts` if the device packs objects in the order of the
+    /// commit buffer `[inf]`: for footprints before a commit.
     ///
     /// # Errors
     /// [`Error::Segments`] when they do not fit.
@@ -159,8 +158,8 @@ impl Layout {
         let mut end = 0;
         let pbles = areas.get(Object::Pble);
         for (object, area) in areas.iter().filter(|(_, area)| area.count > 0) {
-            // The driver writes PBLEs; it must not write to other objects. How
-            // those lie to one another is the device's own affair.
+            // The driver writes PBLEs, and must not write to other objects. How the others are
+            // placed is up to the device.
             let both = area.base < pbles.end() && pbles.base < area.end();
             if object != Object::Pble && both {
                 return Err(Error::Reply {
@@ -178,7 +177,7 @@ impl Layout {
         Ok(Self { areas, end })
     }
 
-    /// Commits `counts` and learns where the device puts them.
+    /// Commits `counts` and learns where the device puts the objects.
     ///
     /// # Errors
     /// [`Error::Dma`], what [`Cqp::execute`] says, and those of

@@ -1,5 +1,5 @@
-//! The counts existing drivers would commit, for comparison (control-path
-//! 6.5), and the formulas that [`Plan`](super::Plan) shares with them.
+//! The counts that existing drivers would commit, for comparison (control-path 6.5), and the
+//! formulas that [`Plan`](super::Plan) shares with them.
 
 use super::capacity::Backing;
 use super::layout::{Layout, align_up, segments_of};
@@ -9,7 +9,7 @@ use super::plan::total_bytes;
 use super::query::FpmQuery;
 use crate::error::{Error, Result};
 
-/// Greatest QP count there.
+/// Greatest QP count of existing drivers.
 const MAX_QPS: u64 = 262_144;
 /// Passes of the loop that makes everything fit.
 const MAX_PASSES: u32 = 2000;
@@ -20,7 +20,7 @@ const FEW_QPS: u64 = 128;
 /// Multicast and address vector counts are not halved below this.
 const FEW_FSI: u64 = 256;
 
-/// What the derived counts follow from.
+/// What the derived counts depend on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Derived {
     pub(super) qps: u64,
@@ -176,9 +176,8 @@ pub struct LinuxPlan {
 }
 
 impl LinuxPlan {
-    /// Host memory existing drivers would allocate for it before the first PBLE
-    /// is used, if the device packs the objects
-    /// ([`Layout::packed`](super::Layout::packed), `[inf]`).
+    /// Host memory that existing drivers would allocate for it before the first PBLE is used, if
+    /// the device packs the objects ([`Layout::packed`](super::Layout::packed), `[inf]`).
     ///
     /// # Errors
     /// [`Error::Segments`].
@@ -188,8 +187,8 @@ impl LinuxPlan {
     }
 }
 
-/// What existing drivers would commit on the device that gave `query`; nothing
-/// here commits it. Bounded: at most 2000 passes.
+/// What existing drivers would commit on the device that gave `query`; this driver never commits
+/// it. Bounded: at most 2000 passes.
 ///
 /// # Errors
 /// [`Error::Capacity`] when Q1 has fewer than 512 entries (existing drivers
@@ -198,8 +197,8 @@ pub fn linux_plan(query: &FpmQuery) -> Result<LinuxPlan> {
     linux_plan_for(query, MAX_QPS)
 }
 
-/// [`linux_plan`] held to `qp_limit` QPs, as the smaller entries of the limit
-/// tables of older drivers do.
+/// [`linux_plan`] limited to `qp_limit` QPs, as in the smaller entries of the limit tables of
+/// older drivers.
 ///
 /// # Errors
 /// As [`linux_plan`].

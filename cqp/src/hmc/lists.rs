@@ -36,8 +36,8 @@ impl<P: Platform> Hmc<P> {
         }
     }
 
-    /// Writes the pages of a list, in order; more than it has room for are
-    /// ignored. The command that names the list makes them visible.
+    /// Writes the pages of a list, in order; ignores more than it has room for. The command that
+    /// names the list makes them visible.
     ///
     /// # Errors
     /// [`Error::Misaligned`] for a page that is not 4 KiB aligned,
@@ -73,7 +73,7 @@ impl<P: Platform> Hmc<P> {
         Ok(())
     }
 
-    /// Gives a list back. No object names it any more.
+    /// Gives a list back. No object may name it any more.
     pub fn free_pbles(&mut self, list: PbleList<P>) {
         self.pbles.free(list);
     }

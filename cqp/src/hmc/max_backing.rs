@@ -9,12 +9,12 @@ use super::query::FpmQuery;
 use super::store::ahead;
 
 impl Plan {
-    /// Host memory that backs the objects of `capacity` before the first PBLE is
-    /// used, at most, on a device whose limits are `query` and that packs objects
-    /// ([`Layout::packed`](super::Layout::packed), `[inf]`). With [`Backing::Full`]
-    /// it is [`Plan::backing_bytes`]; with [`Backing::OnDemand`] there is a page
-    /// more for each segment, and what is allocated ahead with the page of the
-    /// first CQ. Whether the device has as many objects is not checked.
+    /// Upper limit of the host memory that backs the objects of `capacity` before the first PBLE
+    /// is used, on a device whose limits are `query` and that packs objects
+    /// ([`Layout::packed`](super::Layout::packed), `[inf]`). With [`Backing::Full`] it is
+    /// [`Plan::backing_bytes`]; with [`Backing::OnDemand`] it includes one more page for each
+    /// segment, and what is allocated ahead with the page of the first CQ. Does not check whether
+    /// the device has as many objects.
     #[must_use]
     pub const fn max_backing_bytes(query: &FpmQuery, capacity: &Capacity, backing: Backing) -> u64 {
         let qps = match capacity.qps.checked_next_power_of_two() {
@@ -46,11 +46,11 @@ impl Plan {
     }
 }
 
-/// Pieces of one size that addresses touch, which are given in rising order.
+/// Pieces of one size that addresses touch; the addresses are given in rising order.
 #[derive(Clone, Copy)]
 struct Run {
     count: u64,
-    /// Those before it are counted.
+    /// The pieces before it are counted.
     next: u64,
 }
 

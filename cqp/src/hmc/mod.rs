@@ -1,18 +1,17 @@
 //! Host memory cache: what the device keeps in the host's memory.
 //!
-//! The device has an address space of its own for its objects. Bring-up asks
-//! for its limits ([`FpmQuery`]), chooses counts ([`Plan`]) and lets
-//! [`Hmc::create`] commit them, back them with memory and tell the device.
-//! After that the HMC allocates PBLE lists, grows, and is destroyed at the end.
+//! The device has an address space of its own for its objects. Bring-up asks for its limits
+//! ([`FpmQuery`]) and chooses counts ([`Plan`]). [`Hmc::create`] commits them, backs them with
+//! memory and tells the device. After that the HMC allocates PBLE lists, grows, and is destroyed
+//! at the end.
 //!
 //! # Memory
 //!
-//! [`Backing::Full`], the default, is what existing drivers do: direct segments
-//! of 2 MiB for everything but PBLEs. Objects that share a segment share its
-//! memory, because the device lays them out one after another; at
-//! [`Capacity::DEFAULT`] that keeps it to a few segments without anything
-//! unproven. [`Backing::OnDemand`] takes pages instead of segments, and fewer
-//! of them; it is `[inf]` and says why.
+//! [`Backing::Full`], the default, is what existing drivers do: direct segments of 2 MiB for
+//! everything except PBLEs. Objects that share a segment share its memory, because the device
+//! lays them out one after another. So [`Capacity::DEFAULT`] takes only a few segments without
+//! anything unproven. [`Backing::OnDemand`] takes pages instead of segments, and fewer of them;
+//! it is `[inf]` and says why.
 
 mod backing;
 mod bitmap;

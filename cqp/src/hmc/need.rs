@@ -4,10 +4,10 @@ use super::capacity::Backing;
 use super::layout::{Area, Layout, PAGE_BYTES, PAGES_PER_SEGMENT, SEGMENT_BYTES};
 use super::object::Object;
 
-/// Words of a bit for each page of a segment.
+/// Words with one bit for each page of a segment.
 const PAGE_WORDS: usize = (PAGES_PER_SEGMENT / 64) as usize;
 
-/// Pages of a segment, a bit each.
+/// A set of pages of a segment, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct PageSet([u64; PAGE_WORDS]);
 

@@ -5,8 +5,8 @@ use core::fmt;
 
 macro_rules! objects {
     ($($(#[$doc:meta])* $variant:ident, $name:literal, commit $commit:literal, query $query:expr, size $size:expr;)+) => {
-        /// A kind of HMC object. Long names are those of control-path 6.2,
-        /// partly guesses there.
+        /// A kind of HMC object. Long names are those of control-path 6.2, which are partly
+        /// guesses.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[cfg_attr(feature = "defmt", derive(defmt::Format))]
         #[repr(u8)]
@@ -39,8 +39,8 @@ macro_rules! objects {
                 match self { $(Self::$variant => $query,)+ }
             }
 
-            /// Bytes of one object where the format fixes them; the others have
-            /// theirs in the query.
+            /// Bytes of one object where the format fixes them; for the others the query gives
+            /// them.
             #[must_use]
             pub const fn fixed_bytes(self) -> Option<u32> {
                 match self { $(Self::$variant => $size,)+ }
@@ -98,9 +98,9 @@ objects! {
 }
 
 impl Object {
-    /// Whether its count follows from the number of queue pairs by a formula
-    /// (control-path 6.5) without a look at the device's maximum. Q1's follows,
-    /// too, but existing drivers compare it.
+    /// Whether its count follows from the number of queue pairs by a formula (control-path 6.5),
+    /// without a check against the device's maximum. Q1's count follows too, but existing drivers
+    /// check it.
     pub(super) const fn is_derived(self) -> bool {
         matches!(
             self,
@@ -115,12 +115,12 @@ impl Object {
         )
     }
 
-    /// Whether the driver, and not the device, chooses which of them are used:
-    /// objects whose ids appear in commands, so that their backing can wait
-    /// until an id is used ([`Backing::OnDemand`](super::Backing::OnDemand)).
+    /// Whether the driver, and not the device, chooses which of them are used. These are objects
+    /// whose ids appear in commands, so their backing can wait until an id is used
+    /// ([`Backing::OnDemand`](super::Backing::OnDemand)).
     ///
-    /// ARP entries are addressed by id too; they are not in the list because a
-    /// receive path may look one up that no command named `[inf]`.
+    /// ARP entries are addressed by id too; they are not included because a receive path may look
+    /// one up that no command named `[inf]`.
     #[must_use]
     pub const fn is_deferrable(self) -> bool {
         matches!(

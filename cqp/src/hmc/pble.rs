@@ -17,7 +17,7 @@ pub(super) const PBLE_BYTES: u64 = 8;
 const UNIT: u32 = 8;
 /// Entries of a leaf.
 pub(super) const LEAF: u32 = 512;
-/// Fewer usable entries than this are no PBLE area.
+/// With fewer usable entries than this there is no PBLE area.
 const FEWEST: u32 = 512;
 
 /// Whether a list may have two levels.
@@ -39,8 +39,8 @@ pub struct PbleList<P: Platform> {
     first: u32,
     /// Pages.
     count: u32,
-    /// First entries of the leaves, one a word, when there are two levels. Kept
-    /// here because the root lies in memory the device could change.
+    /// First entries of the leaves, one in each word, when there are two levels. Kept here
+    /// because the root lies in memory that the device could change.
     leaves: Option<HostBuf<P>>,
 }
 
@@ -51,7 +51,7 @@ impl<P: Platform> PbleList<P> {
         self.count
     }
 
-    /// First entry of the list, or of its root: what a fast registration names.
+    /// First entry of the list, or of its root, which a fast registration names.
     #[must_use]
     pub fn first(&self) -> u32 {
         self.first
@@ -75,7 +75,7 @@ impl<P: Platform> PbleList<P> {
         }
     }
 
-    /// Entries of each run of consecutive ones that holds pages.
+    /// Entries of each consecutive run that holds pages.
     pub(super) fn runs(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         let single = match self.leaves {
             None => Some(self.first..self.first.saturating_add(self.count)),
@@ -128,7 +128,7 @@ pub(super) struct PblePool<P: Platform> {
 }
 
 impl<P: Platform> PblePool<P> {
-    /// 64-bit words of host memory for so many entries.
+    /// 64-bit words of host memory for this many entries.
     pub(super) const fn host_words(entries: u64) -> usize {
         // The entries have 28 bits.
         Bitmap::words_for((entries / UNIT as u64) as u32)
@@ -163,12 +163,12 @@ impl<P: Platform> PblePool<P> {
         self.free_units.saturating_mul(UNIT)
     }
 
-    /// Entries there are.
+    /// Number of entries.
     pub(super) fn entries(&self) -> u32 {
         self.units.saturating_mul(UNIT)
     }
 
-    /// Takes `entries` consecutive ones; gives the first.
+    /// Takes `entries` consecutive entries; returns the first.
     fn take(&mut self, entries: u32) -> Option<u32> {
         let units = entries.div_ceil(UNIT);
         let start = Bitmap(self.bitmap.words()).take(units)?;

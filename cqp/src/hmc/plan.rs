@@ -10,8 +10,8 @@ use super::query::FpmQuery;
 use crate::error::{Error, Result};
 use crate::limits::{RESERVED_CQS, RESERVED_QPS};
 
-/// PBLEs of a 4 KiB page: the first usable one lies on a page boundary, so up
-/// to this many are lost (control-path 6.7).
+/// PBLEs of a 4 KiB page: the first usable PBLE lies on a page boundary, so up to this many are
+/// lost (control-path 6.7).
 pub(super) const PBLES_PER_PAGE: u32 = 512;
 /// PBLE indexes have 28 bits.
 const MAX_PBLES: u32 = 1 << 28;
@@ -36,23 +36,22 @@ pub struct Footprint {
     pub count: u32,
     /// Bytes, rounded up to 512.
     pub bytes: u64,
-    /// Segments of 2 MiB, if it had them for itself.
+    /// Segments of 2 MiB, if it had them to itself.
     pub segments: u64,
 }
 
 impl Plan {
     /// Counts for `capacity` on the device that gave `query`.
     ///
-    /// QPs, CQs, regions, address handles, ARP entries, groups and PBLEs follow
-    /// the capacity. HTE, XF, Q1, TIMER, RRF, HDR and the free lists follow the
-    /// number of QPs by the formulas existing drivers use. MD has no formula
-    /// there: with [`Backing::Full`] it is the device's maximum, as existing
-    /// drivers leave it; with [`Backing::OnDemand`] the same share of the
-    /// maximum as the QPs are of theirs, and at least one a QP `[inf]`.
+    /// QPs, CQs, regions, address handles, ARP entries, groups and PBLEs follow the capacity.
+    /// HTE, XF, Q1, TIMER, RRF, HDR and the free lists follow the number of QPs by the formulas
+    /// of existing drivers. MD has no formula there. With [`Backing::Full`] it is the device's
+    /// maximum, as in existing drivers; with [`Backing::OnDemand`] it is the same share of its
+    /// maximum as the QPs are of theirs, and at least one for each QP `[inf]`.
     ///
-    /// Of the counts that follow from the number of QPs only Q1's is held against
-    /// the device's maximum, as existing drivers do it. Another one beyond its
-    /// maximum is logged and committed: COMMIT_FPM_VAL has the last word.
+    /// Of the counts that follow from the number of QPs only Q1's is checked against the device's
+    /// maximum, as in existing drivers. Any other that exceeds its maximum is logged and
+    /// committed: COMMIT_FPM_VAL decides.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a capacity below what is reserved,
@@ -75,12 +74,12 @@ impl Plan {
         Ok(plan)
     }
 
-    /// As [`Plan::new`], for no more than the device has: where it has fewer of an
-    /// object, all of those; and fewer PBLEs, then fewer queue pairs and regions
-    /// until all fits, by halves, as existing drivers look for what fits.
+    /// As [`Plan::new`], but for no more than the device has. If the device has fewer of an
+    /// object, the plan has all of those. Until all fits, it then halves PBLEs first, and after
+    /// them queue pairs and regions, as existing drivers search for what fits.
     ///
     /// # Errors
-    /// As there, when nothing is left to go without.
+    /// As there, when nothing is left to reduce.
     pub fn at_most(query: &FpmQuery, capacity: &Capacity, backing: Backing) -> Result<Self> {
         let mut less = capacity.within(query);
         loop {
@@ -88,7 +87,7 @@ impl Plan {
                 Err(error @ (Error::Capacity { .. } | Error::Segments { .. })) => error,
                 plan => return plan,
             };
-            // Pages of regions go first: most regions are of few.
+            // Pages of regions go first: most regions have few.
             let object = match error {
                 Error::Capacity { object, .. } => Some(object),
                 _ => None,
@@ -175,8 +174,8 @@ pub(super) const fn wanted(
     wanted
 }
 
-/// PBLEs to commit: those wanted, a page of them at least (control-path 6.7),
-/// and those that rounding the base up loses.
+/// PBLEs to commit: the wanted ones, at least a page of them (control-path 6.7), plus those lost
+/// by rounding the base up.
 pub(super) const fn pbles(capacity: &Capacity) -> u64 {
     let wanted = if capacity.pbles == 0 {
         1
@@ -199,7 +198,7 @@ const fn md(query: &FpmQuery, qps: u64, backing: Backing) -> u64 {
     }
 }
 
-/// The counts, unless the device has fewer of what it has to have.
+/// The counts, unless the device has fewer of an object that it must have.
 fn within_limits(wanted: &PerObject<u64>, query: &FpmQuery) -> Result<PerObject<u32>> {
     let mut counts = PerObject::default();
     for (object, wanted) in wanted.iter() {

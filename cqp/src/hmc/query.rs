@@ -38,8 +38,8 @@ const MAX_SIZE_LOG2: u64 = 15;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ObjectLimits {
-    /// Greatest count. A kind that is derived from the number of queue pairs may
-    /// be committed beyond it ([`Plan::new`](super::Plan::new)).
+    /// Greatest count. A kind whose count follows from the number of queue pairs may be committed
+    /// beyond it ([`Plan::new`](super::Plan::new)).
     pub max: u32,
     /// Bytes of one object; 0 for a kind whose word is not read.
     pub bytes: u32,
@@ -70,8 +70,8 @@ pub struct FpmQuery {
 }
 
 impl FpmQuery {
-    /// A device that has nothing: for a constant, with its fields set and its
-    /// objects given by [`FpmQuery::with`]. `e810 up --card` prints one.
+    /// A device that has nothing. A constant starts from it, sets its fields and gives its
+    /// objects with [`FpmQuery::with`]. `e810 up --card` prints one.
     pub const NOTHING: Self = Self {
         first_sd: 0,
         max_sds: 0,
@@ -121,7 +121,7 @@ impl FpmQuery {
         query.check_blocks()
     }
 
-    /// Blocks that counts are divided by are not empty, where existing drivers
+    /// Checks that the blocks that counts are divided by are not empty, where existing drivers
     /// insist on it (control-path 6.3).
     fn check_blocks(self) -> Result<Self> {
         let rules = [
@@ -171,8 +171,8 @@ fn limits(object: Object, word: u64) -> Result<ObjectLimits> {
         (Object::Apbvt, Some(bytes)) => Ok(ObjectLimits { max: 1, bytes }),
         _ if object.query_offset().is_none() => Ok(ObjectLimits::default()),
         (_, Some(bytes)) => Ok(ObjectLimits { max, bytes }),
-        // The size counts with a maximum of 0, too: of a derived kind some are
-        // committed all the same.
+        // The size counts with a maximum of 0, too: some objects of a derived kind are committed
+        // all the same.
         (_, None) => match Limit::HIGH.read(word) {
             log2 @ 0..=MAX_SIZE_LOG2 => Ok(ObjectLimits {
                 max,

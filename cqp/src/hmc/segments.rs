@@ -22,7 +22,7 @@ pub(super) struct Segment {
     pub(super) kind: SdKind,
     /// The 2 MiB, or the page of page descriptors; 4 KiB aligned.
     pub(super) address: Iova,
-    /// The device has been told, or may have been.
+    /// The device has been told about it, or may have been.
     pub(super) programmed: bool,
 }
 

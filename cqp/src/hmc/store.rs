@@ -1,8 +1,8 @@
 //! Allocator of backing memory: a bounded number of DMA allocations, cut into
 //! segments and pages.
 //!
-//! The allocations are kept in a table of fixed size. They grow with the layout and with
-//! their number, so that the table suffices. Nothing is freed before the end: the device
+//! The allocations are kept in a table of fixed size. Their size grows with the layout and with
+//! their number, so that the table is large enough. Nothing is freed before the end: the device
 //! may use a page as long as its segment is valid.
 
 use core::sync::atomic::AtomicU64;
@@ -14,14 +14,13 @@ use crate::error::{Error, Result};
 
 /// Allocations there can be.
 pub(super) const MAX_SLABS: usize = 128;
-/// Pages allocated at a time when a few are needed later on.
+/// Pages allocated at a time if only a few are needed later.
 const FEW_PAGES: u32 = 16;
-/// After so many allocations twice as many pages are allocated at a time: the
-/// table then has room for more than any layout has, and at most an eighth of
-/// what is allocated waits to be used.
+/// After this many allocations, twice as many pages are allocated at a time. The table then has
+/// room for more than any layout has, and at most an eighth of the allocated memory is unused.
 const DOUBLED_AFTER: u32 = 8;
 
-/// Bytes allocated at most with the first page that is asked for singly, after
+/// Upper limit of the bytes allocated with the first page that is asked for singly, after
 /// `allocated` bytes.
 pub(super) const fn ahead(allocated: u64) -> u64 {
     (FEW_PAGES as u64)
@@ -44,7 +43,7 @@ struct Slab<P: Platform> {
 pub(super) struct Store<P: Platform> {
     platform: P,
     slabs: HostList<P, Slab<P>>,
-    /// Segments allocated at a time at most.
+    /// Greatest number of segments allocated at a time.
     segment_group: u32,
 }
 
@@ -54,8 +53,8 @@ impl<P: Platform> Store<P> {
 
     /// A store for a layout of `segments`.
     ///
-    /// All of them fit half of the table as segments; the other half is for
-    /// what does not come in whole groups, and for pages.
+    /// As segments, all of them fit into half of the table; the other half is for what does not
+    /// come in whole groups, and for pages.
     ///
     /// # Errors
     /// [`Error::HostMemory`].
@@ -68,9 +67,8 @@ impl<P: Platform> Store<P> {
         })
     }
 
-    /// 2 MiB, aligned to 2 MiB (the format needs 4 KiB; more is NITS, and
-    /// existing drivers normally have it). `wanted` is how many the caller will
-    /// ask for from now on.
+    /// 2 MiB, aligned to 2 MiB (the format needs 4 KiB; more is NITS, and existing drivers
+    /// normally have it). `wanted` is how many the caller will ask for from now on.
     pub(super) fn segment(&mut self, wanted: u32) -> Result<Iova> {
         if let Some(iova) = self.cut(SEGMENT_BYTES) {
             return Ok(iova);
@@ -78,7 +76,7 @@ impl<P: Platform> Store<P> {
         // `segment_group` is at least 1; `clamp` would be able to panic.
         let group = wanted.min(self.segment_group).max(1);
         if let Err(error) = self.grow(SEGMENT_BYTES, group) {
-            // Memory in pieces: perhaps a single one can be had.
+            // Memory is fragmented: a single segment may still be available.
             if group == 1 {
                 return Err(error);
             }
@@ -101,7 +99,7 @@ impl<P: Platform> Store<P> {
             known => known.min(group.max(PAGES_PER_SEGMENT)),
         };
         if let Err(error) = self.grow(PAGE_BYTES, count) {
-            // Memory in pieces: perhaps fewer at a time can be had.
+            // Memory is fragmented: fewer at a time may still be available.
             if count <= PAGES_PER_SEGMENT {
                 return Err(error);
             }
@@ -170,7 +168,7 @@ impl<P: Platform> Store<P> {
             .fold(0, u64::saturating_add)
     }
 
-    /// Gives everything back. The device no longer uses any of it.
+    /// Frees everything. The device must no longer use any of it.
     pub(super) fn release(mut self) {
         while let Some(slab) = self.slabs.pop() {
             slab.memory.release();

@@ -50,8 +50,8 @@ pub(crate) fn v4_words(address: Ipv4Addr) -> [u64; 2] {
     [u64::from(u32::from(address)), 0]
 }
 
-/// An IPv6 address in two words: A2, A3 in the low word, A0, A1 in the high
-/// one, each pair with its first number in bits \[63:32\].
+/// An IPv6 address in two words: A2, A3 in the low word, A0, A1 in the high one, each pair with
+/// its first number in bits \[63:32\].
 pub(crate) fn v6_words(address: Ipv6Addr) -> [u64; 2] {
     let number = u128::from(address);
     [number as u64, (number >> 64) as u64]

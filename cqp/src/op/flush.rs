@@ -67,8 +67,7 @@ impl AsyncEvent {
 
 /// FLUSH_WQES: completes what is outstanding on a QP in error.
 ///
-/// Which sides were flushed is in the completion's minor code:
-/// [`Flushed`](crate::code::Flushed).
+/// The completion's minor code says which sides were flushed: [`Flushed`](crate::code::Flushed).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlushWqes {
     /// QP id.

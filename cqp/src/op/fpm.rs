@@ -47,8 +47,8 @@ impl Command for QueryFpm {
     }
 }
 
-/// COMMIT_FPM_VAL: the device takes the counts in the buffer and replaces them
-/// by counts and places ([`Layout`](crate::hmc::Layout)).
+/// COMMIT_FPM_VAL: the device reads the counts in the buffer and replaces them by its own counts
+/// and the places of the objects ([`Layout`](crate::hmc::Layout)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommitFpm {
     /// Function.

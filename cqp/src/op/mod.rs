@@ -1,13 +1,13 @@
 //! Typed commands: pure functions from arguments to eight words.
 //!
-//! Each command is a struct whose [`Command::encode`] gives the WQE as the
-//! device reads it, except for the VALID bit, which depends on the lap of the
-//! ring and is put there when the WQE is posted. Arguments that do not fit
-//! their field are refused, not truncated.
+//! Each command is a struct whose [`Command::encode`] returns the WQE as the device reads it,
+//! except for the VALID bit. That bit depends on the lap of the ring and is set when the WQE is
+//! posted. Arguments that do not fit their field are refused, not truncated.
 //!
-//! Opcodes without a format in the sources (QUERY_STAG, REG_SMR, NOP, MANAGE_VF_PBLE_BP), and those
-//! that this driver has no use for (MODIFY_ADDR_HANDLE, MANAGE_PUSH_PAGES, UP_MAP, and FLUSH_WQES
-//! that only generates an event), are named by [`Opcode`] and cannot be built.
+//! Some opcodes are only named by [`Opcode`] and cannot be built: those without a format in the
+//! sources (QUERY_STAG, REG_SMR, NOP, MANAGE_VF_PBLE_BP), and those that this driver does not
+//! need (MODIFY_ADDR_HANDLE, MANAGE_PUSH_PAGES, UP_MAP, and FLUSH_WQES that only generates an
+//! event).
 //!
 //! ```
 //! use e810_cqp::op::{Command, SuspendQp};

@@ -109,8 +109,8 @@ impl PageSize {
 pub enum Extent {
     /// This many bytes, 1 to 2^45.
     Bytes(u64),
-    /// All of the function's memory (STAGLEN 0). Gives the key's holder
-    /// everything the IOMMU gives the device.
+    /// All of the function's memory (STAGLEN 0). Gives the key's holder access to everything that
+    /// the IOMMU lets the device reach.
     AllMemory,
 }
 

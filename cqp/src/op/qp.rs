@@ -50,8 +50,7 @@ pub enum HwQpType {
     RoceUd = 4,
 }
 
-/// What a connection sends while it goes to [`HwQpState::Terminate`] (TERMACT;
-/// iWARP).
+/// What a connection sends when it goes to [`HwQpState::Terminate`] (TERMACT; iWARP).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Terminate {

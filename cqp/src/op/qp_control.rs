@@ -48,7 +48,7 @@ impl Command for UploadContext {
     }
 }
 
-/// SUSPEND_QP. The end is AE 0x0900, not the completion.
+/// SUSPEND_QP. AE 0x0900 reports its end, not the completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SuspendQp {
     /// QP id.

@@ -62,8 +62,7 @@ pub struct WorkSchedNode {
     pub vsi: VsiId,
     /// A leaf carries QPs; the others carry nodes.
     pub leaf: bool,
-    /// ENABLENODE. A leaf is added disabled, and enabled after the LAN side
-    /// knows its handle.
+    /// ENABLENODE. A leaf is added disabled, and enabled once the LAN side knows its handle.
     pub enable: bool,
     /// Priority rule.
     pub priority: PriorityType,

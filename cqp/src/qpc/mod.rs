@@ -1,8 +1,8 @@
 //! The 256-byte QP host context, from typed values to 32 words.
 //!
-//! The device reads it at CREATE_QP and MODIFY_QP; flags of those commands say
-//! which parts it takes (control-path 5). The whole context is rebuilt from
-//! the caller's values each time, as existing drivers do.
+//! The device reads it at CREATE_QP and MODIFY_QP; flags of those commands say which parts it
+//! takes (control-path 5). The whole context is rebuilt from the caller's values each time, as in
+//! existing drivers.
 //!
 //! ```
 //! use e810_cqp::qpc::{ird_code, queue_size_code};

@@ -1,11 +1,11 @@
-//! Every interleaving of a program that polls, arms, polls again and waits, an event
-//! handler, and the device: no completion is slept over, and no event comes that
-//! was not asked for.
+//! Explores every interleaving of a program that polls, arms, polls again and waits, an event
+//! handler, and the device: no completion is slept over, and no event comes that was not asked
+//! for.
 //!
-//! The policy and the arm word are the crate's own; what the device does is
-//! written down here a second time from its description: an event at once when
-//! it finds entries that were not polled, for a solicited request when one was
-//! solicited since the last event, and no event for a sequence number it knows.
+//! The policy and the arm word are the crate's own. What the device does is written here a second
+//! time from its description: an event at once when it finds entries that were not polled; for a
+//! solicited request when a solicited one came since the last event; no event for a sequence
+//! number that it knows.
 
 use std::collections::HashSet;
 use std::vec::Vec;

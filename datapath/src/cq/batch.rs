@@ -1,5 +1,5 @@
-//! The common entries: success of a connected QP, without immediate data or
-//! invalidation; of receives, that of a send.
+//! The common entries: success of a connected QP, without immediate data or invalidation; for
+//! receives, success of a send.
 
 use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 
@@ -67,10 +67,9 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
 
 /// Consecutive entries of one work queue.
 ///
-/// The guard is looked at once, at the first of them: the slot of a QP that is
-/// hidden meanwhile is not opened again before this poller has confirmed an
-/// epoch, which it does when it is done with these entries. The tail moves
-/// once, after the last of them.
+/// The guard is checked once, at the first of them: the slot of a QP that is hidden meanwhile is
+/// not opened again before this poller has confirmed an epoch, which it does once it is done with
+/// these entries. The tail moves once, after the last of them.
 struct Batch<'a, A> {
     context: u64,
     qp_id: u32,
@@ -81,8 +80,7 @@ struct Batch<'a, A> {
 }
 
 impl<'a, A: Atom> Batch<'a, A> {
-    /// The run that begins with a common entry. `None` for an entry that needs a
-    /// closer look.
+    /// The run that begins with a common entry. `None` for an entry that needs a closer look.
     #[inline(always)]
     fn begin<M: SlotMemory<Atom = A>, C: DmaWord>(
         view: &'a PollerView<M>,
@@ -105,9 +103,8 @@ impl<'a, A: Atom> Batch<'a, A> {
         })
     }
 
-    /// Takes entries of the run from the front of `entries`, the first of which
-    /// has ring index `index`, as long as they are common ones in order; says
-    /// how many.
+    /// Takes entries of the run from the front of `entries`, the first of which has ring index
+    /// `index`, as long as they are common ones in order; returns their number.
     #[inline(never)]
     fn take<P: Barrier, E: DmaWord, S: DmaWord, C: From<Wc>, const IS_SEND: bool>(
         &self,

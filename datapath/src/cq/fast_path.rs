@@ -1,5 +1,5 @@
-//! One completion a call: what a run of entries does for several, with as few
-//! values alive at a time as there are registers that need no saving.
+//! One completion for each call: does what a run of entries does for several, with no more live
+//! values than there are registers that need no saving.
 
 use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 use e810_types::WorkQueue;

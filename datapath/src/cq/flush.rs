@@ -1,14 +1,13 @@
 //! Flushing: completions for requests of a QP in error.
 //!
-//! The sources do not say whether the device writes one flush entry for a queue
-//! or one for each request, so both are right here: the first entry completes
-//! everything that is outstanding, in order, from the trackers; the ones that
-//! find nothing left are dropped, and the batch goes on. A queue flushed once
-//! stays on a list, and so do those that control sweeps
-//! ([`Registry::sweep`](crate::Registry::sweep)): whenever the ring is empty,
-//! what was posted to them meanwhile is completed as well, and on a ring that
-//! never is, once for as many entries as it holds. Each request completes once,
-//! because only this poller moves the queue's tail.
+//! The sources do not say whether the device writes one flush entry for a queue or one for each
+//! request, so both work here. The first entry completes everything that is outstanding, in
+//! order, from the trackers; entries that find nothing left are dropped, and the batch continues.
+//! A queue that was flushed once stays on a list, and so do queues that control sweeps
+//! ([`Registry::sweep`](crate::Registry::sweep)). Whenever the ring is empty, requests that were
+//! posted to them meanwhile are completed as well; on a ring that is never empty, once for as
+//! many entries as it holds. Each request completes once, because only this poller moves the
+//! queue's tail.
 
 use e810_hal::{Barrier, Bus, DmaWords};
 use e810_types::{FlushCode, WorkQueue};
@@ -37,7 +36,7 @@ pub(super) struct PendingFlush {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flush {
     pub(super) major: u16,
-    /// Of the next completion; general afterwards.
+    /// Code of the next completion; general afterwards.
     pub(super) code: FlushCode,
 }
 
@@ -45,7 +44,7 @@ pub(super) struct Flush {
 const MAJOR_FLUSH: u16 = 1;
 
 impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
-    /// Goes on with the parked flush entry.
+    /// Continues with the parked flush entry.
     pub(super) fn drain_pending_flush<C: From<Wc>>(&mut self, out: &mut [C]) -> usize {
         let Some(mut pending_flush) = self.pending_flush.take() else {
             return 0;
@@ -61,7 +60,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         let done = drain(self.view.trackers(), of, &mut pending_flush.flush, out);
         pending_flush.used |= done > 0;
         if done == out.len() {
-            // Perhaps there is more; the next call sees.
+            // There may be more; the next call finds out.
             self.pending_flush = Some(pending_flush);
         } else if !pending_flush.used {
             self.counters.late_flushes = self.counters.late_flushes.wrapping_add(1);
@@ -86,9 +85,9 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         done.wrapping_add(more)
     }
 
-    /// Queues of the list have their turn although the ring is not empty, when as
-    /// many entries as it holds were consumed since their last. What the device had
-    /// completed of them before they came to the list is behind us.
+    /// The queues of the list have their turn although the ring is not empty, once as many
+    /// entries as it holds were consumed since their last turn. Everything of theirs that the
+    /// device had completed before they came to the list has then been consumed.
     pub(super) fn flush_while_busy<C: From<Wc>>(&mut self, out: &mut [C]) -> usize {
         let since = self.consumed().wrapping_sub(self.list_flushed_at);
         if self.flush_list == Node::END || since < self.entries {
@@ -115,8 +114,8 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         self.cq_slot().confirm(epoch);
     }
 
-    /// Takes in queues that control wants swept, lets go of those whose QP is
-    /// gone, and completes what the others have outstanding.
+    /// Takes in queues that control wants swept, drops those whose QP is gone, and completes what
+    /// the others have outstanding.
     pub(super) fn complete_flush_list<C: From<Wc>>(&mut self, out: &mut [C]) -> usize {
         self.take_inbox();
         self.flush_listed(out)

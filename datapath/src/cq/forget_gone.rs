@@ -1,4 +1,5 @@
-//! QPs that are gone leave the queue: at once, by its owner, where nobody may poll for long.
+//! Removing QPs that are gone from the queue: at once, by its owner, where nobody may poll for
+//! long.
 
 use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 
@@ -13,13 +14,13 @@ const SECOND: u64 = 1 << 51;
 impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// Forgets QPs that are hidden ([`Registry::hide_qp`](crate::Registry::hide_qp)): a flush
     /// that is under way, their places among the queues to flush, and their entries in the ring,
-    /// whose places are free again. Completions of other QPs stay, in their order.
+    /// whose places become free. Completions of other QPs stay, in their order.
     ///
-    /// A poll that finds the ring empty does as much as is needed for their ids to be given to
-    /// others ([`Registry::reap`](crate::Registry::reap)); this does it without a poll, after
-    /// [`Registry::retire`](crate::Registry::retire). Before
-    /// [`Registry::reopen`](crate::Registry::reopen) it has to be done. It looks at each entry
-    /// that waits, at most twice; after a resize, at those of the ring that is polled.
+    /// A poll that finds the ring empty does as much as is needed to reuse their ids
+    /// ([`Registry::reap`](crate::Registry::reap)). This does it without a poll, after
+    /// [`Registry::retire`](crate::Registry::retire). It is required before
+    /// [`Registry::reopen`](crate::Registry::reopen). It looks at each waiting entry at most
+    /// twice; after a resize, at the entries of the ring that is polled.
     pub fn forget_gone(&mut self) {
         if !self.lives() {
             return;
@@ -38,7 +39,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     }
 
     /// Moves the entries that stay to the end, over those that do not, and the head to the first.
-    /// The device writes behind the last one that it has written, whatever is before.
+    /// The device writes behind the last entry that it has written, whatever comes before.
     fn take_out_gone(&mut self) {
         let Waiting {
             entries,
@@ -67,8 +68,8 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         }
     }
 
-    /// Marks entries that are the second of two, so that they can be told from behind, and counts
-    /// what waits.
+    /// Marks entries that are the second of two, so that they can be recognised from behind, and
+    /// counts the waiting entries.
     fn mark_seconds(&self) -> Waiting {
         let mut waiting = Waiting::default();
         let at = |entry: u64| self.valid_header(entry).filter(|_| entry < self.entries);

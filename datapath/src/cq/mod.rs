@@ -1,9 +1,8 @@
 //! The completion queue: entries that the device wrote, returned by value.
 //!
-//! Nothing that an entry says is believed before it was compared with what this
-//! side remembers: the context with the slot of the QP, the index with the
-//! tracker of the request. What does not fit is counted ([`Counters`]) and
-//! skipped, and moves no QP.
+//! No part of an entry is trusted before it was compared with what this side remembers: the
+//! context with the slot of the QP, the index with the tracker of the request. What does not fit
+//! is counted ([`Counters`]) and skipped, and moves no QP.
 //!
 //! # Order
 //! For each entry: valid bit (acquire), `from_device`, the rest, then the head
@@ -41,16 +40,16 @@ use resize::Resizes;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Counters {
-    /// Of a QP that does not exist (any more): expected after destroying one.
+    /// Entries of a QP that does not exist (any more): expected after destroying one.
     pub stale: u64,
-    /// That no working device writes: index not outstanding, another CQ's
-    /// QP, a success nobody asked to hear of.
+    /// Entries that no working device writes: index not outstanding, another CQ's QP, a success
+    /// that nobody asked for.
     pub malformed: u64,
-    /// Flush entries of queues that had nothing left: expected, since the
-    /// first one already stood for all.
+    /// Flush entries of queues that had nothing left: expected, since the first one already stood
+    /// for all.
     pub late_flushes: u64,
-    /// Completions of requests of a flushed queue that software had completed
-    /// before: the device was slower than that waits for it.
+    /// Completions of requests of a flushed queue that software had already completed: the device
+    /// took longer than software waits for it.
     pub late: u64,
     /// Receives that the device passed over. They never complete.
     pub receives_passed_over: u64,
@@ -79,8 +78,7 @@ pub struct CompletionQueue<P, W, M: SlotMemory> {
     laps: u64,
     /// The epoch confirmed last (see [`crate::slot`]).
     confirmed_epoch: u64,
-    /// The same as long as there is nothing to do but to look at the ring, else
-    /// [`NEVER`].
+    /// The same while there is nothing to do except to look at the ring, else [`NEVER`].
     fast_path_epoch: u64,
     /// An epoch not confirmed yet, and the count of consumed entries from
     /// which it is.
@@ -120,9 +118,8 @@ const SHADOW_HEAD: usize = 0;
 const SHADOW_ARM: usize = 4;
 
 impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
-    /// The completion queue `cq` of `entries` entries
-    /// ([`CqSize`]) on `ring` and `shadow` (64 bytes),
-    /// both zeroed. The arm word goes on from what the shadow area holds.
+    /// The completion queue `cq` of `entries` entries ([`CqSize`]) on `ring` and `shadow` (64
+    /// bytes), both zeroed. The arm word continues from what the shadow area holds.
     ///
     /// # Errors
     /// [`SizeError`] when the memory is too small, or `CQ` when it does not
@@ -196,14 +193,12 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         })
     }
 
-    /// Fills `out` from the front with completions and says how many there
-    /// were: with [`Wc`]s, or with what a program makes of them, which is written
-    /// in place.
+    /// Fills `out` from the front with completions and returns their number: with [`Wc`]s, or
+    /// with a program's own type, which is written in place.
     ///
-    /// Fewer than asked for means that the queue was empty. A QP that the
-    /// device stopped completes nothing until the control path has moved it to
-    /// ERR and flushed it: a program that only polls has to call its
-    /// `Control::progress` in the same loop.
+    /// Fewer than asked for means that the queue was empty. A QP that the device stopped
+    /// completes nothing until the control path has moved it to ERR and flushed it: a program
+    /// that only polls has to call its `Control::progress` in the same loop.
     #[inline]
     pub fn poll<C: From<Wc>>(&mut self, out: &mut [C]) -> usize {
         if !self.takes_fast_path() {
@@ -225,8 +220,8 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         }
     }
 
-    /// Whether there is nothing to poll and nothing to do. May say no where a poll then finds
-    /// nothing.
+    /// Whether there is nothing to poll and nothing to do. May return `false` although a poll
+    /// then finds nothing.
     #[inline(always)]
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -234,8 +229,8 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         self.takes_fast_path() && self.valid_entry().is_none()
     }
 
-    /// Takes one completion; for a received datagram also where it came from, which
-    /// a [`Wc`] has no room for. `None` when there is no completion.
+    /// Takes one completion; for a received datagram also where it came from, for which a [`Wc`]
+    /// has no room. `None` when there is no completion.
     pub fn poll_with_sender(&mut self) -> Option<(Wc, Option<Sender>)> {
         let mut wc = Wc::default();
         self.sender = None;
@@ -262,7 +257,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         self.poll_slow(out, done)
     }
 
-    /// Whether the CQ is there still: its slot may be another's.
+    /// Whether the CQ still exists: its slot may be another's.
     #[must_use]
     pub fn lives(&self) -> bool {
         self.cq_slot().is(self.key)
@@ -274,8 +269,8 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         CqSlot::new(&self.slot)
     }
 
-    /// Whether there is nothing to do but to poll. Asked before the ring is
-    /// looked at: see `confirm`.
+    /// Whether there is nothing to do except to poll. Must be checked before the ring is looked
+    /// at: see `confirm`.
     #[inline(always)]
     fn takes_fast_path(&self) -> bool {
         self.cq_slot().epoch() == self.fast_path_epoch
@@ -291,13 +286,12 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         (q3 & VALID == 0).then_some((entry, q3))
     }
 
-    /// Asks for an event at the next completion, and says whether there is
-    /// something to poll now (IB_CQ_REPORT_MISSED_EVENTS): after `true`, poll
-    /// again before waiting.
+    /// Asks for an event at the next completion. Returns whether there is something to poll now
+    /// (IB_CQ_REPORT_MISSED_EVENTS): after `true`, poll again before waiting.
     ///
-    /// The next completion is the next one that was not polled yet: the device
-    /// compares its own count with the head in the shadow area when it takes the
-    /// request, so one that was missed in the last poll raises the event at once.
+    /// The next completion is the next one that was not polled yet: the device compares its own
+    /// count with the head in the shadow area when it takes the request, so a completion that the
+    /// last poll missed raises the event at once.
     #[must_use = "when there is something to poll, poll before waiting"]
     pub fn arm(&mut self, notify: Notify) -> bool {
         loop {
@@ -312,9 +306,8 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         self.has_more()
     }
 
-    /// Whether an event came since the last call. After an event the queue has to
-    /// be armed again for the next one. Call this from the thread that waits for
-    /// the queue, once it was woken.
+    /// Whether an event came since the last call. After an event the queue has to be armed again
+    /// for the next one. Call this from the thread that waits for the queue, once it was woken.
     pub fn take_event(&mut self) -> bool {
         let events = self.cq_slot().events(self.key);
         let Some(events) = events.filter(|events| *events != self.events) else {

@@ -1,10 +1,9 @@
 //! Another ring under a completion queue that works (data-path 4.9).
 //!
-//! The device writes to the old ring until MODIFY_CQ takes effect, then begins
-//! at entry 0 of the new one with the first lap's valid bit. So the old ring is
-//! polled until it is empty, and is done with as soon as the new one has an
-//! entry; how many are done with stands in the arm word (SW_CQ_SELECT), because
-//! the head in the shadow area means nothing without it.
+//! The device writes to the old ring until MODIFY_CQ takes effect, then begins at entry 0 of the
+//! new one with the first lap's valid bit. So the old ring is polled until it is empty, and is
+//! finished as soon as the new one has an entry. The arm word (SW_CQ_SELECT) holds the number of
+//! finished rings, because the head in the shadow area means nothing without it.
 
 use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 use heapless::Vec;
@@ -143,15 +142,15 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         pushed.map_err(|next| (next.ring, full))
     }
 
-    /// Where there is no room for one more resize: of the rings that follow, passes over those
-    /// that another one has replaced before the device wrote there, which
-    /// [`take_drained`](Self::take_drained) gives then. A queue on which nothing completes would
-    /// else keep all of its rings.
+    /// Call this when there is no room for one more resize. It passes over rings that another one
+    /// has replaced before the device wrote there; [`take_drained`](Self::take_drained) then
+    /// returns them. Without this, a queue on which nothing completes would keep all of its
+    /// rings.
     ///
-    /// The MODIFY_CQ of the replacement has ended, and what is written before a command ends is
-    /// there by then: nothing will be written to such a ring `[inf]`. Existing drivers give it
-    /// back a little later, with the first entry of a ring after it, which they wait for without
-    /// a limit.
+    /// The MODIFY_CQ of the replacement has ended, and everything written before a command ends
+    /// is visible by then: nothing will be written to such a ring `[inf]`. Existing drivers free
+    /// it a little later, with the first entry of a ring after it, for which they wait without a
+    /// limit.
     pub fn pass_over_replaced(&mut self) {
         if self.can_resize() {
             return;
@@ -172,8 +171,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         }
     }
 
-    /// A ring that is done with: the device does not write there any more, and
-    /// all of its entries were polled.
+    /// A finished ring: the device no longer writes there, and all of its entries were polled.
     pub fn take_drained(&mut self) -> Option<W> {
         self.resizes.drained.pop()
     }
@@ -184,8 +182,8 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         self.resizes.is_pending()
     }
 
-    /// The ring is empty: goes on with the next one that has an entry. `true`
-    /// when there is something to look at again.
+    /// The ring is empty: continues with the next one that has an entry. `true` if there is
+    /// something to look at again.
     #[cold]
     pub(super) fn next_ring(&mut self) -> bool {
         if !self.resizes.has_begun() {

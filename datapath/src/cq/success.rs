@@ -1,4 +1,4 @@
-//! What a successful entry completes, the same in every tier.
+//! What a successful entry completes; the same in all paths.
 
 use super::entry;
 use crate::slot::Atom;

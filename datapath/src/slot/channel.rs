@@ -1,10 +1,10 @@
 //! Completion channels: which CQs have events that nobody took.
 //!
-//! A channel is a set of bits, one a CQ id. A thread that signals an event sets the bit
-//! after it has counted the event in the CQ's slot; a thread that takes one clears the
-//! bit, then counts it as handed out, and sets the bit again if there are more.
-//! A bit that is left over from a CQ that is gone leads to a slot that has no
-//! event of this channel: nothing that was destroyed is ever delivered.
+//! A channel is a set of bits, one for each CQ id. A thread that signals an event first counts
+//! the event in the CQ's slot, then sets the bit. A thread that takes one clears the bit, then
+//! counts the event as handed out, and sets the bit again if there are more. A bit that is left
+//! over from a CQ that is gone leads to a slot that has no event of this channel: nothing that
+//! was destroyed is ever delivered.
 
 use core::sync::atomic::Ordering;
 
@@ -19,7 +19,7 @@ pub(super) const LINE: usize = 8;
 const STATE: usize = 0;
 /// CQs on the channel; control.
 const REFERENCES: usize = 1;
-/// Where the last event was found, so that all get their turn.
+/// Where the last event was found, so that each CQ gets its turn.
 const NEXT: usize = 2;
 
 const OPEN: u64 = 1;
@@ -50,7 +50,7 @@ impl ChannelKey {
     }
 }
 
-/// What looking for an event gave.
+/// The result of looking for an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum NextEvent {
@@ -101,8 +101,8 @@ impl<M: SlotMemory> Slots<M> {
         }
     }
 
-    /// A producer's word that it posted to a queue in error: its CQ is notified, and
-    /// control is asked to wake the waiter ([`Registry::take_waiting`]).
+    /// A producer reports that it posted to a queue in error: its CQ is notified, and control is
+    /// asked to wake the waiter ([`Registry::take_waiting`]).
     pub(crate) fn posted_in_error(&self, qp: &QpLines<M>, queue: WorkQueue) {
         let [send, recv] = QpSlot::new(qp).awaited();
         let (cq, _) = match queue {
@@ -117,7 +117,7 @@ impl<M: SlotMemory> Slots<M> {
         }
     }
 
-    /// Takes one event of a channel: from any of its CQs, each in its turn. From
+    /// Takes one event of a channel: from any of its CQs, each in its turn. May be called from
     /// any thread.
     #[must_use]
     pub fn take_event(&self, channel: ChannelKey) -> NextEvent {
@@ -125,7 +125,7 @@ impl<M: SlotMemory> Slots<M> {
             return NextEvent::Closed;
         };
         let first = slot.line[NEXT].load(Ordering::Relaxed) as usize;
-        // Not further than once around, whatever comes meanwhile.
+        // At most once around, whatever comes meanwhile.
         for id in slot.from(first) {
             if !slot.clear(id) {
                 continue;
@@ -177,8 +177,8 @@ impl<M: SlotMemory> Slots<M> {
         self.live_cq(cq).map(|slot| slot.user_context())
     }
 
-    /// Runs `tell` unless the CQ is gone or being destroyed; its destruction waits
-    /// until `tell` has returned.
+    /// Runs `tell` unless the CQ is gone or being destroyed; its destruction waits until `tell`
+    /// has returned.
     pub fn notify_cq(&self, cq: CqKey, tell: impl FnOnce()) -> bool {
         let Some(slot) = self.live_cq(cq).filter(|slot| slot.hold(cq)) else {
             return false;
@@ -276,8 +276,8 @@ impl<M: SlotMemory> Registry<M> {
         None
     }
 
-    /// Calls `wake` with the index of each channel that has an event, if a producer
-    /// has told one since the last call.
+    /// If a producer has reported an event since the last call, calls `wake` with the index of
+    /// each channel that has an event.
     pub fn take_waiting(&mut self, mut wake: impl FnMut(u32)) {
         let sw_event_flag = self.slots.atoms().get(self.slots.layout.sw_event_flag());
         if sw_event_flag.is_none_or(|sw_event_flag| {
@@ -332,10 +332,9 @@ impl<M: SlotMemory> Registry<M> {
         Ok(())
     }
 
-    /// A CQ is about to be destroyed: no event of it is handed out any more.
-    /// [`Registry::close_cq`] follows when the device knows it no more, or
-    /// [`Registry::keep_cq`]. Gives what has to be waited for: call it again until
-    /// that is nothing.
+    /// A CQ is about to be destroyed: hands out no more of its events. [`Registry::close_cq`]
+    /// follows once the device no longer knows it, or [`Registry::keep_cq`]. Returns what has to
+    /// be waited for: call it again until that is nothing.
     ///
     /// # Errors
     /// [`SlotError::Gone`].
@@ -351,8 +350,8 @@ impl<M: SlotMemory> Registry<M> {
         })
     }
 
-    /// A CQ that was about to be destroyed lives on; what was not handed out
-    /// meanwhile is.
+    /// A CQ that was about to be destroyed lives on; events that were held back meanwhile are
+    /// handed out.
     pub fn keep_cq(&mut self, key: CqKey) {
         let Some(slot) = self.slots.live_cq(key) else {
             return;

@@ -18,8 +18,8 @@ const IDENTITY: usize = 0;
 const REFERENCES: usize = 1;
 /// [31:0] events told, [62:32] generation of the key that they are of.
 const EVENTS: usize = 2;
-/// Raised by control when the poller has something to notice, and when the CQ is gone: the poller
-/// of a life that is over has always something to notice, and then finds out.
+/// Raised by control when the poller has something to notice, and when the CQ is gone. The poller
+/// of a life that is over therefore always has something to notice, and then finds out.
 const EPOCH: usize = 3;
 /// Work queues for the poller to flush.
 const INBOX: usize = 4;
@@ -49,8 +49,8 @@ const CLOSING: u64 = 1 << 63;
 const COUNT: u64 = 0xFFFF_FFFF;
 const FAILED_BIT: u64 = 1;
 
-/// The generation of `key` in a word that is of one life of the slot: a thread that was
-/// held up with the key of the life before changes nothing of this one.
+/// The generation of `key` in a word that belongs to one life of the slot: a thread that was held
+/// up with the key of an earlier life changes nothing of this one.
 const fn life(key: CqKey) -> u64 {
     (key.generation() as u64) << 32
 }
@@ -80,7 +80,7 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         poller
     }
 
-    /// What the poller has to notice at latest.
+    /// The latest epoch that the poller has to notice.
     #[inline(always)]
     pub(crate) fn epoch(&self) -> u64 {
         self.control()[EPOCH].load(Ordering::Acquire)
@@ -146,7 +146,7 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         self.control()[REFERENCES].fetch_add(u64::MAX);
     }
 
-    /// What the poller of `key` has asked for, and was not told yet.
+    /// What the poller of `key` has asked for without being notified yet.
     pub(crate) fn pending(&self, key: CqKey) -> Pending {
         let word = self.poller()[PENDING].load(Ordering::Acquire);
         match is_of(word, key) {
@@ -155,14 +155,14 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         }
     }
 
-    /// The poller of `key` asks the device for an event; before the device is told,
-    /// so that whatever it writes for that finds the request. False when `key` lives here no
-    /// more: the device is not to be told then.
+    /// The poller of `key` asks the device for an event. This comes before the device is told, so
+    /// that whatever it writes for the request finds it. False when `key` no longer lives here:
+    /// the device must not be told then.
     ///
-    /// An exchange, as in [`signal_by_software`](Self::signal_by_software): the
-    /// poller looks for work after it and software brings work before it, and of two
-    /// exchanges of one word the second sees what was written before the first. With
-    /// a store here and a load there each side could miss the other.
+    /// It is an exchange, as in [`signal_by_software`](Self::signal_by_software): the poller
+    /// looks for work after it and software brings work before it, and of two exchanges of one
+    /// word the second sees what was written before the first. With a store here and a load there
+    /// each side could miss the other.
     pub(crate) fn ask(&self, key: CqKey) -> bool {
         let word = &self.poller()[PENDING];
         let mut before = word.load(Ordering::Relaxed);
@@ -175,8 +175,8 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         false
     }
 
-    /// The poller of `key` wants to be told by what the device was asked for before;
-    /// false when that is not `pending` any more.
+    /// The poller of `key` wants to be notified by the outstanding request to the device; false
+    /// when that is no longer `pending`.
     pub(crate) fn want(&self, key: CqKey, pending: Pending) -> bool {
         let word = |pending: Pending| life(key) | pending.bits();
         pending.is_wanted()
@@ -185,8 +185,8 @@ impl<'a, A: Atom> CqSlot<'a, A> {
                 .is_ok()
     }
 
-    /// Tells an event of the device, if it was asked for and not told by software
-    /// meanwhile. `None` when `key` lives here no more.
+    /// Counts an event of the device, if it was asked for and software did not notify meanwhile.
+    /// `None` when `key` no longer lives here.
     pub(super) fn signal(&self, key: CqKey) -> Option<bool> {
         let word = &self.poller()[PENDING];
         let mut before = word.load(Ordering::Acquire);
@@ -199,8 +199,8 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         is_of(before, key).then_some(false)
     }
 
-    /// Tells an event of software, if one was asked for and not told. `None` when
-    /// `key` lives here no more.
+    /// Counts an event of software, if one was asked for and not counted. `None` when `key` no
+    /// longer lives here.
     pub(super) fn signal_by_software(&self, key: CqKey) -> Option<bool> {
         let word = &self.poller()[PENDING];
         // An exchange, also where there is nothing to tell: see `ask`.
@@ -258,8 +258,7 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         CqKey::from_bits(self.control()[IDENTITY].load(Ordering::Acquire))
     }
 
-    /// Hands one event of `key` out, if there is one that was not; says whether there are
-    /// more.
+    /// Hands out one event of `key`, if one is left; returns whether there are more.
     pub(super) fn take(&self, key: CqKey) -> Option<bool> {
         let taken = &self.poller()[TAKEN];
         let mut before = taken.load(Ordering::Acquire);
@@ -314,11 +313,11 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         self.poller()[TAKEN].fetch_and(!CLOSING);
     }
 
-    /// A handler is about to tell something about the CQ: false when it is being
-    /// destroyed, or is gone.
+    /// A handler is about to report something about the CQ: false when it is being destroyed, or
+    /// is gone.
     ///
-    /// Count and flag are both exchanged, here the count first and in
-    /// `begin_close` the flag: either this one sees the flag, or control the count.
+    /// Count and flag are both exchanged, here the count first and in `begin_close` the flag:
+    /// either this call sees the flag, or control sees the count.
     pub(super) fn hold(&self, key: CqKey) -> bool {
         self.poller()[HOLDS].fetch_add(1);
         let closing = self.poller()[TAKEN].load(Ordering::Acquire) & CLOSING != 0;
@@ -357,8 +356,8 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         self.control()[EPOCH].fetch_add(1).wrapping_add(1)
     }
 
-    /// The poller's word that every CQE written before `epoch` was raised is
-    /// behind it, and that it touches no slot retired before then.
+    /// The poller reports that every CQE written before `epoch` was raised has been consumed, and
+    /// that it touches no slot retired before then.
     pub(crate) fn confirm(&self, epoch: u64) {
         self.poller()[PASSED].store(epoch, Ordering::Release);
     }
@@ -386,8 +385,8 @@ mod tests {
     use super::*;
     use core::sync::atomic::AtomicU64;
 
-    /// A thread that was held up with the key of a life that is over finds nothing, and
-    /// changes nothing of the next.
+    /// A thread that was held up with the key of an ended life finds nothing, and changes nothing
+    /// of the next.
     #[test]
     fn a_key_of_before_finds_nothing() {
         let lines: [[AtomicU64; LINE]; LINES] = Default::default();

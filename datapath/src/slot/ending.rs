@@ -1,4 +1,4 @@
-//! The end of a QP: hidden, gone, its number free again or its next life begun.
+//! The end of a QP: hidden, then gone and its number free again, or in its next life.
 
 use e810_types::{QpType, WorkQueue};
 
@@ -9,8 +9,8 @@ use super::{Atom, CqKey, Node, QpKey, QpSlot, QueueLine, Registry, SlotMemory};
 use crate::error::SlotError;
 use crate::track::{self, Tracker};
 
-/// Requests that were outstanding, or done and not polled, when their QP was
-/// taken out of use: they never complete.
+/// Requests that were outstanding, or done and not polled, when their QP was taken out of use:
+/// they never complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DroppedWrs {
@@ -21,10 +21,10 @@ pub struct DroppedWrs {
 }
 
 impl<M: SlotMemory> Registry<M> {
-    /// Takes a QP out of use, before DESTROY_QP: its CQEs are skipped from now
-    /// on, events do not find it, and its producer no longer exists or is at rest.
-    /// When the command is done, [`Registry::retire`] or [`Registry::reopen`]
-    /// follows. Gives the requests that will never complete.
+    /// Takes a QP out of use, before DESTROY_QP. From now on its CQEs are skipped and events do
+    /// not find it; its producer must be gone or at rest. When the command is done,
+    /// [`Registry::retire`] or [`Registry::reopen`] follows. Returns the requests that will never
+    /// complete.
     ///
     /// # Errors
     /// [`SlotError::Gone`].
@@ -42,8 +42,8 @@ impl<M: SlotMemory> Registry<M> {
         })
     }
 
-    /// Whether an event handler has put a QP, hidden or not, on the list of
-    /// marked ones, or is about to.
+    /// Whether an event handler has put a QP, hidden or not, on the list of marked ones, or is
+    /// about to.
     #[must_use]
     pub fn is_marked(&self, key: QpKey) -> bool {
         self.slots
@@ -51,15 +51,14 @@ impl<M: SlotMemory> Registry<M> {
             .is_some_and(|slot| slot.needs_attention())
     }
 
-    /// Gives a hidden QP that the device knows no more a new life under the same
-    /// number, with the same queues and CQs, empty and in ERR; before
-    /// CREATE_QP, which is given the new key. Its producers are restarted with it.
-    /// [`begin`](Self::begin) follows when the device has it. Events that come before are
-    /// of the life that is over: none finds it.
+    /// Gives a hidden QP that the device no longer knows a new life under the same number, with
+    /// the same queues and CQs, empty and in ERR. Call it before CREATE_QP, which is given the
+    /// new key; its producers are restarted with that key. [`begin`](Self::begin) follows when
+    /// the device has it. Events that come before belong to the old life: none finds the QP.
     ///
-    /// The caller holds both CQs meanwhile and has made them let go of the QP
-    /// ([`CompletionQueue::forget_gone`](crate::CompletionQueue::forget_gone)), so that no
-    /// poller is in the middle of its old life.
+    /// The caller holds both CQs meanwhile and has made them release the QP
+    /// ([`CompletionQueue::forget_gone`](crate::CompletionQueue::forget_gone)), so that no poller
+    /// is in the middle of its old life.
     ///
     /// # Errors
     /// [`SlotError::Gone`] for a QP that is not hidden; [`SlotError::Busy`]
@@ -90,8 +89,8 @@ impl<M: SlotMemory> Registry<M> {
         Ok(())
     }
 
-    /// The device knows a hidden QP no more: the id becomes free when both CQs
-    /// have passed its last CQE ([`Registry::reap`]).
+    /// The device no longer knows a hidden QP: the id becomes free when both CQs have passed its
+    /// last CQE ([`Registry::reap`]).
     ///
     /// # Errors
     /// [`SlotError::Gone`] for a QP that is not hidden, or already retired.
@@ -115,9 +114,9 @@ impl<M: SlotMemory> Registry<M> {
         slot.filter(|slot| slot.is_hidden(key)).ok_or(gone_qp(key))
     }
 
-    /// The id of a retired QP that can be opened again; its tracker space is
-    /// free. `None` when there is none: a CQ has to be polled first, or to
-    /// [forget](crate::CompletionQueue::forget_gone) who is gone.
+    /// The id of a retired QP that can be opened again; its tracker space is free. `None` when
+    /// there is none: a CQ has to be polled first, or has to
+    /// [forget](crate::CompletionQueue::forget_gone) QPs that are gone.
     pub fn reap(&mut self) -> Option<u32> {
         let mut before: Option<QpSlot<'_, M::Atom>> = None;
         let mut node = self.retired;

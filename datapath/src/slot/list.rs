@@ -1,8 +1,8 @@
 //! Lists through the slots: many push, one takes all.
 //!
-//! A node is in at most one list of its kind at a time (a flag in the slot sees
-//! to that), and only the taker unlinks, always everything at once: there is no
-//! ABA problem and no reclamation to think about.
+//! A node is in at most one list of its kind at a time, which a flag in the slot ensures. Only
+//! the taker unlinks, and always everything at once. So there is no ABA problem and no
+//! reclamation.
 
 use core::sync::atomic::Ordering;
 

@@ -13,18 +13,17 @@
 //!
 //! * The producer writes trackers, then the head (release), then the WQE's header. A poller reads
 //!   trackers and then moves the tail (release), once for several entries of a queue that it takes
-//!   in one go; the producer reads the tail (acquire) before it uses a tracker again.
+//!   together; the producer reads the tail (acquire) before it uses a tracker again.
 //! * A completion context is a [`QpKey`]: generation and id. A CQE whose context does not match its
 //!   slot is counted and skipped, so destroying a QP needs no walk over a CQ.
-//! * A slot is used again only after both CQs have passed the last CQE the QP can have: control
-//!   raises the CQ's epoch after the QP is gone, and the poller confirms an epoch when it found the
-//!   ring empty after reading it, or has consumed as many entries as the ring holds. A CQ that
-//!   nobody polls confirms none: its owner walks over it then
-//!   ([`CompletionQueue::forget_gone`](crate::CompletionQueue::forget_gone)), at once.
+//! * A slot is used again only after both CQs have passed the last CQE that the QP can have.
+//!   Control raises the CQ's epoch after the QP is gone. The poller confirms an epoch when it found
+//!   the ring empty after reading it, or has consumed as many entries as the ring holds. A CQ that
+//!   nobody polls confirms none: its owner then walks over it at once
+//!   ([`CompletionQueue::forget_gone`](crate::CompletionQueue::forget_gone)).
 //!
-//! [`Registry`] is the control path's side, [`Slots`] the handle everybody else
-//! clones. Memory is any [`SlotMemory`]: a `HostBuf`, a slice, a model
-//! checker's cells.
+//! [`Registry`] is the control path's side, [`Slots`] the handle that all others clone. Memory is
+//! any [`SlotMemory`]: a `HostBuf`, a slice, a model checker's cells.
 
 use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -180,7 +179,7 @@ pub struct Layout {
 
 const MAX_IDS: u32 = 1 << 24;
 
-/// No key and no guard: no context that a device can write is compared equal.
+/// No key and no guard: no context that a device can write compares equal.
 const FREE: u64 = u64::MAX;
 
 impl Layout {
@@ -231,25 +230,25 @@ impl Layout {
     }
 }
 
-/// What became of an event of a CQ.
+/// The outcome of an event of a CQ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use = "an event is acknowledged unless its CQ is gone"]
 pub enum NotifyResult {
-    /// The poller will hear of it, through this channel if it has one: who waits
-    /// there is to be woken.
+    /// The poller will see it, through this channel if it has one: waiters of that channel are to
+    /// be woken.
     Delivered {
         /// Index of the channel.
         channel: Option<u32>,
     },
-    /// Nobody had asked: the request was answered before, by another event.
+    /// Nobody had asked: another event has already answered the request.
     Spurious,
     /// There is no such CQ (any more).
     NoSuchCq,
 }
 
 impl NotifyResult {
-    /// Whether the poller will hear of it.
+    /// Whether the poller will see it.
     #[must_use]
     pub const fn is_delivered(self) -> bool {
         matches!(self, Self::Delivered { .. })
@@ -383,17 +382,17 @@ impl<M: SlotMemory> Slots<M> {
         self.live_qp(key).is_some_and(|slot| slot.is_draining())
     }
 
-    /// An event handler's word that the device has drained a QP's send queue
-    /// (AE 0x0900). Gives whether its owner asked to be told; `None` when
-    /// nothing was being drained, or the QP is gone.
+    /// An event handler reports that the device has drained a QP's send queue (AE 0x0900).
+    /// Returns whether its owner asked to be notified; `None` when nothing was being drained, or
+    /// the QP is gone.
     pub fn mark_drained(&self, key: QpKey) -> Option<bool> {
         self.live_qp(key)?.drained(key)
     }
 
-    /// An event handler's word that the device stopped a QP: moves it to ERR
-    /// (a datagram QP whose send failed to SQE), keeps the cause of the first
-    /// failure, and puts the QP on the list that [`Registry::take_attention`]
-    /// empties. Waits for nothing; callable from an interrupt handler.
+    /// An event handler reports that the device stopped a QP. Moves it to ERR (a datagram QP
+    /// whose send failed to SQE), keeps the cause of the first failure, and puts the QP on the
+    /// list that [`Registry::take_attention`] empties. Waits for nothing; callable from an
+    /// interrupt handler.
     pub fn mark_failed(&self, key: QpKey, cause: Cause) -> Marked {
         let Some(slot) = self.live_qp(key) else {
             return Marked::Unknown;
@@ -407,22 +406,21 @@ impl<M: SlotMemory> Slots<M> {
         marked
     }
 
-    /// What a QP was marked failed with; `None` when it was not, or is gone.
+    /// The cause with which a QP was marked as failed; `None` when it was not, or is gone.
     #[must_use]
     pub fn failure(&self, key: QpKey) -> Option<Cause> {
         self.live_qp(key)?.failure()
     }
 
-    /// An event handler's word that a CEQE came for a CQ: its poller's
-    /// [`CompletionQueue::take_event`](crate::CompletionQueue::take_event) will
-    /// say so, if it has asked.
+    /// An event handler reports that a CEQE came for a CQ. Its poller's
+    /// [`CompletionQueue::take_event`](crate::CompletionQueue::take_event) then returns that, if
+    /// the poller has asked for an event.
     pub fn signal_cq(&self, key: CqKey) -> NotifyResult {
         self.signalled(key, self.live_cq(key).and_then(|slot| slot.signal(key)))
     }
 
-    /// Control's word that there is something to complete which the device will
-    /// say nothing of ([`Registry::sweep`]); otherwise as
-    /// [`signal_cq`](Self::signal_cq).
+    /// Control reports that there is something to complete which the device will not report
+    /// ([`Registry::sweep`]); otherwise as [`signal_cq`](Self::signal_cq).
     pub fn signal_by_software(&self, key: CqKey) -> NotifyResult {
         let notified = self.live_cq(key);
         self.signalled(key, notified.and_then(|slot| slot.signal_by_software(key)))
@@ -439,15 +437,14 @@ impl<M: SlotMemory> Slots<M> {
         true
     }
 
-    /// Whether a handler is telling something of a QP; for control, after it was
-    /// hidden.
+    /// Whether a handler is reporting something about a QP; for control, after it was hidden.
     #[must_use]
     pub fn is_notifying(&self, qp: QpKey) -> bool {
         self.qp(qp.id()).is_some_and(|slot| slot.holds() > 0)
     }
 
-    /// An event handler's word that a CQ is in error: it overflowed, or the
-    /// device could not write to it (AE 0x0203). `false` when the CQ is gone.
+    /// An event handler reports that a CQ is in error: it overflowed, or the device could not
+    /// write to it (AE 0x0203). `false` when the CQ is gone.
     pub fn mark_cq_failed(&self, key: CqKey) -> bool {
         self.live_cq(key).is_some_and(|slot| slot.fail(key))
     }

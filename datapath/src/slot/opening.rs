@@ -1,4 +1,4 @@
-//! A slot that is given to a QP, or to the next life of one.
+//! Giving a slot to a QP, or to the next life of one.
 
 use core::sync::atomic::Ordering;
 
@@ -12,8 +12,8 @@ use super::queue::Guard;
 use super::{Atom, QpKey, key};
 
 impl<A: Atom> QpSlot<'_, A> {
-    /// Control: gives a hidden slot its next life, with the same queues, in ERR. Nobody
-    /// else looks at it: producer and pollers are at rest, and no event finds it before
+    /// Control: gives a hidden slot its next life, with the same queues, in ERR. Nobody else
+    /// looks at it: producer and pollers are at rest, and no event finds it before
     /// [`begin`](Self::begin).
     pub(super) fn reopen(&self, id: u32, qp_type: QpType) -> QpKey {
         let queues = [WorkQueue::Send, WorkQueue::Recv].map(|queue| {
@@ -60,7 +60,7 @@ impl<A: Atom> QpSlot<'_, A> {
         self.control()[STATE].store(state, Ordering::Release);
     }
 
-    /// A STATE without a generation is one that no event finds.
+    /// No event finds a STATE without a generation.
     fn open_in(&self, state: u64, id: u32, opening: &Opening) -> QpKey {
         let control = self.control();
         let generation = control[GENERATION].load(Ordering::Relaxed) as u32;

@@ -17,9 +17,9 @@ pub(super) const WORDS: usize = LINES * LINE;
 // Control's line; events write STATE.
 /// The key, or [`FREE`].
 pub(super) const IDENTITY: usize = 0;
-/// [2:0] state, [3] takes sends, [4] takes receives, [5] drained, [6] wants to
-/// be told of that, [8] on the attention list, [9] failed, [11:10] queue that
-/// caused it, [31:16] its flush code, [63:33] generation (0: hidden).
+/// [2:0] state, [3] takes sends, [4] takes receives, [5] drained, [6] wants to be notified of
+/// that, [8] on the attention list, [9] failed, [11:10] queue that caused it, [31:16] its flush
+/// code, [63:33] generation (0: hidden).
 pub(super) const STATE: usize = 1;
 const ATTENTION_LINK: usize = 2;
 const RETIRE_LINK: usize = 3;
@@ -51,9 +51,8 @@ const CAUSE_SHIFT: u32 = 10;
 const CODE_SHIFT: u32 = 16;
 const GENERATION_SHIFT: u32 = 33;
 
-/// A state and what it takes: sends from RTS on, receives from INIT on (IB). A
-/// queue in error, in SQE only the send queue, takes requests too, but not as
-/// always: see [`QpSlot::takes`].
+/// A state and what it takes: sends from RTS on, receives from INIT on (IB). A queue in error (in
+/// SQE only the send queue) takes requests too, but not in the usual way: see [`QpSlot::takes`].
 pub(super) const fn state_bits(state: QpState) -> u64 {
     let taken = match state {
         QpState::Reset | QpState::Err => 0,
@@ -75,8 +74,8 @@ const fn is_of(state: u64, key: QpKey) -> bool {
 /// No STATE word.
 pub(crate) const NEVER_OPEN: u64 = u64::MAX;
 
-/// Whether a STATE word is that of `key`'s life, and one in which `queue` takes requests and the
-/// device looks at them. A queue in error takes them as well; software completes them.
+/// Whether a STATE word belongs to `key`'s life, and `queue` takes requests in it and the device
+/// looks at them. A queue in error takes requests as well; software completes them.
 pub(crate) const fn takes(state: u64, key: QpKey, queue: WorkQueue) -> bool {
     let taken = match queue {
         WorkQueue::Send => state & SENDS,
@@ -101,7 +100,7 @@ pub struct Cause {
 pub enum Marked {
     /// The QP is in ERR now; control has to move the device's side there.
     Now,
-    /// Its program had taken it to ERR; control has to do what the device has refused it.
+    /// Its program had taken it to ERR; control has to do what the device refused before.
     Ended,
     /// It had been marked before.
     Before,
@@ -222,8 +221,8 @@ impl<'a, A: Atom> QpSlot<'a, A> {
         (state & FAILED_BIT != 0).then(|| cause_of(state))
     }
 
-    /// Replaces STATE by what `next` makes of it, unless that is `None`; gives
-    /// what it was.
+    /// Replaces STATE by what `next` makes of it, unless that is `None`; returns the previous
+    /// value.
     fn update(&self, next: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
         let word = &self.control()[STATE];
         let mut state = word.load(Ordering::Acquire);
@@ -363,11 +362,10 @@ impl<'a, A: Atom> QpSlot<'a, A> {
         self.control()[EXTENT].load(Ordering::Relaxed)
     }
 
-    /// A handler is about to tell something about the QP: false when it is hidden
-    /// or gone.
+    /// A handler is about to report something about the QP: false when it is hidden or gone.
     ///
-    /// The count is exchanged here before the identity is read, and by control
-    /// after it was cleared: either this one finds it cleared, or control the
+    /// Here the count is exchanged before the identity is read; control exchanges it after the
+    /// identity was cleared. Either this call finds the identity cleared, or control finds the
     /// count.
     pub(super) fn hold(&self, key: QpKey) -> bool {
         self.producer()[HOLDS].fetch_add(1);
@@ -405,7 +403,7 @@ impl<'a, A: Atom> QpSlot<'a, A> {
             && control[RETIRED].load(Ordering::Relaxed) == 0
     }
 
-    /// Control: the device knows the QP no more.
+    /// Control: the device no longer knows the QP.
     pub(super) fn retire(&self, send_epoch: u64, recv_epoch: u64) {
         self.control()[RETIRED].store(1, Ordering::Relaxed);
         let producer = self.producer();

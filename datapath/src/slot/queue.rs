@@ -22,9 +22,9 @@ const FLUSHED: usize = 4;
 const LINK: usize = 5;
 const LISTED: usize = 6;
 
-/// What a CQE of a work queue has to come with, in one word: [23:0] id of the
-/// queue's CQ, [62:32] generation of the QP, [63] datagrams; all ones when
-/// there is no QP. The QP was found by the id in the CQE's context.
+/// What a CQE of a work queue must match, in one word: [23:0] id of the queue's CQ, [62:32]
+/// generation of the QP, [63] datagrams; all ones when there is no QP. The QP was found by the id
+/// in the CQE's context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Guard(u64);
 
@@ -36,9 +36,9 @@ impl Guard {
         Self((generation as u64) << 32 | cq as u64 | datagram)
     }
 
-    /// Whether `context` (CQE q1), of which `qp_id` is the id, is that of a
-    /// connected QP with this guard, and `cq` its CQ: one comparison, because a
-    /// context is the generation above the id.
+    /// Whether `context` (CQE q1), whose id is `qp_id`, belongs to a connected QP with this
+    /// guard, and `cq` is its CQ. One comparison is enough, because a context is the generation
+    /// above the id.
     #[inline(always)]
     pub(crate) const fn admits(self, context: u64, qp_id: u32, cq: u64) -> bool {
         self.0 ^ context ^ qp_id as u64 == cq
@@ -72,8 +72,8 @@ impl<'a, A: Atom> QueueLine<'a, A> {
         Self(words)
     }
 
-    /// Acquire: a match makes the rest of the line, and the trackers, those of
-    /// the QP that the guard is of.
+    /// Acquire: after a match, the rest of the line and the trackers belong to the QP of the
+    /// guard.
     #[inline(always)]
     pub(crate) fn guard(&self) -> Guard {
         Guard(self.0[GUARD].load(Ordering::Acquire))
@@ -109,8 +109,7 @@ impl<'a, A: Atom> QueueLine<'a, A> {
         self.0[TAIL].store(tail, Ordering::Release);
     }
 
-    /// Poller: whether the first completion of a flush is still to come; it is
-    /// not any more afterwards.
+    /// Poller: whether the first completion of a flush is still to come; afterwards it is not.
     pub(crate) fn begin_flush(&self) -> bool {
         let first = self.0[FLUSHED].load(Ordering::Relaxed) == 0;
         self.0[FLUSHED].store(1, Ordering::Relaxed);

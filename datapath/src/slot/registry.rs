@@ -231,9 +231,9 @@ impl<M: SlotMemory> Registry<M> {
         }
     }
 
-    /// The QP's own Q_Key, after MODIFY_QP: what datagrams carry whose request
-    /// names one with the highest bit set (the rule of IB; the device does not
-    /// apply it, data-path 7.2). 0 until it is set.
+    /// The QP's own Q_Key, after MODIFY_QP. Datagrams carry it if their request names a Q_Key
+    /// with the highest bit set (the rule of IB; the device does not apply it, data-path 7.2). 0
+    /// until it is set.
     ///
     /// # Errors
     /// [`SlotError::Gone`].
@@ -242,9 +242,8 @@ impl<M: SlotMemory> Registry<M> {
         Ok(())
     }
 
-    /// Notes that the device is about to drain the send queue, before MODIFY_QP
-    /// to SQD; `notify` asks for an event when it has
-    /// ([`Slots::mark_drained`]).
+    /// Notes that the device is about to drain the send queue, before MODIFY_QP to SQD; `notify`
+    /// asks for an event when it has drained it ([`Slots::mark_drained`]).
     ///
     /// # Errors
     /// As [`set_state`](Self::set_state).
@@ -274,15 +273,15 @@ impl<M: SlotMemory> Registry<M> {
         }
     }
 
-    /// From now on the pollers complete whatever is in the QP's queues, each as
-    /// soon as it finds its CQ empty, including requests posted later. Call it
-    /// for a QP in ERR, some time (existing drivers take 20 ms, data-path 4.10)
-    /// after FLUSH_WQES is done: the device's own flush CQEs come first then.
+    /// From now on the pollers complete everything in the QP's queues, including requests posted
+    /// later, each poller as soon as it finds its CQ empty. Call this for a QP in ERR, some time
+    /// (existing drivers take 20 ms, data-path 4.10) after FLUSH_WQES is done, so that the
+    /// device's own flush CQEs come first.
     ///
     /// In SQE only the send queue is concerned.
     ///
-    /// Says which CQs have something to complete now: their owners should be
-    /// woken, because the device will not.
+    /// Returns which CQs have something to complete now: wake their owners, because the device
+    /// will not.
     ///
     /// # Errors
     /// [`SlotError::Gone`].

@@ -1,4 +1,4 @@
-//! Why a request is not posted; kept out of the way of those that are.
+//! Reasons why a request is not posted; kept out of the path of those that are.
 
 use e810_types::{QpState, QpType, WorkQueue};
 
@@ -46,7 +46,7 @@ pub(super) fn field(field: &'static str, value: u32, limit: u32) -> Result<(), P
     })
 }
 
-/// Which limit a list of SGEs breaks that is longer than a message.
+/// Which limit a list of SGEs exceeds that is longer than a message.
 #[cold]
 pub(crate) fn too_long(sges: &[Sge], bytes: u64) -> PostError {
     let limit = MAX_MESSAGE;

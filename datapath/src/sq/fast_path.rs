@@ -14,7 +14,8 @@ use crate::wqe::header::{HDR, header, signals};
 use crate::wqe::{fragment, inline};
 use crate::wr::{Data, Op, Remote, SendFlags, SendWr, Sge};
 
-/// What a request of one SGE does ([`SendList::post_one_sge`](crate::SendList::post_one_sge)).
+/// The operation of a request of one SGE
+/// ([`SendList::post_one_sge`](crate::SendList::post_one_sge)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum OneSge {
@@ -67,10 +68,9 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         self.post_one_not_fast(wr)
     }
 
-    /// Posts a request of one SGE alone, with its doorbell, where nothing but its WQE is to be
-    /// written. `None`, with nothing changed, for any other, and for what is not in order. For
-    /// callers that have a request in another form: a [`SendWr`] of it is made only where it
-    /// is needed.
+    /// Posts a single request of one SGE, with its doorbell, if only its WQE has to be written.
+    /// `None`, with nothing changed, for any other request, and for an invalid one. For callers
+    /// that have a request in another form: they make a [`SendWr`] of it only where it is needed.
     #[inline(always)]
     pub fn post_one_sge(
         &mut self,
@@ -87,8 +87,8 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         Some(())
     }
 
-    /// Posts a request that the fast path leaves, and rings the doorbell. A function of its
-    /// own, so that the fast path does without its registers.
+    /// Posts a request that the fast path does not take, and rings the doorbell. A separate
+    /// function, so that the fast path does not need its registers.
     #[inline(never)]
     fn post_one_not_fast(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
         if self.post_two_quanta(wr).is_some() {
@@ -98,9 +98,8 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         self.post_one_slow(wr)
     }
 
-    /// Posts a request of the fast path: one SGE on a connected QP, where nothing but the
-    /// WQE is to be written. `None`, with nothing changed, for any other, and for
-    /// one that is not in order.
+    /// Posts a request of the fast path: one SGE on a connected QP, where only the WQE has to be
+    /// written. `None`, with nothing changed, for any other request, and for an invalid one.
     #[inline(always)]
     pub(super) fn post_fast(&mut self, wr: &SendWr<'_>) -> Option<()> {
         // Code for each: a key and an address that are not there, or an opcode
@@ -154,9 +153,8 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         Some(())
     }
 
-    /// Posts inline data on the fast path: one piece on a connected QP, where
-    /// nothing but the WQE is to be written. `None`, with nothing changed, for
-    /// any other, and for one that is not in order.
+    /// Posts inline data on the fast path: one piece on a connected QP, where only the WQE has to
+    /// be written. `None`, with nothing changed, for any other request, and for an invalid one.
     #[inline(always)]
     pub(super) fn post_inline_fast(&mut self, wr: &SendWr<'_>) -> Option<()> {
         match &wr.op {

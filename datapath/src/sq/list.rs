@@ -17,13 +17,13 @@ pub struct SendList<'q, P: Bus + Barrier, W: DmaWords, M: SlotMemory> {
     pub(super) queue: &'q mut SendQueue<P, W, M>,
     /// Where the first request goes.
     before: u64,
-    /// The device does nothing with requests in this state, ERR or SQE.
+    /// The device ignores requests in this state, ERR or SQE.
     in_error: bool,
 }
 
 impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendList<'_, P, W, M> {
-    /// Posts the next request. After an error the list can go on, or end: what was
-    /// posted before is posted.
+    /// Posts the next request. After an error the list can continue, or end: what was posted
+    /// before stays posted.
     ///
     /// # Errors
     /// Why it cannot be posted; nothing of it is in the ring.
@@ -35,10 +35,10 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendList<'_, P, W, M> {
         self.queue.post_not_fast(wr)
     }
 
-    /// Posts the next request, of one SGE, where nothing but its WQE is to be written.
-    /// `None`, with nothing changed, for any other, and for what is not in order: it is
-    /// posted with [`post`](Self::post) then. For callers that have a request in another
-    /// form: a [`SendWr`] of it is made only where it is needed.
+    /// Posts the next request, of one SGE, if only its WQE has to be written. `None`, with
+    /// nothing changed, for any other request, and for an invalid one: post it with
+    /// [`post`](Self::post). For callers that have a request in another form: they make a
+    /// [`SendWr`] of it only where it is needed.
     #[inline(always)]
     pub fn post_one_sge(
         &mut self,
@@ -85,8 +85,8 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> fmt::Debug for SendList<'_, P
 }
 
 impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
-    /// Begins a list of requests, which are posted one by one and have one doorbell,
-    /// rung when the list is dropped: for requests that are in no slice.
+    /// Begins a list of requests, which are posted one by one with one doorbell, rung when the
+    /// list is dropped: for requests that are not in a slice.
     ///
     /// # Errors
     /// [`PostError::WrongState`]. In ERR and SQE requests are taken, and completed by
@@ -127,8 +127,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         Ok(())
     }
 
-    /// As [`post_one`](Self::post_one), in a state in which the device does nothing
-    /// with it.
+    /// As [`post_one`](Self::post_one), in a state in which the device ignores the request.
     #[cold]
     #[inline(never)]
     pub(super) fn post_one_in_error(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {

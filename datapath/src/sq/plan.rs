@@ -1,6 +1,6 @@
-//! What requests take, before one of them is in the ring: for lists that are posted whole or not
-//! at all. The device carries out a request as soon as its header is valid, with or without a
-//! doorbell, so nothing that was written can be taken back.
+//! Counts the space of requests before one of them is in the ring: for lists that are posted as a
+//! whole or not at all. The device carries out a request as soon as its header is valid, with or
+//! without a doorbell, so nothing that was written can be taken back.
 
 use e810_hal::{Barrier, Bus, DmaWords};
 use e810_types::WorkQueue;
@@ -21,8 +21,8 @@ pub struct SendPlan {
 }
 
 impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendList<'_, P, W, M> {
-    /// Counts a request behind those that are counted already, and posts nothing. When all of a
-    /// list are counted without an error, and are the next that are posted, none is refused.
+    /// Counts a request after those that are counted already, and posts nothing. If all requests
+    /// of a list are counted without an error, and are the next to be posted, none is refused.
     ///
     /// # Errors
     /// Why the request cannot be posted.
@@ -46,7 +46,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendList<'_, P, W, M> {
 }
 
 impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
-    /// Quanta of a request that can be posted, but for the room.
+    /// Quanta of a request that can be posted, apart from the room.
     fn quanta_of(&self, wr: &SendWr<'_>) -> Result<u64, PostError> {
         let op = &wr.op;
         if self.datagram && op.is_connected() {

@@ -1,7 +1,7 @@
-//! Which attributes of a QP mean something in which state.
+//! Which attributes of a QP have a meaning in which state.
 //!
-//! What verbs says of `query_qp`; the tables for UC are here for their
-//! completeness, the device has none.
+//! This is what verbs say about `query_qp`. The tables for UC are here for completeness; the
+//! device has no UC.
 
 use e810_types::{QpState, QpType};
 
@@ -74,10 +74,10 @@ pub fn valid(qp_type: QpType, state: QpState) -> AttrMask {
     of | AttrMask::CAP | AttrMask::CUR_STATE
 }
 
-/// Attributes that can change without a word from the program: the device
-/// moves a QP to ERR (UD: SQE) by itself. Besides, `sq_draining`, for which verbs have
-/// no mask bit, ends when the device has drained the send queue. All others are what
-/// the program last set; this device tells nothing else of a QP (data-path 8.10).
+/// Attributes that can change without the program's doing: the device moves a QP to ERR (UD: SQE)
+/// by itself. Also, `sq_draining`, for which verbs have no mask bit, ends when the device has
+/// drained the send queue. All others are what the program last set; this device reports nothing
+/// else about a QP (data-path 8.10).
 pub const CHANGED_BY_DEVICE: AttrMask = AttrMask::STATE.union(AttrMask::CUR_STATE);
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! The port's GID table: our own addresses.
 //!
-//! Every entry is a RoCEv2 one. An entry keeps its index until it is removed,
-//! and index 0 is always the link-local address that the MAC gives, so what a
-//! program was told stays true. The device has no such table: it finds the
-//! address in each QP's context and in each address handle.
+//! Every entry is a RoCEv2 one. An entry keeps its index until it is removed, and index 0 is
+//! always the link-local address that follows from the MAC, so an index stays valid. The device
+//! has no such table: it takes the address from each QP's context and from each address handle.
 
 use core::net::IpAddr;
 
@@ -31,7 +30,7 @@ impl GidEntry {
         }
     }
 
-    /// An interface's address, on a VLAN that exists.
+    /// Checks that it is the address of an interface, on a valid VLAN.
     fn check(&self) -> Result<()> {
         let ip = self.gid.ip();
         if ip.is_unspecified() || ip.is_multicast() || ip == IpAddr::from([255u8; 4]) {
@@ -74,7 +73,7 @@ impl GidTable {
         self.entries.get(usize::from(index)).copied().flatten()
     }
 
-    /// Adds an entry; one that is there keeps its index.
+    /// Adds an entry; an existing entry keeps its index.
     pub(crate) fn add(&mut self, entry: GidEntry) -> Result<u8> {
         entry.check()?;
         let there = self.entries.iter().position(|known| *known == Some(entry));

@@ -42,7 +42,7 @@ impl From<IpAddr> for Gid {
     }
 }
 
-/// The link-local address that a MAC gives (modified EUI-64).
+/// The link-local address that follows from a MAC (modified EUI-64).
 #[must_use]
 pub fn link_local(mac: MacAddr) -> Ipv6Addr {
     let [a, b, c, d, e, f] = mac.0;
@@ -66,12 +66,12 @@ pub fn link_local(mac: MacAddr) -> Ipv6Addr {
     ])
 }
 
-/// The UDP source port of a connection: in 0xC000..=0xFFFF, the same for one
-/// pair of QPs, different for different pairs, so that routers spread flows.
+/// The UDP source port of a connection: in 0xC000..=0xFFFF, the same for one pair of QPs,
+/// different for different pairs, so that routers spread flows.
 ///
-/// A given flow label decides alone; otherwise the QP numbers do
-/// (control-path 5.5, row RTR: SPORT = hash(flow label, QPNs); the fold is the kernel
-/// verbs layer's, its value is not judged by any peer).
+/// If a flow label is given, it alone decides; otherwise the QP numbers do (control-path 5.5, row
+/// RTR: SPORT = hash(flow label, QPNs)). The fold is that of the kernel's verbs layer; no peer
+/// checks its value.
 #[must_use]
 pub(crate) const fn udp_source_port(flow_label: u32, local_qpn: u32, remote_qpn: u32) -> u16 {
     let label = if flow_label == 0 {

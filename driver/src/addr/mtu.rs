@@ -57,7 +57,7 @@ impl Mtu {
         Self::ALL.into_iter().find(|mtu| mtu.code() == code)
     }
 
-    /// The path MTU of so many payload bytes.
+    /// The path MTU with this many payload bytes.
     #[must_use]
     pub fn of_bytes(bytes: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|mtu| mtu.bytes() == bytes)

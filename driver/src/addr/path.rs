@@ -23,18 +23,17 @@ pub struct Path {
     /// The peer's (or the next hop's) Ethernet address. Not used for a
     /// multicast group, whose address gives it.
     pub destination_mac: MacAddr,
-    /// Time to live or hop limit. A packet with 1 does not leave its subnet; 0 is
-    /// sent as 1, because verbs give both that meaning and a header with 0 is one
-    /// that no host sends.
+    /// Time to live or hop limit. A packet with 1 does not leave its subnet. 0 is sent as 1,
+    /// because in verbs both mean that, and no host sends a header with 0.
     pub hop_limit: u8,
     /// Type of service or traffic class.
     pub traffic_class: u8,
     /// IPv6 flow label, 20 bits; also the seed of the UDP source port.
     pub flow_label: u32,
-    /// Priority, 0..=7: the transmit queue set, and the priority in the VLAN tag. On a port
-    /// with several traffic classes a path without a VLAN has a tag that is a priority
-    /// alone, with VLAN id 0 (`irdma/verbs.c irdma_modify_qp_roce`).
-    /// [`priority_of`](Self::priority_of) is that of a traffic class.
+    /// Priority, 0..=7: selects the transmit queue set, and is the priority in the VLAN tag. On a
+    /// port with several traffic classes, packets of a path without a VLAN carry a priority-only
+    /// tag with VLAN id 0 (`irdma/verbs.c irdma_modify_qp_roce`).
+    /// [`priority_of`](Self::priority_of) gives the priority of a traffic class.
     pub priority: u8,
 }
 
@@ -53,12 +52,12 @@ impl Path {
         }
     }
 
-    /// The path back to whom a datagram came from: `area` is the GRH area, the first
-    /// 40 bytes of the receive, `flags` and `sender` those of its completion
-    /// ([`Cq::poll_with_sender`](crate::Cq::poll_with_sender)), `sgid_index` the
-    /// entry of our address that it was sent to, on the VLAN of `sender`. The answer
-    /// has the datagram's class and priority, and a hop limit of 64. `None` when the
-    /// area is shorter, or has no packet's header of the family that the flags say.
+    /// The path back to the sender of a datagram. `area` is the GRH area, the first 40 bytes of
+    /// the receive; `flags` and `sender` come from its completion
+    /// ([`Cq::poll_with_sender`](crate::Cq::poll_with_sender)); `sgid_index` is the entry of our
+    /// address that the datagram was sent to, on the VLAN of `sender`. The answer has the
+    /// datagram's class and priority, and a hop limit of 64. `None` if the area is shorter, or
+    /// has no header of the family that the flags state.
     #[must_use]
     #[doc(alias = "ibv_init_ah_from_wc")]
     pub fn to_sender(sgid_index: u8, area: &[u8], flags: WcFlags, sender: &Sender) -> Option<Self> {
@@ -89,7 +88,7 @@ impl Path {
     }
 
     /// The priority that Linux gives packets of a traffic class or type of service, 0..=7
-    /// (`rt_tos2priority`), where no DSCP map is in use. Of the class only the four bits count
+    /// (`rt_tos2priority`), where no DSCP map is in use. Of the class, only the four bits count
     /// that once asked for delay, throughput, reliability and cost.
     #[must_use]
     pub const fn priority_of(traffic_class: u8) -> u8 {
@@ -118,26 +117,27 @@ pub struct Vlan {
 }
 
 impl Vlan {
-    /// The tag as contexts and handles have it: priority << 13 | id.
+    /// The tag in contexts and handles: priority << 13 | id.
     const fn tag(self) -> u16 {
         (self.priority as u16) << 13 | self.id
     }
 }
 
-/// What a path comes to, with our own address in it.
+/// A path with our own address resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Target {
     pub(crate) addresses: IpPair,
     pub(crate) mac: MacAddr,
     pub(crate) hop_limit: u8,
     pub(crate) vlan: Option<u16>,
-    /// Source and destination are one, or the destination is a group
-    /// (control-path 4.14, row DOLOOPBACK).
+    /// Source and destination are the same, or the destination is a group (control-path 4.14, row
+    /// DOLOOPBACK).
     pub(crate) loopback: bool,
 }
 
 impl Target {
-    /// The target of a path from `own`; with `tags_priority` one without a VLAN has a tag, too.
+    /// The target of a path from `own`. With `tags_priority`, a path without a VLAN has a tag
+    /// too.
     pub(crate) fn of(path: &Path, own: GidEntry, tags_priority: bool) -> Result<Self> {
         for (what, value, max) in [
             ("priority", u64::from(path.priority), 7),

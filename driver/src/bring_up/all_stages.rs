@@ -30,8 +30,7 @@ pub struct ColdStart<'a> {
     pub link: LinkPolicy,
 }
 
-/// Commands that a stage's CQP was given, and that the AdminQ of a stage of the
-/// LAN side was.
+/// Commands given to a stage's CQP, and to the AdminQ of a stage of the LAN side.
 pub(super) trait Commands {
     /// CQP commands.
     fn commands(&self) -> u64 {
@@ -84,7 +83,7 @@ fn reached<P: Platform, S: Commands>(device: &Device<P, S>, stage: Stage) -> Rea
     }
 }
 
-/// Enters a stage, or undoes what there is and returns why not.
+/// Enters a stage, or undoes everything and returns the reason.
 macro_rules! enter {
     ($observe:ident, $device:ident . $transition:ident ($($argument:expr),*), $stage:ident) => {
         match $device.$transition($($argument),*) {
@@ -103,9 +102,8 @@ macro_rules! enter {
     };
 }
 
-/// Takes a function whose LAN side is ready through all stages of the engine;
-/// `observe` is called for each stage that was reached. On failure everything done is
-/// undone.
+/// Takes a function whose LAN side is ready through all stages of the engine; calls `observe` for
+/// each stage that was reached. On failure everything is undone.
 ///
 /// # Errors
 /// The stage that failed, and why.
@@ -120,9 +118,9 @@ pub fn bring_up<P: Platform>(
     engine(device, observe)
 }
 
-/// Takes a function that no other driver has set up through all stages, from
-/// its reset on; `observe` is called for each stage that was reached. On failure
-/// everything done is undone, and the function reset.
+/// Takes a function that no other driver has set up through all stages, from its reset on; calls
+/// `observe` for each stage that was reached. On failure everything is undone, and the function
+/// is reset.
 ///
 /// VSI and MAC address of `config` are not used: the cold start finds its own,
 /// see [`Control::lan`](crate::Control::lan).

@@ -43,8 +43,8 @@ impl<P: Platform> Device<P, HmcUp<P>> {
 }
 
 impl<P: Platform> Device<P, CcqUp<P>> {
-    /// Undoes everything in order. After a refusal the host memory cache and the
-    /// CQP are taken down all the same, as existing drivers do.
+    /// Undoes everything in order. After a refusal the host memory cache and the CQP are taken
+    /// down all the same, as in existing drivers.
     ///
     /// # Errors
     /// The first step that failed; what the device may still use is leaked.

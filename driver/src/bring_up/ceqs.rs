@@ -108,7 +108,7 @@ fn fill_ceqs<P: Platform>(
             cqs,
             vsi: config.lan.vsi,
         };
-        // Memory that the device may have yet is leaked.
+        // Memory that the device may still use is leaked.
         let memory = new.create(platform, cqp).map_err(|(error, _)| error)?;
         hint(platform, &config.cpu_hints, Some(vector), number);
         let ceq = new.bind(platform, memory)?;

@@ -6,7 +6,7 @@ use e810_hal::Platform;
 use super::{Device, EngineReady, Failed};
 use crate::error::{Error, Result};
 
-/// The CQP exists; commands end by registers.
+/// The CQP exists; registers report the end of commands.
 #[derive(Debug)]
 pub struct CqpUp<P: Platform> {
     pub(super) cqp: Cqp<P>,
@@ -35,7 +35,7 @@ impl<P: Platform> Device<P, CqpUp<P>> {
     /// Destroys the control QP; the device is as it was found.
     ///
     /// # Errors
-    /// The device did not let go: its memory is leaked.
+    /// The device did not release it: its memory is leaked.
     #[inline(never)]
     pub fn shutdown(self) -> Result<()> {
         let (stage, rest) = self.take();

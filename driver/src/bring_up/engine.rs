@@ -17,8 +17,8 @@ pub struct EngineReady {
     pub(super) pf: PfId,
 }
 
-/// Between two looks at the engine's processors, and how long in all
-/// (control-path 10: 1 s, 15 reads).
+/// Time between two looks at the engine's processors, and in all (control-path 10: 1 s, 15
+/// reads).
 const ENGINE_PAUSE: Ns = Ns::from_ms(1_000);
 const ENGINE_LIMIT: Ns = Ns::from_ms(14_000);
 
@@ -60,7 +60,8 @@ impl<P: Platform> Device<P, LanReady<P>> {
 }
 
 impl<P: Platform> Device<P, EngineReady> {
-    /// Only registers of the engine were read. A LAN side that is ours is undone.
+    /// Undoes nothing of the engine, whose registers were only read. Undoes a LAN side that is
+    /// ours.
     ///
     /// # Errors
     /// Those of undoing the LAN side.

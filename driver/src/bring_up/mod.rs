@@ -35,9 +35,9 @@ pub use ready::Ready;
 
 /// A device in stage `S`.
 ///
-/// A stage's transition consumes the device and gives the next stage, or the
-/// same stage back with the error: what it had made is undone by then. What
-/// the device may still use stays allocated, and the error says so.
+/// A stage's transition consumes the device and gives the next stage. On an error it gives the
+/// same stage back, and what it had made is undone by then. What the device may still use stays
+/// allocated, and the error says so.
 // Transitions are not inlined: merged into one function, stages are moved field
 // by field, and all of them are on the stack at once.
 #[must_use = "dropping a device that was brought up leaks its memory: call shutdown()"]
@@ -61,12 +61,12 @@ impl<P: Platform, S> fmt::Debug for Device<P, S> {
 /// A transition that failed: the stage before, and why.
 pub type Failed<P, S> = (Device<P, S>, Error);
 
-/// Nothing is known of the device, nothing was written to it.
+/// Nothing is known about the device, and nothing was written to it.
 #[derive(Debug)]
 pub struct Attached(());
 
 impl<P: Platform, S> Device<P, S> {
-    /// A device that owns no LAN side, or whose stage holds what there is of it.
+    /// A device that owns no LAN side, or whose stage holds what exists of it.
     const fn begin(platform: P, config: Config, stage: S) -> Self {
         Self {
             platform,
@@ -81,7 +81,7 @@ impl<P: Platform, S> Device<P, S> {
         rest.with(next(stage))
     }
 
-    /// The stage, and what all stages have.
+    /// The stage, and what all stages have in common.
     fn take(self) -> (S, Rest<P>) {
         let rest = Rest {
             platform: self.platform,
@@ -110,8 +110,8 @@ impl<P: Platform> Rest<P> {
         }
     }
 
-    /// The end of a shutdown: whatever became of the engine, a LAN side that is
-    /// ours is undone too. The first error counts.
+    /// The end of a shutdown: whatever became of the engine, a LAN side that is ours is undone
+    /// too. The first error counts.
     fn end(self, engine: Result<()>) -> Result<()> {
         engine.and(self.lan_side.undo(&self.platform))
     }

@@ -16,8 +16,8 @@ pub struct Ready<P: Platform> {
 }
 
 impl<P: Platform> Device<P, AeqUp<P>> {
-    /// Allocates the tables of objects: the device is ready. On a LAN side that
-    /// is ours, frames are let in first (control-path 9.9).
+    /// Allocates the tables of objects: the device is ready. On a LAN side that is ours, lets
+    /// frames in first (control-path 9.9).
     ///
     /// # Errors
     /// No memory; a firmware that refuses the filter.

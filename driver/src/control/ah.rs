@@ -11,13 +11,12 @@ use crate::error::{Error, Object, Result};
 use crate::pd::Pd;
 
 impl<P: Platform> Control<P> {
-    /// Makes an address handle in a protection domain: datagrams of queue pairs
-    /// of the same one can go there.
+    /// Makes an address handle in a protection domain: queue pairs of the same domain can send
+    /// datagrams to it.
     ///
     /// # Errors
-    /// A path that does not fit together, no GID of that index, no handle or ARP
-    /// entry left, or the device's refusal. Nothing is left behind, unless the
-    /// device did not answer.
+    /// Inconsistent path attributes, no GID of that index, no handle or ARP entry left, or the
+    /// device's refusal. Nothing is left behind, unless the device did not answer.
     #[doc(alias = "ibv_create_ah")]
     pub fn create_ah(&mut self, pd: &Pd, path: &Path) -> Result<Ah> {
         self.own(pd.owner, Object::Pd, pd.id)?;
@@ -43,7 +42,7 @@ impl<P: Platform> Control<P> {
             loopback: target.loopback,
         };
         if let Err(error) = self.ensure(HmcObject::FsiAv, index) {
-            // Whatever became of that: no command has named it.
+            // Whether that worked or not: no command has named the index.
             self.ahs.give(index);
             let _ = self.give_route(route);
             return Err(error);
@@ -66,9 +65,8 @@ impl<P: Platform> Control<P> {
         })
     }
 
-    /// Destroys an address handle. Sends that name it must be completed: what
-    /// the device makes of one that is not there any more is an error of the
-    /// queue pair.
+    /// Destroys an address handle. Sends that name it must be completed: if a send names a handle
+    /// that no longer exists, the device reports an error of the queue pair.
     ///
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal; the handle is returned.

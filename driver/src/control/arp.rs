@@ -1,14 +1,13 @@
 //! The device's ARP table: index to MAC, shared and counted.
 //!
-//! A QP names its next hop by an index into this table (control-path 4.11,
-//! 5.2 ARPIDX), an address handle by another field of the same (data-path 7.1).
-//! Index 0 is reserved.
+//! A QP names its next hop by an index into this table (control-path 4.11, 5.2 ARPIDX), an
+//! address handle by a field of its own (data-path 7.1). Index 0 is reserved.
 //!
-//! There is an entry for each pair of a destination's IP address and a MAC address, and
-//! all paths of that pair share it. With the IP address in it, a neighbour that moves can
-//! be followed by changing its entries, and paths to others that had the same MAC, such
-//! as those behind one router, stay as they are. Existing drivers have entries by IP address
-//! too (Linux `irdma_arp_table`).
+//! There is an entry for each pair of a destination's IP address and a MAC address, and all paths
+//! of that pair share it. The IP address in the entry makes it possible to follow a neighbour
+//! that moves, by changing its entries. Paths to others that had the same MAC, such as those
+//! behind one router, stay as they are. Existing drivers also have entries by IP address (Linux
+//! `irdma_arp_table`).
 
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +23,7 @@ use crate::limits::ARPS;
 use e810_cqp::Cqp;
 
 /// MAC in the low 48 bits of a word, users in the high 16. A MAC without users: the device has
-/// refused to delete the entry, which is valid still.
+/// refused to delete the entry, which is still valid.
 const USER: u64 = 1 << 48;
 const MAC_MASK: u64 = USER - 1;
 /// Words of an entry: MAC and users, and the two halves of the IP address.
@@ -108,7 +107,7 @@ impl<P: Platform> Neighbours<P> {
     }
 
     /// Gives the entries of `destination` at `from` another MAC address, and returns how many
-    /// users they have. After an error, entries before the one that failed have it.
+    /// users they have. After an error, entries before the one that failed already have it.
     pub(super) fn change(
         &mut self,
         cqp: &mut Cqp<P>,
@@ -134,7 +133,7 @@ impl<P: Platform> Neighbours<P> {
         Ok(users)
     }
 
-    /// One user of `index` less; the last one deletes the entry.
+    /// Removes one user of `index`; the last one deletes the entry.
     pub(super) fn leave(&mut self, cqp: &mut Cqp<P>, index: u16) -> Result<()> {
         let place = usize::from(index).saturating_mul(ARP_WORDS);
         let Some(word) = self.entries.word(place) else {
@@ -150,8 +149,8 @@ impl<P: Platform> Neighbours<P> {
         }
         let change = ArpChange::Delete;
         let deleted = run(cqp, &ManageArp { index, change });
-        // One that is deleted late is so before it is added again: commands are carried out in
-        // their order.
+        // A late deletion happens before the entry is added again: commands are carried out in
+        // order.
         let left = match &deleted {
             Err(error) if !error.leaves_command_open() => entry & MAC_MASK,
             _ => 0,
@@ -162,9 +161,9 @@ impl<P: Platform> Neighbours<P> {
     }
 }
 
-/// Writes an entry of the device, one that is valid in its place: its users go on with the
-/// new address `[inf]`. Linux' irdma deletes such an entry and adds one, which between the two
-/// would fail what is being sent.
+/// Writes an entry of the device, also over a valid one: its users continue with the new address
+/// `[inf]`. Linux' irdma deletes such an entry and adds one; between the two, what is being sent
+/// would fail.
 fn set<P: Platform>(cqp: &mut Cqp<P>, index: u16, mac: MacAddr) -> Result<()> {
     let change = ArpChange::Add {
         mac,
@@ -175,7 +174,7 @@ fn set<P: Platform>(cqp: &mut Cqp<P>, index: u16, mac: MacAddr) -> Result<()> {
     Ok(())
 }
 
-/// An IP address as an entry has it.
+/// An IP address as an entry stores it.
 fn halves(ip: IpAddr) -> [u64; 2] {
     let all = u128::from_be_bytes(Gid::from(ip.to_canonical()).0);
     [(all >> 64) as u64, all as u64]

@@ -26,8 +26,8 @@ pub(crate) struct CeqUp<P: Platform> {
 /// Completion event queues, CEQ 0 first.
 pub(crate) type CeqList<P> = HostList<P, CeqUp<P>>;
 
-/// Tells the platform which CPU will consume the events of a vector that has
-/// completion vector `number`, or what goes with it.
+/// Tells the platform which CPU will consume the events of the vector of completion vector
+/// `number`, or of events that share that vector.
 pub(crate) fn hint<P: Platform>(
     platform: &P,
     hints: &CpuHints,
@@ -52,8 +52,8 @@ pub(crate) struct NewCeq {
 }
 
 impl NewCeq {
-    /// Creates it; gives its memory. Nothing is left of it after an error, unless the device did
-    /// not answer: the memory, which it may have yet, comes with that error.
+    /// Creates it; returns its memory. After an error nothing is left of it, unless the device
+    /// did not answer. Then the error comes with the memory, which the device may use.
     pub(crate) fn create<P: Platform>(
         &self,
         platform: &P,
@@ -69,7 +69,7 @@ impl NewCeq {
             itr_no_expire: false,
             processing_hint: None,
         };
-        // By its memory: one of this number that is made late is not this one.
+        // Identified by its memory: a queue of this number that is made late is not this one.
         match run_again(cqp, &command, memory.iova().0) {
             Ok(()) => Ok(memory),
             Err(error) if error.leaves_command_open() => Err((error, Some(memory))),
@@ -92,9 +92,9 @@ impl NewCeq {
     }
 }
 
-/// CEQs above 0 first, then CEQ 0 (control-path 3.4). Goes on after a refusal
-/// and reports the first; a device that does not answer is not asked again,
-/// because each wait takes seconds.
+/// Destroys CEQs above 0 first, then CEQ 0 (control-path 3.4). Goes on after a refusal and
+/// reports the first; a device that does not answer is not asked again, because each wait takes
+/// seconds.
 pub(crate) fn destroy_ceqs<P: Platform>(
     platform: &P,
     cqp: &mut Cqp<P>,

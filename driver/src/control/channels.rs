@@ -1,4 +1,4 @@
-//! Opening and closing completion channels, and the end of objects that have events.
+//! Opening and closing completion channels, and waiting for events before objects are destroyed.
 
 use e810_datapath::slot::CqKey;
 use e810_hal::clock::poll_until;
@@ -9,8 +9,8 @@ use crate::channel::{CHANNELS, Channel};
 use crate::error::{Error, Object, Result};
 use crate::qp::QpControl;
 
-/// For acknowledgements and event handlers, which are a matter of microseconds
-/// unless one was forgotten.
+/// Limit for acknowledgements and event handlers, which take microseconds unless one was
+/// forgotten.
 const LIMIT: Ns = Ns::from_ms(1_000);
 
 impl<P: Platform> Control<P> {
@@ -32,8 +32,8 @@ impl<P: Platform> Control<P> {
         })
     }
 
-    /// Closes a completion channel, for all its clones: who waits is woken and
-    /// told [`ChannelClosed`](crate::ChannelClosed).
+    /// Closes a completion channel, for all its clones: waiters are woken and get
+    /// [`ChannelClosed`](crate::ChannelClosed).
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Datapath`] while completion queues are on it
@@ -47,9 +47,9 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// Before a completion queue is destroyed: hands out no more of its events,
-    /// and waits until those that were are acknowledged and no handler tells
-    /// anything of it. On failure it is as before.
+    /// Called before a completion queue is destroyed: hands out no more of its events, and waits
+    /// until those handed out are acknowledged and no handler reports anything about it. On
+    /// failure it is as before.
     pub(super) fn quiesce_cq(&mut self, key: CqKey) -> Result<()> {
         let platform = self.platform.clone();
         let mut unacknowledged = 0;
@@ -72,7 +72,7 @@ impl<P: Platform> Control<P> {
         })
     }
 
-    /// Waits until no handler tells anything of a queue pair that is hidden.
+    /// Waits until no handler reports anything about a hidden queue pair.
     pub(super) fn await_handlers(&self, qp: &QpControl<P>) -> Result<(), WaitError> {
         let label = "event handlers of a queue pair that is to be destroyed";
         poll_until(&self.platform, label, LIMIT, Ns(0), || {

@@ -8,8 +8,8 @@ use super::{Control, Parts};
 use crate::events::{EventSet, VectorEvents};
 
 impl<P: Platform> Control<P> {
-    /// One consumer a vector, in the order of the vectors. The list of queues is
-    /// empty afterwards.
+    /// Makes one consumer for each vector, in the order of the vectors. Empties the list of
+    /// queues.
     pub(super) fn hand_out_events(&mut self, parts: Parts<P>, aeq: Aeq<DmaBuf<P>>) -> EventSet<P> {
         let Parts { mut set, log } = parts;
         let (mut aeq, mut log) = (Some(aeq), Some(log));
@@ -52,8 +52,8 @@ impl<P: Platform> Control<P> {
     }
 }
 
-/// Takes the consumers apart: the completion event queues go to `ceqs`, CEQ 0
-/// first. `None` when nobody had the asynchronous event queue (it leaks).
+/// Takes the consumers apart: the completion event queues go to `ceqs`, CEQ 0 first. `None` if no
+/// consumer had the asynchronous event queue (it leaks).
 pub(super) fn take_queues<P: Platform>(
     mut events: EventSet<P>,
     ceqs: &mut CeqList<P>,

@@ -41,8 +41,7 @@ impl<P: Platform> Control<P> {
         })
     }
 
-    /// Makes a completion queue with all that can be said of it; otherwise as
-    /// [`Control::create_cq_on`].
+    /// Makes a completion queue with all parameters; otherwise as [`Control::create_cq_on`].
     ///
     /// # Errors
     /// As there.
@@ -63,8 +62,8 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// As [`create_cq_with`](Self::create_cq_with), for a program that keeps the ring elsewhere:
-    /// on memory of its own, with which it makes the ring of what this grants
+    /// As [`create_cq_with`](Self::create_cq_with), for a program that keeps the ring elsewhere,
+    /// in memory of its own. The program makes the ring from the grant that this returns
     /// ([`Rings::cq`](crate::Rings::cq)).
     ///
     /// # Errors
@@ -77,8 +76,8 @@ impl<P: Platform> Control<P> {
         if let Some(channel) = init.channel {
             self.own(channel.owner, Object::Channel, channel.key.index())?;
         }
-        // Existing drivers take CEQ 0 for a vector that is not there
-        // (control-path 4.8), but the kernel in front of them lets none through.
+        // Existing drivers take CEQ 0 for a vector that does not exist (control-path 4.8), but
+        // the kernel above them rejects such vectors.
         let ceq = self.vectors.named(init.vector)?;
         let id = self.cqs.take().ok_or(Error::Exhausted {
             object: Object::Cq,
@@ -122,7 +121,7 @@ impl<P: Platform> Control<P> {
             self.forget_cq(key);
             let may_use_memory = error.leaves_command_open();
             if may_use_memory {
-                // It may come into being yet, on this queue.
+                // It may yet come into being, on this event queue.
                 self.vectors.join(ceq);
             }
             return Err(NotMade {
@@ -154,9 +153,9 @@ impl<P: Platform> Control<P> {
     ///
     /// # Errors
     /// [`Error::InUse`] while queue pairs complete into it, [`Error::Foreign`],
-    /// [`Error::Unacknowledged`] when events that were taken from its channel are
-    /// not acknowledged for a second, the device's refusal; the queue is returned. Without an
-    /// answer it can only be destroyed again.
+    /// [`Error::Unacknowledged`] if events taken from its channel stay unacknowledged for a
+    /// second, or the device's refusal; the queue is returned. If the device did not answer, the
+    /// queue can only be destroyed again.
     #[doc(alias = "ibv_destroy_cq")]
     pub fn destroy_cq(&mut self, cq: Cq<P>) -> Result<(), (Cq<P>, Error)> {
         let Cq { control, ring } = cq;
@@ -169,8 +168,8 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// As [`destroy_cq`](Self::destroy_cq), for a program that keeps the ring
-    /// elsewhere: it is freed afterwards, with what this returns.
+    /// As [`destroy_cq`](Self::destroy_cq), for a program that keeps the ring elsewhere. Free the
+    /// ring afterwards with the token that this returns.
     ///
     /// # Errors
     /// As there; the control part is returned.
@@ -182,7 +181,7 @@ impl<P: Platform> Control<P> {
         if let Err(error) = self.end_orphans_of(|orphan| orphan.cqs.contains(&id)) {
             return Err((cq, error));
         }
-        // Asked before the command: a CQ that is in use stays usable.
+        // Checked before the command: a CQ that is in use stays usable.
         let queues = self.cq_users.get(cq.key.id());
         if queues > 0 {
             let error = Error::InUse {

@@ -1,5 +1,5 @@
-//! The engine as a bring-up leaves it, and how it is undone: step by step, for
-//! stages that did not get so far.
+//! The engine after a bring-up, and how it is undone; also the single steps, for stages that did
+//! not get so far.
 
 use e810_ceq::{Aeq, AeqEntries, irq};
 use e810_cqp::op::{DestroyAeq, QueueMemory};
@@ -23,8 +23,8 @@ pub(crate) struct Engine<P: Platform> {
 }
 
 impl<P: Platform> Engine<P> {
-    /// Undoes all of it in order. A queue that the device refuses to destroy stays
-    /// with it; the rest is undone all the same.
+    /// Undoes everything in order. A queue that the device refuses to destroy stays with it; the
+    /// rest is undone all the same.
     ///
     /// # Errors
     /// The first step that failed; what the device may still use is leaked.
@@ -53,8 +53,7 @@ impl<P: Platform> Engine<P> {
         match destroyed {
             Ok(()) => memory.release(),
             Err(error) if error.leaves_command_open() => {
-                // Nothing else of the engine gets an answer either; only the
-                // vectors are ours.
+                // Nothing else of the engine gets an answer either; only the vectors are ours.
                 for ceq in &ceqs {
                     irq::unbind_ceq(platform, ceq.id, ceq.vector, ceq.timer);
                 }
@@ -68,8 +67,8 @@ impl<P: Platform> Engine<P> {
     }
 }
 
-/// Undoes the completion event queues and what was there before them. A queue that
-/// the device refuses to destroy stays with it; the rest is undone all the same.
+/// Undoes the completion event queues and everything before them. A queue that the device refuses
+/// to destroy stays with it; the rest is undone all the same.
 ///
 /// # Errors
 /// The first step that failed; what the device may still use is leaked.
@@ -90,8 +89,8 @@ pub(crate) fn undo_ceqs<P: Platform>(
     destroyed.and(undo_ccq(cqp, hmc))
 }
 
-/// Undoes the CQP's completion queue, the host memory cache and the CQP. After a
-/// refusal the latter two are taken down all the same, as existing drivers do.
+/// Undoes the CQP's completion queue, the host memory cache and the CQP. After a refusal the
+/// latter two are taken down all the same, as in existing drivers.
 ///
 /// # Errors
 /// The first step that failed; what the device may still use is leaked.

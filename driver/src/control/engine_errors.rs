@@ -7,12 +7,12 @@ use super::Control;
 use crate::error::Result;
 
 impl<P: Platform> Control<P> {
-    /// What the engine's registers say of causes that
-    /// [`Event::OtherCause`](crate::Event::OtherCause) told; prints as a line, for
-    /// a log before the reset that the causes ask for.
+    /// What the engine's registers say about the causes that
+    /// [`Event::OtherCause`](crate::Event::OtherCause) reported; prints as a line, for a log
+    /// before the reset that the causes require.
     ///
-    /// Where another driver has the LAN side, the causes are that driver's to take;
-    /// the registers can be read here all the same.
+    /// Where another driver has the LAN side, that driver takes the causes; the registers can
+    /// still be read here.
     ///
     /// # Errors
     /// The device is gone.

@@ -73,15 +73,14 @@ impl<P: Platform> Control<P> {
         })
     }
 
-    /// Maps memory for a fast-registered region, with a new key, and gives the
-    /// request that tells the device. The memory is lent until
-    /// [`Control::unmap_fast_mr`] or what else unmaps it has returned, whatever
-    /// becomes of `mr`: so [`SharedBytes::new`] promises.
+    /// Maps memory for a fast-registered region, with a new key, and returns the request that
+    /// tells the device. The memory is lent until [`Control::unmap_fast_mr`], or another call
+    /// that unmaps it, has returned, even if `mr` is dropped: this is what [`SharedBytes::new`]
+    /// promises.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when memory is mapped already and for rights that do
-    /// not go together, [`Error::OutOfRange`] for more pages than there is room
-    /// for, no mapping left.
+    /// [`Error::Invalid`] if memory is mapped already and for rights that do not go together,
+    /// [`Error::OutOfRange`] for more pages than there is room for, no mapping left.
     #[doc(alias = "ib_map_mr_sg")]
     pub fn map_fast_mr(
         &mut self,
@@ -139,11 +138,11 @@ impl<P: Platform> Control<P> {
         }))
     }
 
-    /// Unmaps a fast-registered region's memory. Its key has been invalidated,
-    /// and that request is completed; or the request that [`Control::map_fast_mr`]
-    /// gave was never posted; or the queue pair is in ERR and its requests are
-    /// completed. Otherwise the device may still reach for the memory, and finds
-    /// it gone.
+    /// Unmaps a fast-registered region's memory. Call it when one of these holds: the region's
+    /// key has been invalidated, and that request is completed; the request that
+    /// [`Control::map_fast_mr`] returned was never posted; the queue pair is in ERR and its
+    /// requests are completed. Otherwise the device may still access the memory, and finds it
+    /// gone.
     ///
     /// # Errors
     /// [`Error::Foreign`]: another device's region stays mapped there.
@@ -155,7 +154,7 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// Gives a fast-registered region back, and unmaps what it has.
+    /// Gives a fast-registered region back, and unmaps its memory.
     ///
     /// # Errors
     /// [`Error::Foreign`], or the device's refusal: the region is returned.

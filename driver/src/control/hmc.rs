@@ -20,7 +20,7 @@ pub struct Memory<P: Platform> {
 }
 
 impl<P: Platform> Memory<P> {
-    /// Asks the device what it can do, then plans, commits and backs.
+    /// Asks the device what it can do, then plans, commits and backs the cache.
     pub(crate) fn create(
         platform: P,
         cqp: &mut Cqp<P>,
@@ -43,8 +43,8 @@ impl<P: Platform> Memory<P> {
         }))
     }
 
-    /// Objects committed of a kind, without those beyond what was planned: the
-    /// tables for them are as large as that.
+    /// Committed objects of a kind, without those beyond the plan: the tables for them have that
+    /// size.
     #[must_use]
     pub fn count(&self, object: HmcObject) -> u32 {
         let committed = self.hmc.layout().area(object).count;

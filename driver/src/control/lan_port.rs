@@ -9,9 +9,9 @@ use crate::error::{Error, Object, Result};
 use crate::lan::{ALL_NODES, LanPort, LanPortKey, LanSide, check_mtu};
 
 impl<P: Platform> Control<P> {
-    /// Makes the function's LAN queues, one each way, and switches them on: for
-    /// Ethernet frames that do not belong to the RDMA engine, such as ARP, neighbour
-    /// discovery and ICMP. There is one port; nothing of it exists before.
+    /// Makes the function's LAN queues, one in each direction, and switches them on. They carry
+    /// Ethernet frames that do not belong to the RDMA engine, such as ARP, neighbour discovery
+    /// and ICMP. There is one port; nothing of it exists before this call.
     ///
     /// # Errors
     /// [`Error::Invalid`] where another driver has set the function up: its LAN queues
@@ -31,13 +31,13 @@ impl<P: Platform> Control<P> {
         Ok(LanPort { queues, key })
     }
 
-    /// Switches the LAN queues off and gives their memory back. Frames that have not
-    /// left, or were not received, are lost.
+    /// Switches the LAN queues off and gives their memory back. Frames that have not left, or
+    /// were not received, are lost.
     ///
     /// # Errors
-    /// [`Error::Foreign`] with the port. The first step that failed, without it: what the
-    /// device may still use is kept. It is tried again when a port is opened and at the
-    /// [shutdown](Self::shutdown), whose reset of the function sets it free in any case.
+    /// [`Error::Foreign`] with the port. Otherwise the first step that failed, without the port:
+    /// what the device may still use is kept. The step is tried again when a port is opened and
+    /// at the [shutdown](Self::shutdown), whose reset of the function frees it in any case.
     pub fn close_lan(&mut self, port: LanPort<P>) -> Result<(), (Option<LanPort<P>>, Error)> {
         if let Err(error) = self.own(port.key.owner, Object::LanPort, 0) {
             return Err((Some(port), error));
@@ -51,8 +51,8 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Sets the interface's MTU, in bytes: paths may be as large as fits it from now on
-    /// ([`query_port`](Self::query_port)). Queue pairs that have a path keep it, and LAN
+    /// Sets the interface's MTU, in bytes. From now on it limits the path MTU
+    /// ([`query_port`](Self::query_port)). Queue pairs that have a path keep theirs, and LAN
     /// queues take frames of the length that they were opened for. No command.
     ///
     /// # Errors
@@ -64,23 +64,23 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// Lets frames to a multicast address in, for example to the solicited-node group
-    /// of an IPv6 address (33:33:ff and its last three bytes). Once is enough. `port` is the
-    /// port, or its [`key`](LanPort::key) where another thread has it.
+    /// Lets frames to a multicast address pass, for example to the solicited-node group of an
+    /// IPv6 address (33:33:ff and its last three bytes). One call is enough. `port` is the port,
+    /// or its [`key`](LanPort::key) where another thread has it.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an address that is no group's, [`Error::Foreign`],
-    /// [`Error::NoSuch`] for a port that is closed; [`Error::Exhausted`] beyond [`LAN_GROUPS`](crate::LAN_GROUPS); the firmware's
-    /// refusal.
+    /// [`Error::Invalid`] for an address that is not a group's, [`Error::Foreign`],
+    /// [`Error::NoSuch`] for a port that is closed, [`Error::Exhausted`] beyond
+    /// [`LAN_GROUPS`](crate::LAN_GROUPS), or the firmware's refusal.
     pub fn join_lan_group(&mut self, port: impl Into<LanPortKey>, mac: MacAddr) -> Result<()> {
         let rule = self.groups.rule_of(mac);
         self.lan_of(port.into(), mac)?.join(mac, rule)
     }
 
-    /// Ends that.
+    /// Leaves such a group.
     ///
     /// # Errors
-    /// [`Error::NoSuch`] when the port is not in the group; as
+    /// [`Error::NoSuch`] if the port is not in the group; otherwise as
     /// [`join_lan_group`](Self::join_lan_group).
     pub fn leave_lan_group(&mut self, port: impl Into<LanPortKey>, mac: MacAddr) -> Result<()> {
         self.lan_of(port.into(), mac)?;

@@ -78,20 +78,20 @@ pub use query::{QueriedInit, QueriedQp};
 pub use shutdown::{Remaining, ShutdownError};
 pub(crate) use wiring::Wiring;
 
-/// Bytes of the shared pool that each QP number has: its host context and its
-/// shadow area, each aligned as the device needs (control-path 5.1).
+/// Bytes of the shared pool for each QP number: its host context and its shadow area, each
+/// aligned as the device needs (control-path 5.1).
 pub(crate) const PAIR_BYTES: usize = 512;
 /// Offset of the shadow area in them.
 const PAIR_SHADOW: u64 = 256;
 
 /// The control path of a device that is up: creates, changes and destroys objects.
 ///
-/// A blocking call posts one command and polls the CCQ itself, so it never
-/// depends on an interrupt thread. What events report is finished by
-/// [`Control::progress`], which never waits.
+/// A blocking call posts one command and polls the CCQ itself, so it never depends on an
+/// interrupt thread. [`Control::progress`], which never waits, finishes the work that events
+/// report.
 #[doc(alias = "ibv_context")]
 pub struct Control<P: Platform> {
-    /// In every object, part and token of it.
+    /// Stored in every object, part and token of this device.
     tag: u64,
     platform: P,
     lan: Lan,
@@ -130,7 +130,7 @@ pub struct Control<P: Platform> {
     lan_side: LanOwnership<P>,
 }
 
-/// What a reader can use in a log: whose it is, and the objects that are alive.
+/// Prints what helps in a log: the owner, and the objects that are alive.
 impl<P: Platform> fmt::Debug for Control<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Control")
@@ -210,7 +210,7 @@ impl<P: Platform> Control<P> {
         self.registry.slots().clone()
     }
 
-    /// Makes rings of memory and what was granted, for a program that keeps them elsewhere.
+    /// Makes rings from memory and grants, for a program that keeps them elsewhere.
     #[must_use]
     pub fn rings(&self) -> Rings<P> {
         Rings {
@@ -220,7 +220,7 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// What tells this bring-up's objects from those of all others, before and after it.
+    /// Tells the objects of this bring-up from those of all others, before and after it.
     const fn tag(&self) -> u64 {
         self.tag
     }
@@ -244,9 +244,9 @@ impl<P: Platform> Control<P> {
         self.cqp.counters().posted
     }
 
-    /// Failures of commands that were passed over, because existing drivers ignore
-    /// them as well: those of FLUSH_WQES, and of MODIFY_QP to ERROR, for
-    /// queue pairs with nothing to flush, or that are about to be destroyed.
+    /// Failures of commands that were ignored, because existing drivers ignore them as well:
+    /// those of FLUSH_WQES, and of MODIFY_QP to ERROR, for queue pairs that have nothing to flush
+    /// or are about to be destroyed.
     #[must_use]
     pub fn passed_over(&self) -> u64 {
         self.cqp.counters().passed_over
@@ -301,7 +301,7 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// Sees to it that an object of the device has memory before a command names it.
+    /// Makes sure that an object of the device has memory before a command names it.
     #[inline(never)]
     fn ensure(&mut self, object: HmcObject, id: u32) -> Result<()> {
         Ok(self.hmc.hmc.ensure(&mut self.cqp, object, id)?)
@@ -316,20 +316,20 @@ impl<P: Platform> Control<P> {
     }
 }
 
-/// A number that no other bring-up or pool of this program gets. 0 is nobody's.
+/// A number that no other bring-up or pool of this program gets. 0 belongs to nobody.
 pub(crate) fn next_tag() -> u64 {
     // At a million a second they last for half a million years.
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Runs a command whose completion says nothing but that it worked.
+/// Runs a command whose completion says only that it worked.
 fn run<P: Platform>(cqp: &mut Cqp<P>, command: &dyn Command) -> Result<()> {
     Ok(cqp.execute(command).map(drop)?)
 }
 
-/// The same for a command that makes or ends the object `subject`, and is tried again
-/// after an error: an earlier one that was answered late counts.
+/// The same for a command that makes or ends the object `subject`, and is tried again after an
+/// error: an earlier command that was answered late counts.
 fn run_again<P: Platform>(cqp: &mut Cqp<P>, command: &dyn Command, subject: u64) -> Result<()> {
     Ok(cqp.execute_again(command, subject).map(drop)?)
 }
@@ -363,8 +363,8 @@ pub(crate) struct Tables<P: Platform> {
     pool: DmaBuf<P>,
 }
 
-/// What the device may have yet, or not: it was not answered about it. In host memory, as
-/// [`Control`] is moved about.
+/// Objects that the device may or may not have, because it did not answer. In host memory,
+/// because [`Control`] is moved about.
 #[derive(Debug)]
 pub(crate) struct Unanswered<P: Platform> {
     orphans: Orphans<P>,

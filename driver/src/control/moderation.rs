@@ -11,15 +11,14 @@ use crate::moderation::{CqModeration, Shared};
 use crate::monitoring::Timing;
 
 impl<P: Platform> Control<P> {
-    /// Says how long a completion queue's events may wait. No command.
+    /// Sets how long a completion queue's events may wait. No command.
     ///
-    /// The card has timers for vectors, not for queues: the vector waits as long
-    /// as the most impatient of its queues allows, and a queue that nothing was
-    /// said of allows no wait. Give queues that are to be moderated a vector of
-    /// their own.
+    /// The card has timers for vectors, not for queues: the vector waits as long as the most
+    /// impatient of its queues allows, and a queue without a setting allows no wait. Give
+    /// moderated queues a vector of their own.
     ///
-    /// A wait counts from the interrupt before. An event that comes later than
-    /// that is not delayed at all.
+    /// The wait counts from the previous interrupt. An event that comes after it has passed is
+    /// not delayed at all.
     ///
     /// # Errors
     /// A period above 8160 µs, [`Error::Foreign`].
@@ -31,8 +30,8 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// A queue has come to a vector or left it (`change`): what the vector waits
-    /// may be more or less now.
+    /// A queue has joined a vector or left it (`change`): the wait of the vector may have
+    /// changed.
     pub(super) fn with_interval(&self, ceq: CeqId, change: impl FnOnce(&Shared<P>)) {
         let before = self.moderation.itr(ceq);
         change(&self.moderation);
@@ -41,20 +40,19 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Tells the card how long a vector waits. The handler gives the vector its
-    /// interval when it enables it next; here at once, because a long one may be
-    /// running.
+    /// Tells the card how long a vector waits. The handler sets the interval when it enables the
+    /// vector next; here it is set at once, because a long one may be running.
     fn tell_interval(&self, ceq: CeqId) {
         if let Some((vector, timer, _)) = self.completion_timer(ceq) {
             irq::set_interval(&self.platform, vector, timer, self.moderation.itr(ceq));
         }
     }
 
-    /// Limits the rate of a completion vector's interrupts to one in `us` µs,
-    /// whatever their cause; rounded down to the card's unit of 4 or 8 µs, below
-    /// which there is no limit. One register write.
+    /// Limits the rate of a completion vector's interrupts, whatever their cause, to one in `us`
+    /// µs. `us` is rounded down to the card's unit of 4 or 8 µs; below one unit there is no
+    /// limit. One register write.
     ///
-    /// On a vector that the asynchronous events share, those wait too.
+    /// If the asynchronous events share the vector, they wait too.
     ///
     /// # Errors
     /// [`Error::NoSuch`] for a vector that is not there; more than 63 units.
@@ -87,8 +85,8 @@ impl<P: Platform> Control<P> {
         })
     }
 
-    /// The interrupt vector of a completion vector, the timer of its completions,
-    /// and what the card counts intervals in.
+    /// The interrupt vector of a completion vector, the timer of its completions, and the card's
+    /// units of intervals.
     fn completion_timer(&self, ceq: CeqId) -> Option<(Vector, Timer, Units)> {
         let vector = self.vectors.vector(ceq)?;
         Some((vector, self.wiring.timer(ceq), self.wiring.units))

@@ -29,17 +29,17 @@ const DRAIN_LIMIT: Ns = Ns::from_ms(5_000);
 impl<P: Platform> Control<P> {
     /// Changes a queue pair's state and attributes.
     ///
-    /// To SQD it returns once the command is done: `query_qp` says
-    /// `sq_draining` until the device has drained the send queue, which an event
-    /// handler hears of. Only ERR and RESET can follow before that. What is
-    /// changed in SQD reaches the device on the way back to RTS.
+    /// A change to SQD returns once the command is done. [`Control::query_qp`] then reports
+    /// `sq_draining` until the device has drained the send queue, which it reports to an event
+    /// handler. Until then only ERR and RESET can follow. Changes made in SQD reach the device on
+    /// the way back to RTS.
     ///
     /// RESET also needs the completion queues: [`Control::reset_qp`].
     ///
     /// A queue pair that the device did not move to ERROR is in ERR, but its requests do not
-    /// complete, because the device may still write for them. [`Control::progress`] tries that
-    /// again, and so does another call; [`Progress::unstopped`](crate::Progress::unstopped)
-    /// counts those that it has given up.
+    /// complete, because the device may still write for them. [`Control::progress`] tries to move
+    /// it again, and so does another call; [`Progress::unstopped`](crate::Progress::unstopped)
+    /// counts the queue pairs that it has given up on.
     ///
     /// # Errors
     /// A transition that does not exist, an attribute missing, out of place,
@@ -64,11 +64,11 @@ impl<P: Platform> Control<P> {
         let mut context = qp.context;
         let taken = self.apply(qp, attr, &mut context)?;
         let result = self.command_for(qp, attr, from, to, &context);
-        // Ways that the device does not use, and will not.
+        // Paths that the device does not use, and will not use.
         let unused = match &result {
             Ok(ChangeOutcome::Sent) => qp.tx_paths.taken(taken),
             Ok(ChangeOutcome::Deferred) => [taken.and_then(|new| qp.tx_paths.planned(new)), None],
-            // It may yet take what the command names.
+            // The device may yet take the entries that the command names.
             Err(error) if error.leaves_command_open() => {
                 qp.tx_paths.open(taken);
                 qp.made.is_open |= to != QpState::Err;
@@ -86,26 +86,26 @@ impl<P: Platform> Control<P> {
             let set = self.registry.set_qkey(qp.key, qkey);
             set.map_err(e810_datapath::Error::from)?;
         }
-        // An event may have failed it meanwhile: what was changed is changed.
+        // An event may have failed it meanwhile: what was changed stays changed.
         match to {
             QpState::Init | QpState::Rtr | QpState::Rts => self.note(qp, to),
             _ => Ok(()),
         }
     }
 
-    /// Whether [`reset_qp`](Self::reset_qp) may begin for a program that named these attributes for
-    /// it: RESET takes none but the state and the current one.
+    /// Checks whether [`reset_qp`](Self::reset_qp) may begin for a program that named these
+    /// attributes with it: RESET takes only the state and the current state.
     ///
     /// # Errors
-    /// [`Error::Foreign`], an attribute out of place, a current state that is another.
+    /// [`Error::Foreign`], an attribute out of place, or a current state that does not match.
     pub fn check_reset(&self, qp: &QpControl<P>, attr: &QpAttr) -> Result<()> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         check_supported(attr)?;
         self.allowed(qp, attr, qp.state(), QpState::Reset)
     }
 
-    /// Whether it is this device's and no destruction or reset of it has begun that did not end.
-    /// The device may not have one of which it has.
+    /// Checks that the queue pair is of this device and that no destruction or reset of it was
+    /// begun without ending. After one that did not end, the device may not have it.
     pub(super) fn usable_qp(&self, qp: &QpControl<P>) -> Result<()> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         if qp.made.presence != Presence::Made || !self.lives(qp.key) {
@@ -116,7 +116,7 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// Whether the change is one, and its attributes are those it takes.
+    /// Checks that the transition exists, and takes these attributes.
     fn allowed(&self, qp: &QpControl<P>, attr: &QpAttr, from: QpState, to: QpState) -> Result<()> {
         let wrong = |error: TransitionError| e810_datapath::Error::from(error).into();
         let qp_type = qp.made.qp_type;
@@ -148,8 +148,7 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// Puts the attributes into a copy of the context; gives what a new path
-    /// took.
+    /// Puts the attributes into a copy of the context; returns what a new path took.
     fn apply(
         &mut self,
         qp: &QpControl<P>,
@@ -160,8 +159,8 @@ impl<P: Platform> Control<P> {
             // The P_Key table has one entry, 0xFFFF (data-path 8.10).
             context.pd = qp.pd;
             context.privileges.remote_read = access.contains(AccessFlags::REMOTE_READ);
-            // WRRDRSPOK covers read responses too (control-path 5.2), so it
-            // stays set: a requester whose QP lets nobody write still reads.
+            // WRRDRSPOK covers read responses too (control-path 5.2), so it stays set: a
+            // requester whose QP lets nobody write must still read.
             context.privileges.remote_write = true;
         }
         if let Some(mtu) = attr.path_mtu {
@@ -193,7 +192,7 @@ impl<P: Platform> Control<P> {
             context.psn_max = psn;
             context.lsn = 0xFFFF;
         }
-        // 0 keeps the value before (data-path 8.3).
+        // 0 keeps the previous value (data-path 8.3).
         if let Some(reads) = attr.max_dest_rd_atomic.filter(|reads| *reads > 0) {
             context.ird = reads.into();
         }
@@ -289,11 +288,11 @@ impl<P: Platform> Control<P> {
                 qp.draining_since = self.platform.now();
                 let stopped = run(&mut self.cqp, &command(HwQpState::Sqd));
                 if stopped.is_err() {
-                    // It goes on sending.
+                    // The queue continues to send.
                     let _ = self.note(qp, from);
                 }
                 stopped?;
-                // It takes no way with that.
+                // The device takes no path with that.
                 return Ok(ChangeOutcome::Deferred);
             }
             // ERR; the others were refused.
@@ -305,14 +304,14 @@ impl<P: Platform> Control<P> {
                 // flushed with the rest.
                 self.note(qp, QpState::Err)?;
                 self.stops.ask_again(id);
-                // One that may be beyond INIT is not idle.
+                // A queue pair that may be beyond INIT is not idle.
                 let from = match qp.made.is_open {
                     true => QpState::Rts,
                     false => from,
                 };
                 let stopped = self.stop_qp(qp.key, qp.made.qp_type, from);
                 if self.stops.is_stopped(id) {
-                    // Whatever became of the flush: what the device leaves is completed.
+                    // Whatever became of the flush: software completes what the device leaves.
                     self.settle(qp.key);
                 } else {
                     self.not_stopped(qp.key);
@@ -336,7 +335,7 @@ impl<P: Platform> Control<P> {
 enum ChangeOutcome {
     /// The device has taken the context.
     Sent,
-    /// The context was not sent to the device, or it took no path from it.
+    /// The context was not sent to the device, or the device took no path from it.
     Deferred,
 }
 

@@ -15,10 +15,9 @@ use crate::pd::Pd;
 impl<P: Platform> Control<P> {
     /// Registers `memory` in a protection domain.
     ///
-    /// The memory is lent until [`Control::dereg_mr`] has returned, whatever
-    /// becomes of the region's handle: so [`SharedBytes::new`] promises. SGEs and
-    /// peers name bytes of it by their virtual address, or by their offset with
-    /// [`AccessFlags::ZERO_BASED`].
+    /// The memory is lent until [`Control::dereg_mr`] has returned, even if the region's handle
+    /// is dropped: this is what [`SharedBytes::new`] promises. SGEs and peers name bytes of it by
+    /// their virtual address, or by their offset with [`AccessFlags::ZERO_BASED`].
     ///
     /// # Errors
     /// [`Error::Invalid`] for a remote-write right without the local one,
@@ -36,13 +35,13 @@ impl<P: Platform> Control<P> {
     /// instead of its address (`ibv_reg_mr_iova`); otherwise as
     /// [`Control::reg_mr`].
     ///
-    /// Large pages are used where `iova` lies in them as the memory does.
+    /// Large pages are used where `iova` has the same offset in them as the memory.
     ///
     /// # Errors
-    /// As there; and [`Error::Invalid`] for an `iova` whose lower 12 bits are not
-    /// those of the address, as verbs has it, for one that is not the address of
-    /// a [`AccessFlags::ZERO_BASED`] region, and for a region that would reach
-    /// beyond the last address.
+    /// As there; and [`Error::Invalid`] for an `iova` whose lower 12 bits differ from those of
+    /// the address (as in verbs), for one that is not the address of a
+    /// [`AccessFlags::ZERO_BASED`] region, and for a region that would reach beyond the last
+    /// address.
     #[doc(alias = "ibv_reg_mr_iova")]
     pub fn reg_mr_iova(
         &mut self,
@@ -81,14 +80,14 @@ impl<P: Platform> Control<P> {
         made
     }
 
-    /// An index of the table of regions and windows, which has memory of the device.
+    /// Takes an index of the table of regions and windows, and gives it memory of the device.
     pub(super) fn take_stag(&mut self) -> Result<u32> {
         let index = self.mrs.take().ok_or(Error::Exhausted {
             object: Object::Mr,
             limit: self.mrs.capacity(),
         })?;
         if let Err(error) = self.ensure(HmcObject::Mr, index) {
-            // Whatever became of that: no command has named it.
+            // Whether that worked or not: no command has named the index.
             self.mrs.give(index);
             return Err(error);
         }
@@ -148,16 +147,16 @@ impl<P: Platform> Control<P> {
         run(&mut self.cqp, &command)
     }
 
-    /// Changes protection domain, rights or memory of a region. Its keys stay
-    /// what they are, as with existing drivers, unless [`MrChange::new_key`] asks
-    /// for others; while the device changes it they are refused.
+    /// Changes protection domain, rights or memory of a region. Its keys stay the same, as with
+    /// existing drivers, unless [`MrChange::new_key`] asks for new ones. While the device changes
+    /// the region, its keys are refused.
     ///
-    /// Who has the key reaches what the region is now: give it a new one when the
-    /// memory is another and a peer of before is not to reach it.
+    /// A peer with the key reaches the changed region: ask for a new key if the region gets other
+    /// memory that earlier peers must not reach.
     ///
     /// # Errors
-    /// As [`Control::reg_mr`]. The error has the region where it still is what it
-    /// was; otherwise it is gone.
+    /// As [`Control::reg_mr`]. The error returns the region if it still is what it was; otherwise
+    /// the region is gone.
     #[doc(alias = "ibv_rereg_mr")]
     pub fn rereg_mr(&mut self, mr: Mr<P>, change: &MrChange<'_>) -> Result<Mr<P>, ReregError<P>> {
         if let Err(error) = self.can_rereg(&mr, change) {
@@ -265,8 +264,7 @@ impl<P: Platform> Control<P> {
         self.platform.dma_unmap(mapping);
     }
 
-    /// The key byte of the next life of an index: each one differs from the
-    /// 255 before.
+    /// The key byte of the next life of an index: it differs from the 255 before.
     pub(super) fn next_key(&self, index: u32) -> u8 {
         let Some(word) = self.keys.word((index / 8) as usize) else {
             return 0;
@@ -281,8 +279,8 @@ impl<P: Platform> Control<P> {
     }
 }
 
-/// A region has at least one byte: length 0 would mean all memory. What the device cannot describe
-/// is not mapped first.
+/// A region has at least one byte: length 0 would mean all memory. Checked before mapping, so
+/// that memory which the device cannot describe is not mapped.
 pub(super) fn check_length(memory: SharedBytes) -> Result<()> {
     is_length(memory.len() as u64)
 }
@@ -299,10 +297,10 @@ fn is_length(value: u64) -> Result<()> {
     })
 }
 
-/// What SGEs and peers may name a region's first byte by.
+/// Checks the address by which SGEs and peers name a region's first byte.
 fn check_iova(memory: SharedBytes, iova: u64, access: AccessFlags) -> Result<()> {
-    /// Of the smallest page: both addresses have the same place in it, because
-    /// the device adds one to the page that the other lies in.
+    /// Offset in the smallest page: both addresses must have the same one, because the device
+    /// adds the offset of one address to the page of the other.
     const IN_PAGE: u64 = 4095;
     let wrong = if (iova ^ memory.address()) & IN_PAGE != 0 {
         "the address that a region is named by and that of its memory have the same lower 12 bits"

@@ -1,19 +1,18 @@
-//! Multicast groups: which queue pairs get what is sent to an address.
+//! Multicast groups: which queue pairs receive what is sent to a group address.
 //!
-//! A group is an index in the device with a page of host memory that lists its
-//! members. The first member creates it, later ones have it read again, the last
-//! one to leave destroys it (control-path 4.14). The queue set of the first
-//! member is named in every command on it, as existing drivers do.
+//! A group is an index in the device with a page of host memory that lists its members. The first
+//! member creates the group, each later one makes the device read the list again, and the last
+//! one to leave destroys it (control-path 4.14). Every command on a group names the queue set of
+//! the first member, as in existing drivers.
 //!
-//! On a function that another driver has set up that driver lets the group's
-//! packets in. After a cold start it is done here, with one switch rule for each
-//! MAC address: several groups can have the same (32 IPv4 addresses have one MAC
-//! address, and a group may be joined on several VLANs).
+//! If another driver has set up the function, that driver lets the group's packets pass. After a
+//! cold start it is done here, with one switch rule for each MAC address: several groups can have
+//! the same one (32 IPv4 addresses share one MAC address, and a group may be joined on several
+//! VLANs).
 //!
-//! A command that fails leaves the device with another list. The group is marked
-//! then, and told again with the next join, leave or destruction of a queue pair, when another
-//! needs its place, and at the end.
-//! What became of one that was not answered is asked first.
+//! A command that fails leaves the device with another list. The group is then marked. The device
+//! is told again at the next join, leave or destruction of a queue pair, when another group needs
+//! the place, and at the end. If a command was not answered, its outcome is asked for first.
 
 mod table;
 
@@ -37,20 +36,18 @@ use crate::qp::QpControl;
 pub(super) use table::Groups;
 use table::{Group, Name};
 
-/// Of no member: queue pair 0 is reserved (control-path 3.2).
+/// No member: queue pair 0 is reserved (control-path 3.2).
 const NO_QP: u32 = 0;
 
 impl<P: Platform> Control<P> {
-    /// Has a datagram queue pair get what is sent to a multicast group, on the
-    /// VLAN of our address `sgid_index`. Once is enough; a second time changes
-    /// nothing.
+    /// Attaches a datagram queue pair to a multicast group, on the VLAN of our address
+    /// `sgid_index`. Once is enough; a second time changes nothing.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an address that is no group's and for a queue pair
-    /// that is not UD, [`Error::NoSuch`] for the GID, [`Error::Exhausted`] when
-    /// there is no group left, [`Error::OutOfRange`] for a ninth member, the
-    /// refusal of device or firmware. Nothing is changed then, unless the device
-    /// did not answer.
+    /// [`Error::Invalid`] for an address that is not a group's and for a queue pair that is not
+    /// UD, [`Error::NoSuch`] for the GID, [`Error::Exhausted`] if there is no group left,
+    /// [`Error::OutOfRange`] for a ninth member, the refusal of device or firmware. Nothing is
+    /// changed then, unless the device did not answer.
     #[doc(alias = "ibv_attach_mcast")]
     pub fn attach_mcast(&mut self, qp: &QpControl<P>, sgid_index: u8, group: IpAddr) -> Result<()> {
         self.usable_qp(qp)?;
@@ -58,11 +55,11 @@ impl<P: Platform> Control<P> {
         self.join_group(name, qp.key.id(), qp.context.qs_handle)
     }
 
-    /// Has the queue pair get it no more.
+    /// Detaches a queue pair from a multicast group.
     ///
     /// # Errors
-    /// [`Error::NoSuch`] when it is not in the group, the device's refusal: the
-    /// device may have it in the group still, and a second try tells it again.
+    /// [`Error::NoSuch`] if it is not in the group, or the device's refusal: the device may then
+    /// still have it in the group, and a second try tells the device again.
     #[doc(alias = "ibv_detach_mcast")]
     pub fn detach_mcast(&mut self, qp: &QpControl<P>, sgid_index: u8, group: IpAddr) -> Result<()> {
         let name = self.group_name(qp, sgid_index, group)?;
@@ -81,8 +78,8 @@ impl<P: Platform> Control<P> {
         self.leave_group(index, known, id)
     }
 
-    /// A queue pair that is to be destroyed leaves all groups; what the device
-    /// was not updated is updated again, until it does not answer.
+    /// A queue pair that is to be destroyed leaves all groups. Groups that the device failed to
+    /// update are updated again, until it does not answer.
     pub(super) fn leave_groups(&mut self, qp: u32) {
         let mut is_silent = false;
         for index in self.groups.indexes() {
@@ -107,13 +104,13 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Tells the device again of the groups that their last members have left.
+    /// Tells the device again about groups that their last members have left.
     pub(super) fn end_groups(&mut self) {
         self.leave_groups(NO_QP);
     }
 
-    /// It was not destroyed, as `error` says, and has its groups again: not where
-    /// it may be destroyed yet.
+    /// The queue pair was not destroyed, as `error` says, and rejoins its groups, unless it may
+    /// yet be destroyed.
     pub(super) fn rejoin_groups(&mut self, qp: u32, qs_handle: u16, error: &Error) {
         if error.leaves_command_open() {
             return;
@@ -164,7 +161,7 @@ impl<P: Platform> Control<P> {
                 self.groups.keep(index, &group);
             }
             Err(_) if found.is_some() => {
-                // The page as it was: the device may look at it at any time.
+                // The page as it was: the device may read it at any time.
                 let before = Group {
                     in_device: group.in_device,
                     ..self.groups.get(index)
@@ -233,7 +230,7 @@ impl<P: Platform> Control<P> {
         self.ensure(HmcObject::FsiMc, index.into()).map(|()| index)
     }
 
-    /// Lets a new group's packets in.
+    /// Makes a new group and lets its packets pass.
     fn new_group(&mut self, name: Name, qs_handle: u16) -> Result<Group> {
         Ok(Group {
             name,
@@ -245,8 +242,8 @@ impl<P: Platform> Control<P> {
         })
     }
 
-    /// The switch rule of a group's MAC address: one for all groups that have it, and
-    /// for the LAN port.
+    /// The switch rule of a group's MAC address: one for all groups that share it, and for the
+    /// LAN port.
     fn rule_for(&mut self, name: Name) -> Result<Option<u16>> {
         let mac = group_mac(name.address);
         let Some(lan) = self.lan_side.owned_mut() else {
@@ -261,8 +258,7 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Ends the rule of a group that is gone, unless another group or the LAN port has
-    /// it.
+    /// Ends the rule of a group that is gone, unless another group or the LAN port needs it.
     fn end_rule(&mut self, group: &Group) {
         if let (Some(rule), Some(lan)) = (group.rule, self.lan_side.owned_mut())
             && self.groups.users_of(rule) == 0
@@ -272,8 +268,8 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Writes the list of members and has the device read it; notes whether the device has the
-    /// group then.
+    /// Writes the list of members and has the device read it; notes whether the device then has
+    /// the group.
     fn modify_group(&mut self, index: u16, group: &mut Group) -> Result<()> {
         if group.unsure && self.is_late_gone(index)? {
             group.in_device = false;
@@ -307,8 +303,7 @@ impl<P: Platform> Control<P> {
         result
     }
 
-    /// Whether commands that were not answered in time have left the device without the group.
-    /// Waits for their ends.
+    /// Whether late commands have left the device without the group. Waits for them to end.
     fn is_late_gone(&mut self, index: u16) -> Result<bool> {
         let mut late = |op| self.cqp.late_end(op, index.into(), true);
         let created = late(Opcode::CreateMcastGrp)?;
@@ -318,7 +313,7 @@ impl<P: Platform> Control<P> {
         Ok(matches!(created, Some(Err(_))) || matches!(destroyed, Some(Ok(_))))
     }
 
-    /// Writes the list of members; gives the address of its page.
+    /// Writes the list of members; returns the address of its page.
     fn write_group(&self, index: u16, group: &Group) -> Result<Iova> {
         let mut members: Vec<GroupMember, MAX_GROUP_MEMBERS> = Vec::new();
         for qp in &group.members {

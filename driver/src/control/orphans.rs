@@ -1,6 +1,6 @@
-//! Queue pairs whose CREATE_QP was given up: the device may have them all the same, with their
-//! rings and on their completion queues. When the answer has come they are destroyed, and what
-//! they were given is free.
+//! Queue pairs whose CREATE_QP was given up: the device may have made them all the same, with
+//! their rings and on their completion queues. Once the answer has come they are destroyed, and
+//! their resources are free.
 
 use e810_cqp::Opcode;
 use e810_cqp::op::DestroyQp;
@@ -14,13 +14,13 @@ use super::{Control, run_again};
 use crate::error::{Error, Result};
 use crate::rings::{QpMemory, QpPlace};
 
-/// Places for them; while all are taken no queue pair is made. Fewer than commands that are
-/// remembered: none of theirs is forgotten.
+/// Places for orphans; while all are taken no queue pair is made. There are fewer of them than
+/// remembered commands, so no orphan's command is forgotten.
 const ORPHANS: usize = 8;
 
 pub(super) type Orphans<P> = Vec<Orphan<P>, ORPHANS>;
 
-/// One of them, hidden from events and completions.
+/// An orphan, hidden from events and completions.
 #[derive(Debug)]
 pub(super) struct Orphan<P: Platform> {
     pub(super) key: QpKey,
@@ -30,14 +30,14 @@ pub(super) struct Orphan<P: Platform> {
     pub(super) class: u8,
     pub(super) counters: Option<u8>,
     pub(super) place: QpPlace,
-    /// Its rings; `None` where they are a program's that keeps them.
+    /// Its rings; `None` if a program keeps them.
     pub(super) memory: Option<QpMemory<P>>,
-    /// The device has said that it has made it, or may have made it and will not say.
+    /// The device has said that it made it, or may have made it and will not say.
     pub(super) exists: bool,
 }
 
 impl<P: Platform> Control<P> {
-    /// Keeps one, which uses its protection domain and completion queues until it is gone.
+    /// Keeps an orphan, which uses its protection domain and completion queues until it is gone.
     pub(super) fn keep_orphan(&mut self, orphan: Orphan<P>) {
         self.pd_users.inc(orphan.pd);
         for cq in orphan.cqs {
@@ -47,7 +47,7 @@ impl<P: Platform> Control<P> {
         let _ = self.unanswered.orphans.push(orphan);
     }
 
-    /// Whether one more can be kept, if its CREATE_QP is not answered.
+    /// Checks that one more orphan can be kept, if its CREATE_QP is not answered.
     pub(super) fn room_for_orphan(&self) -> Result<()> {
         if self.unanswered.orphans.is_full() {
             return Err(Error::Invalid {
@@ -57,7 +57,7 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// Whether the device may use memory of a program on which a queue pair was not made
+    /// Whether the device may use a program's memory on which a queue pair could not be made
     /// ([`NotMade::may_use_memory`](crate::NotMade)).
     #[must_use]
     pub fn may_use(&self, place: QpPlace) -> bool {
@@ -65,16 +65,16 @@ impl<P: Platform> Control<P> {
         all.any(|orphan| orphan.place == place)
     }
 
-    /// Destroys those of which the device has answered; waits for no CREATE_QP.
+    /// Destroys the orphans that the device has answered about; waits for no CREATE_QP.
     pub(super) fn end_orphans(&mut self) {
         // What is not destroyed stays on the list, and was logged.
         let _ = self.end_orphans_of(|_| false);
     }
 
-    /// The same; waits for the answers about those that are `needed` gone.
+    /// The same, but waits for the answers about orphans for which `needed` is true.
     ///
     /// # Errors
-    /// The last of them that is not gone.
+    /// The last error of such an orphan that is not gone.
     pub(super) fn end_orphans_of(&mut self, needed: impl Fn(&Orphan<P>) -> bool) -> Result<()> {
         let mut result = Ok(());
         let mut all = core::mem::take(&mut self.unanswered.orphans);
@@ -100,14 +100,14 @@ impl<P: Platform> Control<P> {
         let _ = self.unanswered.orphans.push(orphan);
     }
 
-    /// Whether the device has it no more.
+    /// Destroys it if the device has it; returns whether it is gone.
     fn end_orphan(&mut self, orphan: &mut Orphan<P>, wait: bool) -> Result<bool> {
         let (key, id) = (orphan.key, orphan.key.id());
         if !orphan.exists {
             let (op, subject) = (Opcode::CreateQp, key.bits());
             match self.cqp.late_end(op, subject, wait)? {
                 None if self.cqp.remembers(op, subject) => return Ok(false),
-                // Of one that is forgotten nothing is known: what is posted now comes behind it.
+                // A forgotten command: nothing is known, but what is posted now comes behind it.
                 None | Some(Ok(_)) => orphan.exists = true,
                 Some(Err(_)) => return Ok(true),
             }

@@ -10,9 +10,9 @@ use crate::error::{Error, Result};
 use crate::mr::Described;
 
 impl<P: Platform> Control<P> {
-    /// One piece is named by its address, more become a list. The time this
-    /// takes grows with the pieces and with the pages, not with the bytes.
-    /// `address` is what SGEs and peers name the first byte by.
+    /// One piece is named by its address; several become a list. The time this takes grows with
+    /// the number of pieces and pages, not with the bytes. `address` is the address of the first
+    /// byte for SGEs and peers.
     pub(super) fn describe(
         &mut self,
         address: u64,
@@ -67,8 +67,7 @@ impl<P: Platform> Control<P> {
     }
 }
 
-/// The pieces of a mapping that are contiguous for the device, neighbours
-/// joined.
+/// The pieces of a mapping that are contiguous for the device, with neighbours joined.
 pub(super) struct Pieces<'a, P> {
     platform: &'a P,
     mapping: &'a Mapping,
@@ -107,13 +106,13 @@ impl<P: Platform> Iterator for Pieces<'_, P> {
     }
 }
 
-/// The largest page size of which every page of the memory at `address` lies in
-/// one piece, at the same offset in a page for the device as for us.
+/// The largest page size with which every page of the memory at `address` lies in one piece, at
+/// the same offset in a page for the device as for us.
 fn largest_page(address: u64, pieces: impl Iterator<Item = DmaSegment>) -> PageSize {
-    // A bit set says that the page size below it does not do.
+    // A set bit says that the page size below it does not fit.
     let (mut at, mut bad, mut last) = (address, 0, None);
     for piece in pieces {
-        // All borders between pieces have to be borders of pages.
+        // All borders between pieces must be borders of pages.
         if last.is_some() {
             bad |= at;
         }
@@ -187,7 +186,7 @@ mod tests {
         // The same, at another offset for the device than for us.
         let pieces = [(16 * MIB2 + 0x12_2456, first), (4 * MIB2, 5)];
         assert_eq!(size(begin, &pieces), PageSize::Kib4);
-        // A border that is none of a page.
+        // A border that is not a page border.
         let pieces = [(MIB2, 3 * KIB4), (8 * MIB2 + 3 * KIB4, MIB2)];
         assert_eq!(size(base, &pieces), PageSize::Kib4);
     }

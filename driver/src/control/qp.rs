@@ -26,10 +26,10 @@ impl<P: Platform> Control<P> {
     /// Makes a queue pair in RESET.
     ///
     /// # Errors
-    /// [`Error::NotOffered`] for a service the device does not have, sizes
-    /// beyond the device, no number or memory left ([`Error::NotForgotten`] where
-    /// destroyed queue pairs have them yet), or the device's refusal.
-    /// Nothing is left behind, unless the device did not answer.
+    /// [`Error::NotOffered`] for a service that the device does not have, sizes beyond the
+    /// device, no number or memory left ([`Error::NotForgotten`] if destroyed queue pairs still
+    /// hold them), or the device's refusal. Nothing is left behind, unless the device did not
+    /// answer.
     #[doc(alias = "ibv_create_qp")]
     pub fn create_qp(&mut self, pd: &Pd, init: &QpInit<'_>) -> Result<Qp<P>> {
         offered(init.qp_type)?;
@@ -45,7 +45,7 @@ impl<P: Platform> Control<P> {
             }
             Err(failed) => {
                 match self.unanswered.orphans.last_mut() {
-                    // The one of this call.
+                    // The orphan of this call.
                     Some(orphan) if failed.may_use_memory => orphan.memory = Some(memory),
                     _ => memory.release(),
                 }
@@ -54,8 +54,9 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// As [`create_qp`](Self::create_qp), for a program that keeps the queues elsewhere: on memory
-    /// of its own, with which it makes the queues of what this grants ([`Rings::qp`](crate::Rings::qp)).
+    /// As [`create_qp`](Self::create_qp), for a program that keeps the queues elsewhere, in
+    /// memory of its own. The program makes the queues from the grant that this returns
+    /// ([`Rings::qp`](crate::Rings::qp)).
     ///
     /// # Errors
     /// As there.
@@ -88,7 +89,7 @@ impl<P: Platform> Control<P> {
                 self.cq_users.inc(init.send_cq.key.id());
                 self.cq_users.inc(init.recv_cq.key.id());
             }
-            // The device may make it yet.
+            // The device may yet make it.
             Err(failed) if failed.may_use_memory => {}
             Err(_) => {
                 self.qps.give(id);
@@ -110,7 +111,7 @@ impl<P: Platform> Control<P> {
         let lan = &mut self.lan_side;
         let qs_handle = self.scheduler.join(&mut self.cqp, lan, class)?;
         let made = self.create_qp_in(id, pd, init, rings, (class, qs_handle));
-        // An orphan keeps its user of the class.
+        // An orphan keeps using its traffic class.
         if matches!(&made, Err(failed) if !failed.may_use_memory) {
             // The first error says more than one that undoing may add.
             let _ = self
@@ -229,8 +230,8 @@ impl<P: Platform> Control<P> {
         Ok((control, granted))
     }
 
-    /// Why there is no number, or no room for requests, left: what is free, but not yet known to
-    /// be, comes before `error`.
+    /// The error if no number, or no room for requests, is left. If destroyed queue pairs that
+    /// are not forgotten hold some, that is reported instead of `error`.
     fn or_not_forgotten(&self, error: Error) -> Error {
         match self.registry.retired() {
             0 => error,
@@ -287,16 +288,16 @@ impl<P: Platform> Control<P> {
         Err(Unsupported::Srq.into())
     }
 
-    /// Destroys a queue pair and frees its memory. What was not polled yet
-    /// never appears, and nothing is completed for that; how many requests that
-    /// concerns is returned, 0 where an earlier try that failed has discarded them.
+    /// Destroys a queue pair and frees its memory. Completions that were not polled yet never
+    /// appear, and no completions come for what is discarded. Returns the number of requests that
+    /// this concerns; 0 if an earlier try that failed has discarded them.
     ///
-    /// Its number is free again when its completion queues were polled, each until nothing was
+    /// Its number is free again once its completion queues were polled, each until nothing was
     /// found, or have forgotten it ([`Cq::forget_gone`](crate::Cq::forget_gone)).
     ///
     /// # Errors
-    /// [`Error::Foreign`], or the device's refusal; the queue pair is
-    /// returned, which can only be destroyed.
+    /// [`Error::Foreign`], or the device's refusal; the queue pair is returned, and can only be
+    /// destroyed.
     #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy_qp(&mut self, qp: Qp<P>) -> Result<DroppedWrs, (Qp<P>, Error)> {
         let Qp {
@@ -321,8 +322,8 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// As [`destroy_qp`](Self::destroy_qp), for a program that keeps the queues
-    /// elsewhere: they are freed afterwards, with what this returns.
+    /// As [`destroy_qp`](Self::destroy_qp), for a program that keeps the queues elsewhere. Free
+    /// them afterwards with the token that this returns.
     ///
     /// # Errors
     /// As there; the control part is returned.
@@ -334,7 +335,7 @@ impl<P: Platform> Control<P> {
             Ok(discarded) => discarded,
             Err(error) => return Err((qp, error)),
         };
-        // Before its number means nothing to the device any more.
+        // While its number still means something to the device.
         self.leave_groups(qp.key.id());
         if let Err(error) = self.destroy_in_device(&qp) {
             self.rejoin_groups(qp.key.id(), qp.context.qs_handle, &error);
@@ -369,14 +370,14 @@ impl<P: Platform> Control<P> {
             ..DestroyQp::new(id, kind, context, shadow)
         };
         run_again(&mut self.cqp, &command, id.into())?;
-        // There is nothing to stop or to flush any more, whatever an event says.
+        // There is nothing left to stop or to flush, whatever an event says.
         self.stops.renew(id);
         self.stops.add_state(id, StopState::IDLE);
         Ok(())
     }
 
-    /// Gives back what a queue pair has of shared tables, which the device no
-    /// longer uses for it; an error leaves a table entry.
+    /// Gives back a queue pair's entries of shared tables, which the device no longer uses for
+    /// it. An error leaves a table entry behind.
     pub(super) fn leave_tables(&mut self, id: u32, tx_path: TxPath) {
         let mut leftover = self
             .scheduler
@@ -390,7 +391,7 @@ impl<P: Platform> Control<P> {
     }
 }
 
-/// Services that the device has, and why it has no others.
+/// Which services the device has, and why it has no others.
 fn offered(qp_type: QpType) -> Result<()> {
     Err(Error::NotOffered(match qp_type {
         QpType::Rc | QpType::Ud => return Ok(()),

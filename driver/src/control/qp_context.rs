@@ -25,12 +25,11 @@ impl<P: Platform> Control<P> {
     ) -> RoceContext {
         let mut context = RoceContext::new(sq, rq, self.lan.mac, qs_handle);
         context.completion_context = key.bits();
-        // Until a connection says otherwise, and for datagrams always: the
-        // greatest that fits the interface (data-path 8.10).
+        // For datagrams, and for connections until they set another: the greatest MTU that fits
+        // the interface (data-path 8.10).
         let mtu = Mtu::fitting(self.lan.mtu).unwrap_or(Mtu::Mtu256);
         context.path_mtu = mtu.bytes() as u16;
-        // A connection's comes with its rights on the way to INIT; datagrams
-        // have none.
+        // A connection gets its rights on the way to INIT; datagrams have none.
         if made.qp_type.is_datagram() {
             context.pd = pd;
         }
@@ -60,8 +59,8 @@ impl<P: Platform> Control<P> {
         Iova(self.context_of(id).0.wrapping_add(PAIR_SHADOW))
     }
 
-    /// Zeroes the shadow area, before a queue pair is made: the device wrote the
-    /// tail of an earlier life there, and existing drivers give it zeroes.
+    /// Zeroes the shadow area, before a queue pair is made: the device wrote the tail of an
+    /// earlier life there, and existing drivers zero it.
     pub(super) fn clear_shadow(&self, id: u32) {
         let place = self.pool.block::<{ PAIR_BYTES / 8 }>(id as usize);
         let cells = place.into_iter().flatten();

@@ -1,11 +1,10 @@
-//! Recovery of failed queue pairs: the commands and the flush that event handlers
-//! leave to the control path.
+//! Recovery of failed queue pairs: the commands and the flush that event handlers leave to the
+//! control path.
 //!
-//! The card reports a failing queue pair by an asynchronous event and stops it;
-//! it completes nothing until software moves it to ERROR and posts FLUSH_WQES
-//! with the code taken from the event (control-path 7.6, data-path 8.4).
-//! [`Control::progress`] posts both without waiting and finishes them on a
-//! later call.
+//! The card reports a failing queue pair by an asynchronous event and stops it. It completes
+//! nothing until software moves it to ERROR and posts FLUSH_WQES with the code taken from the
+//! event (control-path 7.6, data-path 8.4). [`Control::progress`] posts both without waiting and
+//! finishes them on a later call.
 
 use e810_adminq::op::LinkStatus;
 use e810_cqp::limits::{LIVENESS_INTERVAL, NO_PROGRESS_LIMIT};
@@ -24,18 +23,18 @@ use super::qp_stop_states::StopState;
 use crate::error::Result;
 use crate::lan::LanEvent;
 
-/// Queue pairs for which a command is posted, or waits for room, at one time;
-/// more wait on the list of marked ones.
+/// Queue pairs whose command is posted, or waits for room, at one time; others wait on the list
+/// of marked ones.
 const AT_ONCE: usize = 16;
 
-/// How long after FLUSH_WQES the pollers complete what is left by themselves:
-/// the device's own flush CQEs come first then (data-path 4.10, 20 ms).
+/// How long after FLUSH_WQES the pollers complete what is left by themselves: the device's own
+/// flush CQEs come first (data-path 4.10, 20 ms).
 const SETTLE: Ns = Ns::from_ms(20);
 
 /// Major code of every flush (control-path 4.12).
 const FLUSH_MAJOR: u16 = 1;
 
-/// Which command of the recovery of a failed queue pair is next.
+/// The next command in the recovery of a failed queue pair.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Failing {
     key: QpKey,
@@ -45,7 +44,7 @@ pub(super) struct Failing {
     reported: bool,
 }
 
-/// How far that is.
+/// How far the recovery is.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// To be moved to ERROR as soon as the CQP has room.
@@ -71,8 +70,8 @@ impl Phase {
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     list: Vec<Failing, AT_ONCE>,
-    /// Commands that had ended at the last look; since when there have been no
-    /// more of them; and when a register was last read.
+    /// Commands that had ended at the last look; since when no more have ended; and when a
+    /// register was last read.
     quiet: Option<(u64, Ns, Ns)>,
     /// Nothing had ended for too long after so many commands: nothing is posted
     /// before one more has.
@@ -86,24 +85,22 @@ impl Failures {
     }
 }
 
-/// What a call of [`Control::progress`] left behind.
+/// What a call of [`Control::progress`] left undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
-    /// Queue pairs whose end is not finished, those that the program ended itself
-    /// among them: call again.
+    /// Queue pairs whose end is not finished, including those that the program ended itself: call
+    /// again.
     pub unfinished: usize,
-    /// Queue pairs in ERR that the device refused to move to ERROR eight times, or did not
-    /// answer about. It may still write into the memory of their receives, and let peers write.
-    /// So their requests do not complete: they end with
-    /// [`Control::destroy_qp`] or a reset of the function, unless another
-    /// [`Control::modify_qp`] to ERR succeeds.
+    /// Queue pairs in ERR that the device refused to move to ERROR eight times, or did not answer
+    /// about. It may still write into the memory of their receives, and let peers write. So their
+    /// requests do not complete: they end with [`Control::destroy_qp`] or a reset of the
+    /// function, unless another [`Control::modify_qp`] to ERR succeeds.
     pub unstopped: u32,
-    /// Events of the LAN side that wait for [`Control::take_lan_event`]. Only
-    /// after a cold start.
+    /// Events of the LAN side that wait for [`Control::take_lan_event`]. Only after a cold start.
     pub lan_events: usize,
-    /// The device has asked for a reset of the function by failing a command
-    /// (0xFFFF/0x8029, control-path 4.5): nothing else helps, and nothing it says
-    /// is worth much. Stays set. Existing drivers reset the function.
+    /// The device has asked for a reset of the function by failing a command (0xFFFF/0x8029,
+    /// control-path 4.5): nothing else helps, and its other answers are not reliable. Stays set.
+    /// Existing drivers reset the function.
     pub reset_needed: bool,
 }
 
@@ -115,12 +112,12 @@ impl<P: Platform> Control<P> {
     /// reads a register at most every 10 ms.
     ///
     /// # Errors
-    /// The device failed a command, has not ended one for 5 s, or is gone. A queue pair that
-    /// it did not flush is completed by software; one that it did not move to ERROR is tried
-    /// again every 20 ms, and not completed before ([`Progress::unstopped`]). Everything else
-    /// was done all the same, so a program that gets an error can go on calling, unless
-    /// [`Error::needs_reset`](crate::Error::needs_reset). An error of the LAN side is
-    /// returned if queue pairs had none.
+    /// The device failed a command, has not ended one for 5 s, or is gone. A queue pair that it
+    /// did not flush is completed by software. One that it did not move to ERROR is tried again
+    /// every 20 ms, and not completed before ([`Progress::unstopped`]). Everything else was done
+    /// all the same, so a program that gets an error can continue to call this, unless
+    /// [`Error::needs_reset`](crate::Error::needs_reset). An error of the LAN side is returned if
+    /// queue pairs had none.
     pub fn progress(&mut self) -> Result<Progress> {
         let served = self.serve_failing();
         let lan_events = match self.lan_side.owned_mut() {
@@ -139,20 +136,18 @@ impl<P: Platform> Control<P> {
         })
     }
 
-    /// The oldest event of the LAN side that [`Control::progress`] has taken:
-    /// link up or down, a reset that is coming. Always `None` on a function that
-    /// another driver has set up.
+    /// The oldest event of the LAN side that [`Control::progress`] has taken, for example link up
+    /// or down, or a coming reset. Always `None` on a function that another driver has set up.
     pub fn take_lan_event(&mut self) -> Option<LanEvent> {
         self.lan_side.owned_mut()?.take_event()
     }
 
-    /// Waits for the port's link, at most `limit`, after a cold start that did
-    /// not ([`LinkPolicy::GoOn`](crate::LinkPolicy::GoOn)). `None` on a function
-    /// that another driver has set up: its link is not known.
+    /// Waits for the port's link, at most `limit`, after a cold start that did not
+    /// ([`LinkPolicy::GoOn`](crate::LinkPolicy::GoOn)). `None` on a function that another driver
+    /// has set up: its link is not known.
     ///
-    /// The first call with a limit of 6 s or more tells a link that is still down
-    /// after half of it to try again: it may have been switched off. No other
-    /// call changes anything.
+    /// The first call with a limit of 6 s or more restarts a link that is still down after half
+    /// the limit: it may have been switched off. No other call changes anything.
     ///
     /// # Errors
     /// The firmware's reason why there is no link at the limit.
@@ -161,7 +156,7 @@ impl<P: Platform> Control<P> {
         lan.map(|lan| lan.wait_link(limit)).transpose()
     }
 
-    /// Queue pairs that failed, one step each; the last error.
+    /// Advances each failed queue pair by one step; returns the last error.
     fn serve_failing(&mut self) -> Result<()> {
         let mut result = Ok(());
         if !self.failures.list.is_empty() || self.failures.stuck.is_some() {
@@ -219,8 +214,8 @@ impl<P: Platform> Control<P> {
         result
     }
 
-    /// Nothing will come from the device for it. If the device has stopped it, the pollers complete
-    /// what is there, and after a while what is just being posted.
+    /// Nothing more will come from the device for it. If the device has stopped it, the pollers
+    /// complete what is there, and after a while what is just being posted.
     fn give_up(&mut self, failing: Failing) {
         let (key, id) = (failing.key, failing.key.id());
         if let Some(ticket) = failing.phase.ticket() {
@@ -238,7 +233,7 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// The device has flushed what it would: what it has left is completed after a while.
+    /// The device has flushed what it could: what it has left is completed after a while.
     fn after_flush(&mut self, key: QpKey) {
         if self.stops.is_stopped(key.id()) {
             self.settle(key);
@@ -248,7 +243,7 @@ impl<P: Platform> Control<P> {
     }
 
     /// The device did not move it to ERROR and may still write for it: it is tried again after a
-    /// while, some times.
+    /// while, a limited number of times.
     pub(super) fn not_stopped(&mut self, key: QpKey) {
         if self.stops.refused(key.id()) {
             self.settle(key);
@@ -268,7 +263,7 @@ impl<P: Platform> Control<P> {
         self.stops.give_up(key.id());
     }
 
-    /// Has the device asked again, when there is room.
+    /// Asks the device again, when there is room.
     fn stop_again(&mut self, key: QpKey) {
         if !self.lives(key) {
             return;
@@ -288,7 +283,7 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// The device ends commands again: it is asked about all that it left unanswered.
+    /// The device ends commands again: it is asked again about all that it left unanswered.
     fn ask_all_again(&mut self) {
         while let Some(id) = self.stops.any_unstopped() {
             self.stops.ask_again(id);
@@ -298,8 +293,8 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Whether the device still works on what was posted here: commands end, and
-    /// a register can be read (control-path 10).
+    /// Checks that the device still works on what was posted here: commands end, and a register
+    /// can be read (control-path 10).
     fn check_liveness(&mut self) -> Result<(), WaitError> {
         const LABEL: &str = "flush of a failed queue pair";
         let failures = &mut self.failures;
@@ -328,7 +323,7 @@ impl<P: Platform> Control<P> {
     /// One step of one queue pair; `None` when no command is left.
     fn advance(&mut self, mut failing: Failing) -> Result<Option<Failing>> {
         let (key, id) = (failing.key, failing.key.id());
-        // A program may have moved it itself, or destroyed it, meanwhile.
+        // A program may have moved it, or destroyed it, meanwhile.
         if matches!(failing.phase, Phase::Marked) && self.stops.is_stopped(id) {
             failing.phase = Phase::Stopped;
         }
@@ -365,7 +360,7 @@ impl<P: Platform> Control<P> {
         Ok(Some(failing))
     }
 
-    /// Takes the completions that are there and moves their queue pairs on.
+    /// Takes the completions that are there and advances their queue pairs.
     fn collect(&mut self, result: &mut Result<()>) {
         loop {
             match self.cqp.poll() {
@@ -394,14 +389,14 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// A command for a queue pair that failed has ended. One that cannot be stopped is flushed
-    /// after an event, as existing drivers do, and only then; one that cannot be flushed is
+    /// A command for a failed queue pair has ended. A queue pair that cannot be stopped is
+    /// flushed only after an event, as in existing drivers. One that cannot be flushed is
     /// completed by software, if it is stopped.
     fn ended(&mut self, mut failing: Failing, done: Completion) -> Result<()> {
         let result = self.done_or_already(done.check());
         let key = failing.key;
         if !self.lives(key) {
-            // Its number may be another's.
+            // Its number may now belong to another.
             return result;
         }
         let stops = matches!(failing.phase, Phase::Stopping(_));
@@ -442,8 +437,8 @@ impl<P: Platform> Control<P> {
         self.slots().qp_type(key).unwrap_or(QpType::Rc)
     }
 
-    /// The queues of a queue pair that the device has not been told to flush. In
-    /// SQE receives stay until the program moves it on.
+    /// The queues of a queue pair that the device has not been told to flush. In SQE, receives
+    /// stay until the program moves the queue pair on.
     pub(super) fn unflushed(&self, key: QpKey) -> StopState {
         let state = self.stops.state(key.id());
         let both = StopState::SENDS | StopState::RECEIVES;
@@ -457,15 +452,14 @@ impl<P: Platform> Control<P> {
         wanted.difference(state)
     }
 
-    /// After an error transition: what the device does not flush is completed
-    /// after a while.
+    /// After an error transition: what the device does not flush is completed after a while.
     pub(super) fn settle(&mut self, key: QpKey) {
         let until = self.platform.now() + SETTLE;
         self.stops.settle(key, until);
     }
 
-    /// Lets the pollers complete what is left, and tells those that asked for an
-    /// event, because the device will not (data-path 4.10).
+    /// Lets the pollers complete what is left, and notifies the ones that asked for an event,
+    /// because the device will not (data-path 4.10).
     fn sweep(&mut self, key: QpKey) {
         // A queue pair that was destroyed meanwhile has nothing left.
         let Ok(pending) = self.registry.sweep(key) else {
@@ -480,11 +474,11 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Waits for the command that is in flight for a queue pair that its program
-    /// ends itself; the rest is the caller's.
+    /// Waits for the command that is in flight for a queue pair which its program ends itself;
+    /// the rest is up to the caller.
     ///
     /// # Errors
-    /// The command has not ended: the device may work on it yet.
+    /// The command has not ended: the device may still work on it.
     pub(super) fn take_over(&mut self, key: QpKey) -> Result<()> {
         let Some(failing) = self.take_failing(|failing| failing.key == key) else {
             return Ok(());
@@ -518,8 +512,8 @@ impl Failing {
     }
 }
 
-/// The flush that an event asks for: its code on the side it blames, "general"
-/// on the other (control-path 4.12, 7.6).
+/// The flush that an event requires: its code on the side that it blames, "general" on the other
+/// (control-path 4.12, 7.6).
 pub(super) fn flush_for(id: u32, cause: Cause, sides: StopState) -> FlushWqes {
     let blamed = FlushStatus {
         major: FLUSH_MAJOR,

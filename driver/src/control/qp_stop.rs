@@ -1,5 +1,5 @@
-//! Stopping a queue pair at its program's request: MODIFY_QP to ERROR and FLUSH_WQES,
-//! each posted once; and the end of one, without a flush.
+//! Stopping a queue pair at its program's request: MODIFY_QP to ERROR and FLUSH_WQES, each posted
+//! once; and ending one, without a flush.
 
 use e810_cqp::Opcode;
 use e810_cqp::op::ModifyQp;
@@ -15,11 +15,11 @@ use crate::error::{Error, Object, Result};
 use crate::qp::{Presence, QpControl};
 
 impl<P: Platform> Control<P> {
-    /// Moves the device's side of a queue pair to ERROR and flushes what was not,
-    /// for a change to ERR that its program asked for. `from` is the state before.
+    /// Moves the device's side of a queue pair to ERROR and flushes what is not flushed yet, for
+    /// a change to ERR that its program asked for. `from` is the state before.
     ///
-    /// A refusal that says that there is nothing to do counts as done, and so does any of the
-    /// flush; existing drivers flush no queue pair that could not be moved (data-path 8.3).
+    /// A refusal that says that there is nothing to do counts as done, and so does any refusal of
+    /// the flush. Existing drivers flush no queue pair that could not be moved (data-path 8.3).
     pub(super) fn stop_qp(&mut self, key: QpKey, qp_type: QpType, from: QpState) -> Result<()> {
         let id = key.id();
         self.take_over(key)?;
@@ -28,8 +28,8 @@ impl<P: Platform> Control<P> {
             let moved = self.cqp.execute_again(&command, key.bits());
             let refused = moved.is_err();
             self.done_or_already(moved)?;
-            // Idle, and stays so: no driver flushes such a queue pair. Its
-            // receives are completed by software.
+            // It is idle and stays so: no driver flushes such a queue pair. Software completes
+            // its receives.
             let how = match refused && from == QpState::Init {
                 true => StopState::IDLE,
                 false => StopState::STOPPED,
@@ -40,13 +40,13 @@ impl<P: Platform> Control<P> {
         if sides.is_empty() {
             return Ok(());
         }
-        // One that failed before keeps what it failed with (control-path 4.12).
+        // One that failed before keeps its cause (control-path 4.12).
         let cause = self.slots().failure(key).unwrap_or(NO_CAUSE);
         let ticket = self.cqp.submit(&flush_for(id, cause, sides))?;
         self.stops.add_state(id, sides);
         match self.cqp.wait(ticket) {
-            // Not looked at by existing drivers: it is stopped, and software completes what the
-            // device leaves, as for a completion queue that overflowed (control-path 4.12).
+            // Existing drivers ignore it: the queue pair is stopped, and software completes what
+            // the device leaves, as for a completion queue that overflowed (control-path 4.12).
             Err(error @ e810_cqp::Error::Cqp { .. }) if !error.needs_reset() => {
                 self.cqp.pass_over(&error);
                 Ok(())
@@ -55,12 +55,13 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// The end of a queue pair, up to DESTROY_QP: from now on no completion and no event finds it,
-    /// and the device is told to stop it, unless it has. Nothing is flushed: what is outstanding
-    /// is nobody's any more (control-path 5.5, row destroy). Gives what that was.
+    /// Ends a queue pair, up to DESTROY_QP: from now on no completion and no event finds it, and
+    /// the device is told to stop it, unless it has. Nothing is flushed, because what is
+    /// outstanding belongs to nobody any more (control-path 5.5, row destroy). Returns what was
+    /// outstanding.
     ///
-    /// In RESET the device has it idle, and there is nothing to stop. What it refuses, existing
-    /// drivers do not look at: it ends with the queue pair. A second attempt finds it hidden.
+    /// In RESET the device has it idle, and there is nothing to stop. Existing drivers ignore the
+    /// device's refusals here: they end with the queue pair. A second attempt finds it hidden.
     ///
     /// # Errors
     /// [`Error::Foreign`]; a command that has not ended.
@@ -70,14 +71,14 @@ impl<P: Platform> Control<P> {
         let from = qp.state();
         let discarded = self.registry.hide_qp(qp.key).unwrap_or_default();
         self.await_handlers(qp)?;
-        // What is in flight for it ends first; an event that marked it is nobody's any more.
+        // What is in flight for it ends first; an event that marked it no longer matters.
         self.take_over(qp.key)?;
         self.learn_presence(qp)?;
         if qp.made.presence != Presence::Made {
             return Ok(discarded);
         }
         // Takes it off the list of marked ones. Another queue pair's failure is no reason to keep
-        // this one; a device that is gone fails the command below too.
+        // this one; if the device is gone, the command below fails too.
         let _ = self.progress();
         if from == QpState::Reset {
             // A second attempt finds another state.
@@ -96,8 +97,8 @@ impl<P: Platform> Control<P> {
         Ok(discarded)
     }
 
-    /// What became of a queue pair that was to be made again when the device did not answer. A
-    /// command for one that it did not make would be refused.
+    /// Finds out whether a queue pair exists that was to be made again when the device did not
+    /// answer. If the device did not make it, a command for it would be refused.
     fn learn_presence(&mut self, qp: &mut QpControl<P>) -> Result<()> {
         if qp.made.presence == Presence::Unanswered {
             let ended = self.cqp.late_end(Opcode::CreateQp, qp.key.bits(), true)?;
@@ -111,8 +112,8 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// The end of FLUSH_WQES or of MODIFY_QP to ERROR: what the device failed
-    /// because it holds already counts as done, as existing drivers take it.
+    /// The end of FLUSH_WQES or of MODIFY_QP to ERROR. A failure counts as done if the queue pair
+    /// is already in that state, as in existing drivers.
     pub(super) fn done_or_already(
         &mut self,
         ended: e810_cqp::Result<e810_cqp::Completion>,

@@ -1,10 +1,10 @@
-//! Which commands were posted for each queue pair that is being stopped, and which
-//! queue pairs are waited for: a record for each number, in memory the device cannot see.
+//! Which commands were posted for each queue pair that is being stopped, and which queue pairs
+//! are waited for: a record for each number, in memory the device cannot see.
 //!
-//! FLUSH_WQES is posted once for either queue (control-path 4.12, row "Once per side"), and
-//! MODIFY_QP to ERROR until the device has taken it. What is repeated may be answered by a
-//! failure, and existing drivers repeat nothing. But without that answer nothing shows that
-//! the device has let go of the memory that receives name, and of what peers may write.
+//! FLUSH_WQES is posted once for each queue (control-path 4.12, row "Once per side"), MODIFY_QP
+//! to ERROR until the device has taken it. A repeated command may be answered by a failure, and
+//! existing drivers repeat nothing. But only that answer shows that the device no longer uses the
+//! memory that receives name, and the memory that peers may write.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,12 +12,11 @@ use bitflags::bitflags;
 use e810_datapath::slot::QpKey;
 use e810_hal::{HostBuf, HostMem, NoHostMemory, Ns};
 
-/// How far a queue pair is stopped: commands that are done, one bit each.
+/// How far a queue pair is stopped: one bit for each command that is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct StopState(u64);
 
-// Not with the struct inside: that brings a parser of text along, which is a
-// path to a panic.
+// Not with the struct inside: that brings in a text parser, which can panic.
 bitflags! {
     impl StopState: u64 {
         /// It is in ERROR.
@@ -28,14 +27,14 @@ bitflags! {
         const RECEIVES = 1 << 2;
         /// The device has it idle, or not at all: there is nothing to stop or to flush.
         const IDLE = 1 << 3;
-        /// The device did not move it to ERROR, and is not asked again by itself.
+        /// The device did not move it to ERROR, and is not asked again automatically.
         const UNSTOPPED = 1 << 4;
     }
 }
 
 /// In [`STATE`], above the state: how often the device did not move it to ERROR.
 const TRIES_SHIFT: u32 = 32;
-/// After so many it is not asked again by itself.
+/// After so many tries the device is not asked again automatically.
 const TRIES: u64 = 8;
 
 /// Words of a record.
@@ -43,12 +42,12 @@ const WORDS: usize = 4;
 // Words of a record.
 /// Its [`StopState`].
 const STATE: usize = 0;
-/// While it is waited for: the key; else 0, which is none.
+/// The key while it is waited for; else 0, which is no key.
 const KEY: usize = 1;
-/// When that ends, in nanoseconds.
+/// When the wait ends, in nanoseconds.
 const UNTIL: usize = 2;
-/// [31:0] the number before, [63:32] the number after; 0, which is no queue
-/// pair's (it is reserved), at the ends.
+/// [31:0] the previous number, [63:32] the next; 0, which is reserved and so no queue pair's, at
+/// the ends.
 const LINKS: usize = 3;
 
 /// Words of memory for numbers below `limit`.
@@ -58,9 +57,9 @@ pub(crate) const fn stop_words(limit: u32) -> usize {
 
 type Record = [AtomicU64; WORDS];
 
-/// A record for each number of a queue pair. Those that are waited for are a list, first those
-/// whose time ends first. A stopped one has that time for the device's flush; one that the
-/// device did not stop, until it is tried again.
+/// A record for each number of a queue pair. Those that are waited for form a list, ordered by
+/// the end of their wait. A stopped queue pair waits for the device's flush; one that the device
+/// did not stop waits until it is tried again.
 #[derive(Debug)]
 pub(crate) struct Stops<B> {
     words: B,
@@ -119,7 +118,7 @@ impl<B: AsRef<[AtomicU64]>> Stops<B> {
         self.state(id).intersects(stopped)
     }
 
-    /// The device did not move it to ERROR: whether it is to be asked again by itself.
+    /// The device did not move it to ERROR; returns whether to ask it again automatically.
     pub(super) fn refused(&mut self, id: u32) -> bool {
         let Some(record) = self.record(id) else {
             return false;
@@ -133,7 +132,7 @@ impl<B: AsRef<[AtomicU64]>> Stops<B> {
         again
     }
 
-    /// The device is not asked again by itself.
+    /// The device is not asked again automatically.
     pub(super) fn give_up(&mut self, id: u32) {
         if !self.state(id).contains(StopState::UNSTOPPED) {
             self.unstopped = self.unstopped.saturating_add(1);
@@ -141,7 +140,7 @@ impl<B: AsRef<[AtomicU64]>> Stops<B> {
         }
     }
 
-    /// It may be asked again, as often as at first.
+    /// The device may be asked again, as often as at first.
     pub(super) fn ask_again(&mut self, id: u32) {
         let state = self.state(id);
         if state.contains(StopState::UNSTOPPED) {
@@ -153,7 +152,7 @@ impl<B: AsRef<[AtomicU64]>> Stops<B> {
         }
     }
 
-    /// Queue pairs that the device did not move to ERROR, and is not asked to again.
+    /// Queue pairs that the device did not move to ERROR, and that it is not asked about again.
     pub(super) const fn unstopped(&self) -> u32 {
         self.unstopped
     }
@@ -174,7 +173,7 @@ impl<B: AsRef<[AtomicU64]>> Stops<B> {
         }
     }
 
-    /// Waits for a queue pair until then: not before any other's end.
+    /// Waits for a queue pair until then; no wait of another queue pair may end later.
     pub(super) fn settle(&mut self, key: QpKey, until: Ns) {
         let id = key.id();
         self.take_out(id);
@@ -192,7 +191,7 @@ impl<B: AsRef<[AtomicU64]>> Stops<B> {
         self.settling = self.settling.wrapping_add(1);
     }
 
-    /// A queue pair whose time is over, which is then not waited for any more.
+    /// A queue pair whose wait is over; it is then no longer waited for.
     pub(super) fn take_due(&mut self, now: Ns) -> Option<QpKey> {
         let record = self.record(self.first).filter(|_| self.first != 0)?;
         if now.0 < get(record, UNTIL) {

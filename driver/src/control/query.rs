@@ -1,5 +1,5 @@
-//! Queries without a command: answered from what the bring-up found, what the program
-//! set, and what events reported.
+//! Queries without a command: answered from what the bring-up found, what the program set, and
+//! what events reported.
 
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::limits::{MAX_GROUP_MEMBERS, MAX_MR_BYTES};
@@ -17,14 +17,14 @@ use crate::limits::{DEFAULT_PKEY, GIDS, MAX_FAST_PAGES, MAX_QP_WR, PKEYS, PORTS}
 use crate::port::{DeviceAttr, PortAttr, PortState};
 use crate::qp::QpControl;
 
-/// What a queue pair says of itself (`query_qp`).
+/// The attributes of a queue pair (`query_qp`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct QueriedQp {
-    /// The attributes asked for, as far as they mean something in this state.
+    /// The attributes asked for, as far as they have a meaning in this state.
     pub attr: QpAttr,
-    /// The send queue is being drained: in SQD, until the device says that it
-    /// has done with what was begun.
+    /// The send queue is being drained: in SQD, until the device says that it has finished what
+    /// was begun.
     pub sq_draining: bool,
     /// What it was made with.
     pub init: QueriedInit,
@@ -53,10 +53,9 @@ pub struct QueriedInit {
 }
 
 impl QueriedQp {
-    /// Attributes that may be different the next time without the program's
-    /// doing; all others are cached, because this device tells nothing else of a
-    /// queue pair. [`sq_draining`](Self::sq_draining) may be too: verbs have no mask
-    /// bit for it.
+    /// Attributes that may change without the program's doing. All others are cached, because
+    /// this device reports nothing else about a queue pair. [`sq_draining`](Self::sq_draining)
+    /// may change too: verbs have no mask bit for it.
     pub const CHANGED_BY_DEVICE: AttrMask = CHANGED_BY_DEVICE;
 }
 
@@ -64,9 +63,8 @@ impl<P: Platform> Control<P> {
     /// The attributes of a queue pair, as set and as changed by the device. No command: the device
     /// has none that reads a context back.
     ///
-    /// `mask` says which attributes are wanted; those that mean nothing in the
-    /// queue pair's state are left out
-    /// ([`valid`](e810_datapath::state::query::valid) is the table).
+    /// `mask` says which attributes are wanted; those without a meaning in the queue pair's state
+    /// are left out ([`valid`](e810_datapath::state::query::valid) is the table).
     ///
     /// # Errors
     /// [`Error::Foreign`].
@@ -131,7 +129,7 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// What port `port` says of itself.
+    /// The attributes of port `port`.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for any port but 1.
@@ -159,7 +157,7 @@ impl<P: Platform> Control<P> {
         })
     }
 
-    /// The P_Key of an index; there is one, the default partition's.
+    /// The P_Key at an index; there is one, the default partition's.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for any port but 1 and any index but 0.

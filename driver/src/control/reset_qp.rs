@@ -1,8 +1,8 @@
 //! RESET of a queue pair: it is destroyed and created again under the same number.
 //!
-//! The device has no way back from ERROR (data-path 8.3; existing drivers leave
-//! a queue pair dead after RESET). So it is destroyed there and created anew, and
-//! to the program it is the same one, empty, with the number its peers know.
+//! The device has no way back from ERROR (data-path 8.3; existing drivers leave a queue pair dead
+//! after RESET). So its queue pair is destroyed and created anew. For the program it stays the
+//! same queue pair, empty, with the number that its peers know.
 
 use e810_cqp::limits::NO_PROGRESS_LIMIT;
 use e810_datapath::error::SlotError;
@@ -19,17 +19,17 @@ use crate::qp::{Presence, Qp, QpControl};
 use crate::route::TxPaths;
 
 impl<P: Platform> Control<P> {
-    /// Takes a queue pair to RESET from any state. Everything it had is
-    /// discarded: what was not polled yet never appears, and how many requests
-    /// that concerns is returned. It can be taken to INIT and connected again.
+    /// Takes a queue pair to RESET from any state and discards everything it had: completions
+    /// that were not polled yet never appear, and the number of their requests is returned. The
+    /// queue pair can be taken to INIT and connected again.
     ///
-    /// `cqs` has the completion queues that it was made with (one, if both are
-    /// the same): nobody polls them meanwhile.
+    /// `cqs` has the completion queues that it was made with (one, if both are the same): nobody
+    /// polls them meanwhile.
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Invalid`] when a completion queue is missing
-    /// (nothing is changed then), or the device's refusal. A queue pair that the
-    /// device did not make again stays in ERR; it can only be destroyed.
+    /// [`Error::Foreign`], [`Error::Invalid`] if a completion queue is missing (nothing is
+    /// changed then), or the device's refusal. A queue pair that the device did not make again
+    /// stays in ERR; it can only be destroyed.
     #[doc(alias = "ibv_modify_qp")]
     pub fn reset_qp(&mut self, qp: &mut Qp<P>, cqs: &mut [&mut Cq<P>]) -> Result<DroppedWrs> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
@@ -51,17 +51,19 @@ impl<P: Platform> Control<P> {
         Ok(resetting.discarded)
     }
 
-    /// Begins what [`reset_qp`](Self::reset_qp) does, for a program that keeps the
-    /// queues elsewhere: the device has the queue pair no more. Then its completion
-    /// queues forget it ([`Cq::forget_gone`]), it is opened again
-    /// ([`reopen_qp`](Self::reopen_qp)), its queues restart
-    /// ([`QpSend::restart`](crate::QpSend::restart)), and the device gets it back
-    /// ([`finish_reset_qp`](Self::finish_reset_qp)). From here on until that, nobody
-    /// posts to it or polls those queues.
+    /// Begins what [`reset_qp`](Self::reset_qp) does, for a program that keeps the queues
+    /// elsewhere. After this call the device no longer has the queue pair. The next steps are:
+    ///
+    /// 1. Its completion queues forget it ([`Cq::forget_gone`]).
+    /// 2. It is opened again ([`reopen_qp`](Self::reopen_qp)).
+    /// 3. Its queues restart ([`QpSend::restart`](crate::QpSend::restart)).
+    /// 4. The device gets it back ([`finish_reset_qp`](Self::finish_reset_qp)).
+    ///
+    /// From this call until the end of the last step, nobody posts to it or polls those queues.
     ///
     /// # Errors
-    /// [`Error::Foreign`], or the device's refusal. After a step that failed it can only
-    /// be destroyed.
+    /// [`Error::Foreign`], or the device's refusal. After a step that failed it can only be
+    /// destroyed.
     pub fn begin_reset_qp(&mut self, qp: &mut QpControl<P>) -> Result<QpResetting> {
         let discarded = self.end_qp(qp)?;
         let id = qp.key.id();
@@ -110,12 +112,12 @@ impl<P: Platform> Control<P> {
         })
     }
 
-    /// Gives a queue pair that was reopened, and whose queues have restarted, back to
-    /// the device; see [`begin_reset_qp`](Self::begin_reset_qp).
+    /// Gives the device back a queue pair that was reopened and whose queues have restarted; see
+    /// [`begin_reset_qp`](Self::begin_reset_qp).
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Invalid`] for the reset of another one and for one that is
-    /// over, or the device's refusal.
+    /// [`Error::Foreign`], [`Error::Invalid`] for the reset of another queue pair and for a reset
+    /// that is over, or the device's refusal.
     pub fn finish_reset_qp(&mut self, qp: &mut QpControl<P>, reopened: QpReopened) -> Result<()> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
         if (reopened.owner, reopened.key) != (qp.owner, qp.key) {
@@ -134,7 +136,7 @@ impl<P: Platform> Control<P> {
         reset.map_err(|error| e810_datapath::Error::from(error).into())
     }
 
-    /// The queue pair in the device again, without a path.
+    /// Makes the queue pair in the device again, without a path.
     fn remake(&mut self, qp: &mut QpControl<P>) -> Result<()> {
         let class = self.class_of(0);
         let lan = &mut self.lan_side;
@@ -157,10 +159,10 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// Takes what is marked until this queue pair is not on the list any more.
+    /// Takes marked queue pairs until this one is no longer on the list.
     fn await_marks(&mut self, qp: &QpControl<P>) -> Result<()> {
-        /// An event handler is between two stores, unless it was interrupted; more
-        /// that failed go off the list when the device is found not to answer.
+        /// An event handler is between two stores, unless it was interrupted; other failed queue
+        /// pairs leave the list when the device is found not to answer.
         const LIMIT: Ns = Ns(NO_PROGRESS_LIMIT.0 + 1_000_000_000);
         let platform = self.platform.clone();
         poll_until(&platform, "events of a queue pair", LIMIT, Ns(0), || {

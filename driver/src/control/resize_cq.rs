@@ -14,31 +14,30 @@ use crate::error::{Error, Object, Result};
 use crate::handover::CqResized;
 use crate::rings::NotMade;
 
-/// Resizes that were not answered, at most; while there are so many none is begun.
+/// Upper limit of unanswered resizes; at that number no resize is begun.
 const UNANSWERED: usize = 4;
 
 pub(super) type UnansweredResizes = Vec<UnansweredResize, UNANSWERED>;
 
-/// A resize that was not answered: its completion queue is only destroyed.
+/// A resize that was not answered: its completion queue can only be destroyed.
 #[derive(Debug)]
 pub(super) struct UnansweredResize {
     key: CqKey,
-    /// What the queue is if the device has carried it out.
+    /// The queue's attributes if the device has carried it out.
     attributes: CqAttributes,
 }
 
 impl<P: Platform> Control<P> {
-    /// Gives a completion queue room for at least `cqe` completions, while it
-    /// works: a new ring is allocated, the device told to go on there, the old
-    /// one polled until it is empty and then freed. Nothing is lost and nothing
-    /// comes twice; completions that wait in the old ring come first, however
-    /// small the new one is. The size that it has already changes nothing.
+    /// Gives a completion queue room for at least `cqe` completions, while it works: allocates a
+    /// new ring, tells the device to continue there, and frees the old ring once it is polled
+    /// empty. Nothing is lost and nothing comes twice. Completions that wait in the old ring come
+    /// first, however small the new one is. Asking for the current size changes nothing.
     ///
     /// # Errors
     /// A size outside 1..=1048574, no memory, four resizes under way with completions that were
-    /// not polled, or the device's refusal; the queue is unchanged then, unless
-    /// the device did not answer: it may go on in a ring that nobody polls, so the queue can only
-    /// be destroyed.
+    /// not polled, or the device's refusal. The queue is then unchanged, unless the device did
+    /// not answer: it may continue in a ring that nobody polls, so the queue can only be
+    /// destroyed.
     #[doc(alias = "ibv_resize_cq")]
     pub fn resize_cq(&mut self, cq: &mut Cq<P>, cqe: u32) -> Result<()> {
         self.own(cq.owner, Object::Cq, cq.key.id())?;
@@ -47,7 +46,7 @@ impl<P: Platform> Control<P> {
                 what: "four resizes of this completion queue are under way: poll it, and try again",
             });
         }
-        // The size that it has already takes no memory.
+        // The current size takes no memory.
         let size = CqSize::new(cqe).map_err(e810_datapath::Error::from)?;
         if size.entries == cq.attributes.entries {
             return self.usable_cq(cq);
@@ -68,13 +67,13 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// As [`resize_cq`](Self::resize_cq), for a program that keeps the ring elsewhere:
-    /// it asks [`CqRing::can_resize`](crate::CqRing::can_resize) before, polls no more, and
-    /// gives the ring its memory with what this returns; `None` where the size is that already.
+    /// As [`resize_cq`](Self::resize_cq), for a program that keeps the ring elsewhere. The
+    /// program first asks [`CqRing::can_resize`](crate::CqRing::can_resize), stops polling, and
+    /// then gives the ring its memory with the token that this returns; `None` if the size is the
+    /// same already.
     ///
     /// # Errors
-    /// As there. Where the device may use the memory, the ring
-    /// [keeps](crate::CqRing::keep) it.
+    /// As there. If the device may use the memory, the ring [keeps](crate::CqRing::keep) it.
     pub fn resize_cq_control(
         &mut self,
         cq: &mut CqControl,
@@ -131,8 +130,8 @@ impl<P: Platform> Control<P> {
         self.unanswered.resizes.iter().any(|one| one.key == key)
     }
 
-    /// Waits for the answer to a resize, if there is one to wait for, so that DESTROY_CQ names the
-    /// ring that the device has.
+    /// Waits for the answer to a resize, if one is outstanding, so that DESTROY_CQ names the ring
+    /// that the device has.
     pub(super) fn await_resize(&mut self, cq: &mut CqControl) -> Result<()> {
         let mut all = self.unanswered.resizes.iter();
         let Some(resize) = all.find(|one| one.key == cq.key) else {
@@ -146,7 +145,7 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// The device has the completion queue no more.
+    /// The device no longer has the completion queue.
     pub(super) fn end_resize(&mut self, key: CqKey) {
         let all = &mut self.unanswered.resizes;
         if let Some(place) = all.iter().position(|one| one.key == key) {

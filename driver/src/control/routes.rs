@@ -12,8 +12,8 @@ use crate::limits::GIDS;
 use crate::route::Route;
 
 impl<P: Platform> Control<P> {
-    /// Adds one of our own addresses to the port's GID table and gives its
-    /// index; an entry that is there keeps the one it has.
+    /// Adds one of our own addresses to the port's GID table and returns its index; an existing
+    /// entry keeps its index.
     ///
     /// # Errors
     /// An address that no interface has, a VLAN id outside 1..=4094, a full
@@ -51,23 +51,23 @@ impl<P: Platform> Control<P> {
         (0..GIDS as u8).find(|index| self.query_gid(*index) == Some(wanted))
     }
 
-    /// Has paths to `destination` that go to the MAC address `from` go to `to`, because the
-    /// neighbour has moved: the destination itself, or the router before it. What follows
-    /// are connected queue pairs and address handles, with what they send from then on;
-    /// nothing of them is stopped or made anew. Returns how many paths they are; 0 when there is
-    /// none of these.
+    /// Redirects paths to `destination` from the MAC address `from` to `to`, because the
+    /// neighbour has moved: the destination itself, or the router before it. This affects what
+    /// connected queue pairs and address handles send from then on; nothing is stopped or made
+    /// anew. Returns the number of paths; 0 if there is none.
     ///
-    /// A path is followed by both addresses: others to the same destination that were given
-    /// another MAC address, and others behind the MAC address `from`, stay as they
-    /// are. Where a router has moved, call it for each destination behind it. `query_qp`
-    /// goes on saying the path that the program gave.
+    /// Both addresses must match: other paths to the same destination that were given another MAC
+    /// address, and other destinations behind the MAC address `from`, stay as they are. If a
+    /// router has moved, call this for each destination behind it. `query_qp` continues to return
+    /// the path that the program gave.
     ///
-    /// The device's entry is written over in its place (control-path 4.11), which no existing
-    /// driver does: that a card takes it so is `[inf]`.
+    /// The device's entry is overwritten in place (control-path 4.11), which no existing driver
+    /// does: that a card accepts this is `[inf]`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a MAC address that is a group's or 0; a destination that is a
-    /// group has none that moves. The device's refusal: some of the paths may have moved.
+    /// [`Error::Invalid`] for a MAC address that is a group's or 0, and for a destination that is
+    /// a group, which has no neighbour that moves. The device's refusal: some of the paths may
+    /// have moved.
     pub fn move_neighbour(
         &mut self,
         destination: IpAddr,
@@ -89,20 +89,19 @@ impl<P: Platform> Control<P> {
     }
 
     /// Where paths go: each destination with the MAC address of its next hop, once, however many
-    /// paths go there; twice, where paths to it were given two MAC addresses. Groups are among
-    /// them.
+    /// paths go there; twice if its paths were given two MAC addresses. Groups are included.
     pub fn neighbours(&self) -> impl Iterator<Item = (IpAddr, MacAddr)> {
         self.neighbours.used()
     }
 
-    /// A count that is another whenever [`neighbours`](Self::neighbours) may be, for programs whose
-    /// paths follow what the link says.
+    /// A count that changes whenever [`neighbours`](Self::neighbours) may have changed, for
+    /// programs whose paths follow what the link says.
     #[must_use]
     pub const fn neighbour_changes(&self) -> u64 {
         self.neighbours.changes()
     }
 
-    /// Takes what a path needs. On failure nothing is taken.
+    /// Takes the entries that a path needs. On failure nothing is taken.
     pub(super) fn take_route(&mut self, path: &Path) -> Result<(Route, Target)> {
         let own = self.gids.join(path.sgid_index)?;
         let target = Target::of(path, own, self.tags_priority());
@@ -118,21 +117,21 @@ impl<P: Platform> Control<P> {
         taken
     }
 
-    /// Gives it back. An error leaves an entry of the ARP table behind.
+    /// Gives them back. An error leaves an entry of the ARP table behind.
     pub(super) fn give_route(&mut self, route: Route) -> Result<()> {
         self.gids.leave(route.gid);
         self.neighbours.leave(&mut self.cqp, route.arp)
     }
 
-    /// Whether packets without a VLAN have a tag with their priority: on a port with several
-    /// traffic classes that are told by it.
+    /// Whether packets without a VLAN carry a tag with their priority: yes on a port with several
+    /// traffic classes, which are told apart by it.
     fn tags_priority(&self) -> bool {
         let lan = self.lan_side.owned();
         lan.is_some_and(LanSide::has_classes)
     }
 
-    /// The traffic class of a priority: 0 where another driver has set the port
-    /// up, which gives every priority that class without DCB.
+    /// The traffic class of a priority. It is 0 where another driver has set the port up: without
+    /// DCB that driver gives every priority class 0.
     pub(super) fn class_of(&self, priority: u8) -> u8 {
         let lan = self.lan_side.owned();
         lan.map_or(0, |lan| lan.class_of(priority))

@@ -1,4 +1,4 @@
-//! The transmit scheduler's tree: root, VSI node, one leaf a traffic class.
+//! The transmit scheduler's tree: root, VSI node, one leaf for each traffic class.
 //!
 //! A QP sends through the queue set of its traffic class. The set's handle
 //! comes from the leaf's ADD; it is registered with the LAN side (AQ 0x0C33) before
@@ -26,7 +26,7 @@ struct Leaf {
     /// Its element in the LAN side's tree.
     teid: Option<u32>,
     enabled: Enabled,
-    /// None: it was not deleted when it should have been.
+    /// No users: it was not deleted when it should have been.
     users: u32,
 }
 
@@ -68,8 +68,7 @@ impl Scheduler {
         }
     }
 
-    /// The queue-set handle of a traffic class, for one more user; built on
-    /// first use.
+    /// The queue-set handle of a traffic class, for one more user; builds the leaf on first use.
     pub(super) fn join<P: Platform>(
         &mut self,
         cqp: &mut Cqp<P>,
@@ -88,7 +87,7 @@ impl Scheduler {
                 false => Ok(()),
             })?;
         let built = self.build(cqp, lan, class);
-        // What was not answered is found by the next call.
+        // The next call finds what was not answered.
         if built.is_err_and(|error| !error.leaves_command_open()) {
             // The first error says more than one that undoing may add.
             let _ = self.prune(cqp, lan);
@@ -96,11 +95,12 @@ impl Scheduler {
         built
     }
 
-    /// One user of a traffic class less; the last one takes the leaf along,
-    /// and the last leaf the rest of the tree.
+    /// Removes one user of a traffic class; the last one removes the leaf, and the last leaf the
+    /// rest of the tree.
     ///
     /// # Errors
-    /// The device's refusal: what it did not delete is deleted, or used again, by the next call.
+    /// The device's refusal: the next call deletes, or uses again, what the device did not
+    /// delete.
     pub(super) fn leave<P: Platform>(
         &mut self,
         cqp: &mut Cqp<P>,
@@ -128,7 +128,7 @@ impl Scheduler {
             })
     }
 
-    /// Adds what is missing of a leaf and of the nodes above it, and enables it for one user.
+    /// Adds the missing nodes of a leaf and above it, and enables the leaf for one user.
     fn build<P: Platform>(
         &mut self,
         cqp: &mut Cqp<P>,
@@ -193,7 +193,7 @@ impl Scheduler {
             {
                 leaf.enabled = match late_end(cqp, &enable)? {
                     Some(Err(_)) => Enabled::No,
-                    // One that is not remembered may have worked.
+                    // A command that is not remembered may have worked.
                     Some(Ok(_)) | None => Enabled::Yes,
                 };
             }
@@ -201,8 +201,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Deletes the leaves that have no users, and then the nodes above that have no leaves. Goes
-    /// on with the next leaf after an error; the first counts.
+    /// Deletes the leaves without users, then the nodes above without leaves. Goes on with the
+    /// next leaf after an error; returns the first.
     pub(super) fn prune<P: Platform>(
         &mut self,
         cqp: &mut Cqp<P>,
@@ -254,8 +254,8 @@ impl Scheduler {
         }
     }
 
-    /// A leaf of weight 1, which existing drivers give without DCB (control-path 9.11): the shares
-    /// of DCBX are not read.
+    /// A leaf of weight 1, as existing drivers use without DCB (control-path 9.11): the shares of
+    /// DCBX are not read.
     const fn leaf_node(&self, class: u8, change: NodeChange, enable: bool) -> WorkSchedNode {
         WorkSchedNode {
             node: FIRST_LEAF + class as u16,
@@ -276,12 +276,12 @@ fn change<P: Platform>(cqp: &mut Cqp<P>, node: &WorkSchedNode) -> Result<Complet
     Ok(cqp.execute_again(node, subject(node))?)
 }
 
-/// The end of a change that was given up, if it worked in the end.
+/// The completion of a change that was given up, if it worked in the end.
 fn late<P: Platform>(cqp: &mut Cqp<P>, node: &WorkSchedNode) -> Result<Option<Completion>> {
     Ok(late_end(cqp, node)?.and_then(|ended| ended.ok()))
 }
 
-/// The end of a change that was given up. `None` where there is none.
+/// The end of a change that was given up. `None` if there is none.
 fn late_end<P: Platform>(
     cqp: &mut Cqp<P>,
     node: &WorkSchedNode,
@@ -289,7 +289,7 @@ fn late_end<P: Platform>(
     Ok(cqp.late_end(Opcode::WorkSchedNode, subject(node), true)?)
 }
 
-/// What tells a change of a node from others.
+/// Tells a change of a node from others.
 const fn subject(node: &WorkSchedNode) -> u64 {
     (node.node as u64) << 8 | node.change as u64
 }

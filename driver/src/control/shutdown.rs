@@ -14,14 +14,14 @@ use crate::mr::Mr;
 use crate::pd::Pd;
 use crate::qp::Qp;
 
-/// A shutdown that did not happen, or not to the end.
+/// A shutdown that did not happen, or did not finish.
 #[derive(Debug)]
 pub struct ShutdownError<P: Platform> {
     /// What went wrong.
     pub error: Error,
-    /// The parts, when nothing was undone yet: objects are still alive, or a
-    /// consumer of events is missing. Otherwise what the device may still use
-    /// was leaked, and only a reset of the function helps.
+    /// The parts, if nothing was undone yet: objects are still alive, or a consumer of events is
+    /// missing. Otherwise what the device may still use was leaked, and only a reset of the
+    /// function helps.
     pub parts: Option<(Control<P>, EventSet<P>)>,
 }
 
@@ -33,9 +33,8 @@ impl<P: Platform> core::fmt::Display for ShutdownError<P> {
 
 impl<P: Platform + core::fmt::Debug> core::error::Error for ShutdownError<P> {}
 
-/// What a program has left of its objects, for [`Control::shutdown_with`]. Each field is
-/// anything that gives such objects one after the other: an array (`[qp]`, `[]`), an
-/// `Option`, a vector.
+/// The objects that a program has left, for [`Control::shutdown_with`]. Each field is any
+/// iterable of such objects: an array (`[qp]`, `[]`), an `Option`, a vector.
 #[derive(Clone, Copy, Debug)]
 pub struct Remaining<Q, A, C, M, D> {
     /// Queue pairs.
@@ -51,15 +50,14 @@ pub struct Remaining<Q, A, C, M, D> {
 }
 
 impl<P: Platform> Control<P> {
-    /// Destroys `objects` in the order in which none is still used by another, then
-    /// shuts down ([`Control::shutdown`]). Windows, fast registrations, multicast
-    /// groups and channels have been given back before.
+    /// Destroys `objects` in an order in which none is still used by another, then shuts down
+    /// ([`Control::shutdown`]). Give back windows, fast registrations, multicast groups and
+    /// channels before.
     ///
     /// # Errors
-    /// The first object that could not be destroyed, or the first step that failed.
-    /// What was not destroyed until then is leaked, because the device may still use
-    /// it; a program that wants to go on instead destroys its objects one by one, and
-    /// gets each back in the error.
+    /// The first object that could not be destroyed, or the first step that failed. What was not
+    /// destroyed until then is leaked, because the device may still use it. To continue instead,
+    /// a program destroys its objects one by one, and gets each back in the error.
     pub fn shutdown_with<Q, A, C, M, D>(
         mut self,
         events: EventSet<P>,
@@ -90,20 +88,17 @@ impl<P: Platform> Control<P> {
         self.shutdown(events).map_err(|failed| failed.error)
     }
 
-    /// Undoes the bring-up in order (control-path 3.4). All objects have been
-    /// given back before.
+    /// Undoes the bring-up in order (control-path 3.4). Give back all objects before.
     ///
     /// # Errors
-    /// [`Error::Alive`] while objects are alive, [`Error::Foreign`] when `events` has a part of
-    /// another device and [`Error::Invalid`] when it is not the whole set, with the parts; the
-    /// first step that
-    /// failed otherwise. The whole set is what
-    /// [`Device::split`](crate::Device::split) gave, with what
-    /// [`Control::add_completion_vector`] gave since and without what
-    /// [`Control::remove_completion_vector`] took, in any order.
+    /// [`Error::Alive`] while objects are alive, [`Error::Foreign`] if `events` has a part of
+    /// another device and [`Error::Invalid`] if it is not the whole set; these return the parts.
+    /// Otherwise the first step that failed. The whole set is what
+    /// [`Device::split`](crate::Device::split) gave, with what [`Control::add_completion_vector`]
+    /// gave since and without what [`Control::remove_completion_vector`] took, in any order.
     #[doc(alias = "ibv_close_device")]
     pub fn shutdown(mut self, events: EventSet<P>) -> Result<(), ShutdownError<P>> {
-        // One that stays keeps nothing of what follows.
+        // An orphan that stays keeps nothing of what follows.
         let _ = self.end_orphans_of(|_| true);
         self.end_groups();
         self.end_late_counters();
@@ -131,12 +126,12 @@ impl<P: Platform> Control<P> {
             unanswered,
             ..
         } = self;
-        // First of all: nothing new reaches the engine (control-path 9.9).
+        // Before anything else: nothing new reaches the engine (control-path 9.9).
         if let Some(lan) = lan_side.owned_mut() {
             lan.refuse_rdma();
         }
-        // No queue pair is left that could use it, but for one that may be made yet: its shadow
-        // area is there.
+        // No queue pair is left that could use the pool, except for one that may yet be made: its
+        // shadow area is there.
         if !may_be_made {
             pool.release();
         }
@@ -167,14 +162,13 @@ impl<P: Platform> Control<P> {
             .map_err(|error| ShutdownError { error, parts: None })
     }
 
-    /// Gives all memory back without a word to the device, after the function
-    /// was reset from outside (a function level reset, PFR or wider): the way
-    /// out when the device has stopped answering and [`Control::shutdown`]
-    /// cannot do its work. Objects have a `release_after_reset` of their own,
-    /// to be called first.
+    /// Gives all memory back without a command to the device, after the function was reset from
+    /// outside (a function level reset, PFR or wider). Use it when the device has stopped
+    /// answering and [`Control::shutdown`] cannot do its work. Objects have a
+    /// `release_after_reset` of their own; call those first.
     ///
-    /// What was given up earlier because a command had not ended stays leaked. Parts of another
-    /// device in `events` are given back.
+    /// Memory that was given up earlier because a command had not ended stays leaked. Parts of
+    /// another device in `events` are returned.
     pub fn release_after_reset(mut self, mut events: EventSet<P>) -> EventSet<P> {
         while let Some(place) = events.iter().position(|part| part.tag == self.tag())
             && let Some(part) = events.swap_remove(place)
@@ -236,9 +230,9 @@ impl<P: Platform> Control<P> {
         lan.is_some_and(LanSide::has_port).into()
     }
 
-    /// Queue pairs that were not given back. The number of one that was stays
-    /// taken while a completion queue may still name it, so numbers do not
-    /// tell; but each uses two places in completion queues.
+    /// Queue pairs that were not given back. Their numbers do not tell: the number of a destroyed
+    /// one stays taken while a completion queue may still name it. But each uses two places in
+    /// completion queues.
     fn live_qps(&self) -> u32 {
         let users = (0..self.hmc.count(HmcObject::Cq)).map(|cq| self.cq_users.get(cq));
         let orphans = self.unanswered.orphans.len() as u32;

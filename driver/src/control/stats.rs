@@ -11,18 +11,18 @@ use crate::error::{Error, Object, Result};
 use crate::qp::QpControl;
 use crate::stats::Stats;
 
-/// The subject of MANAGE_STATS that allocates; those that give back count up from 0.
+/// The subject of the MANAGE_STATS that allocates; those that give back count up from 0.
 const ALLOCATION: u64 = u64::MAX;
-/// The subject of GATHER_STATS: one is under way at a time, whatever it reads.
+/// The subject of GATHER_STATS: only one is under way at a time, whatever it reads.
 const READING: u64 = 0;
 
 /// Existing drivers give the command a page.
 const ALIGN: usize = 4096;
 
-/// What the device has yet, because it refused to take it back or did not answer.
+/// What the device still has, because it refused to take it back or did not answer.
 #[derive(Debug)]
 pub(super) struct UnansweredCounters<P: Platform> {
-    /// Of a reading: the device may write it until that command has ended.
+    /// The buffer of a reading: the device may write it until that command has ended.
     buffer: Option<DmaBuf<P>>,
     /// Each instance is in it once, so there is room for all.
     instances: Vec<Counters, { MAX_STATS_INSTANCES as usize }>,
@@ -33,8 +33,8 @@ pub(super) struct UnansweredCounters<P: Platform> {
 #[derive(Debug)]
 struct Counters {
     instance: u8,
-    /// Not the instance: its number comes again, and the late end of one return must not be taken
-    /// for that of the next.
+    /// The subject is not the instance: its number comes again, and the late end of one return
+    /// must not be taken for that of the next.
     subject: u32,
 }
 
@@ -56,22 +56,21 @@ impl<P: Platform> UnansweredCounters<P> {
 }
 
 impl<P: Platform> Control<P> {
-    /// The counters of this function (GATHER_STATS). They go on from where they
-    /// were: what is before a first reading is not this program's. Queue pairs
-    /// with counters of their own are not among them `[inf]`.
+    /// The counters of this function (GATHER_STATS). They continue from where they were, so
+    /// counts before a first reading are not this program's. Queue pairs with counters of their
+    /// own are not included `[inf]`.
     ///
     /// # Errors
-    /// No memory, or the device's refusal. When the device did not answer, a page stays
-    /// allocated, which the next reading uses once the answer is there.
+    /// No memory, or the device's refusal. If the device did not answer, a page stays allocated,
+    /// which the next reading uses once the answer is there.
     pub fn gather_stats(&mut self) -> Result<Stats> {
         self.gather(None)
     }
 
-    /// The counters of a queue pair that was made with some of its own, from its
-    /// creation on.
+    /// The counters of a queue pair that has counters of its own, since its creation.
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Invalid`] for a queue pair without; as
+    /// [`Error::Foreign`], [`Error::Invalid`] for a queue pair without; otherwise as
     /// [`Control::gather_stats`].
     pub fn gather_qp_stats(&mut self, qp: &QpControl<P>) -> Result<Stats> {
         self.own(qp.owner, Object::Qp, qp.key.id())?;
@@ -103,14 +102,14 @@ impl<P: Platform> Control<P> {
         Ok(stats)
     }
 
-    /// A page that the device does not write: that of a reading which was given up, when that
+    /// A page that the device does not write; the page of a reading that was given up, once that
     /// has ended.
     fn gather_buffer(&mut self) -> Result<DmaBuf<P>> {
         let Some(buffer) = self.unanswered.counters.buffer.take() else {
             let layout = DmaLayout::new(GATHER_BYTES, ALIGN);
             return Ok(DmaBuf::new(self.platform.clone(), layout)?);
         };
-        // One that is forgotten ends before the next, which is posted behind it.
+        // A forgotten command ends before the next, which is posted behind it.
         match self.cqp.late_end(Opcode::GatherStats, READING, true) {
             Ok(_) => Ok(buffer),
             Err(error) => {
@@ -120,7 +119,7 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// A statistics instance, if one is wanted.
+    /// Takes a statistics instance, if one is wanted.
     pub(super) fn count(&mut self, wanted: bool) -> Result<Option<u8>> {
         if !wanted {
             return Ok(None);
@@ -136,7 +135,7 @@ impl<P: Platform> Control<P> {
         let instance = instance_of(&done?).ok_or(Error::Invalid {
             what: "the device gave a statistics instance that there is none of: reset the function",
         })?;
-        // The device has it to give: it had taken it back after all.
+        // The device can give it, so it had taken it back after all.
         let all = &mut self.unanswered.counters.instances;
         if let Some(place) = all.iter().position(|one| one.instance == instance) {
             all.swap_remove(place);
@@ -144,7 +143,7 @@ impl<P: Platform> Control<P> {
         Ok(Some(instance))
     }
 
-    /// Gives back what was given too late and not asked for again.
+    /// Gives back instances that came too late and were not asked for again.
     pub(super) fn end_late_counters(&mut self) {
         let mut late = || self.cqp.late_end(Opcode::ManageStats, ALLOCATION, true);
         let mut given: Vec<u8, LATE_ANSWERS> = Vec::new();
@@ -158,8 +157,8 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Gives it back. What the device does not take back is logged, and tried again when no
-    /// instance is left, and at the end.
+    /// Gives it back. If the device does not take it back, this is logged, and tried again when
+    /// no instance is left, and at the end.
     pub(super) fn uncount(&mut self, instance: Option<u8>) {
         let Some(instance) = instance else {
             return;
@@ -172,7 +171,7 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Tries again what was not given back. A silent device is waited for once.
+    /// Tries again what was not given back. Waits only once for a silent device.
     pub(super) fn uncount_again(&mut self) {
         let mut is_silent = false;
         let mut all = core::mem::take(&mut self.unanswered.counters.instances);

@@ -1,8 +1,7 @@
-//! Completion vectors: their users, and adding or removing them at run
-//! time.
+//! Completion vectors: their users, and adding or removing them at run time.
 //!
-//! Number n is the CEQ with id n. Number 0 is there as long as the device: the
-//! commands' own completion queue is on it.
+//! Number n is the CEQ with id n. Number 0 exists as long as the device: the commands' own
+//! completion queue is on it.
 
 use e810_ceq::{Itr, irq};
 use e810_cqp::Opcode;
@@ -24,11 +23,11 @@ enum Place {
     Free,
     /// A queue on this vector, and how many CQs have their events there.
     Live { vector: Vector, cqs: u32 },
-    /// The device did not answer when the queue was made or destroyed: it may be there.
+    /// The device did not answer when the queue was made or destroyed: it may exist.
     Unknown,
 }
 
-/// Queues whose creation was not answered, at most; while there are so many none is made.
+/// Upper limit of unanswered creations; at that number no queue is made.
 const UNANSWERED: usize = 4;
 
 pub(super) type UnansweredCeqs<P> = Vec<UnansweredCeq<P>, UNANSWERED>;
@@ -51,7 +50,7 @@ impl<P: Platform> UnansweredCeq<P> {
 #[derive(Debug)]
 pub(super) struct CompletionVectors {
     places: [Place; MAX_CEQS],
-    /// As many as there can be.
+    /// Upper limit of their number.
     limit: u16,
 }
 
@@ -69,7 +68,7 @@ impl CompletionVectors {
         self.set(id, Place::Live { vector, cqs: 0 });
     }
 
-    /// The CEQ of completion vector `number`, which must be there.
+    /// The CEQ of completion vector `number`, which must exist.
     pub(super) fn named(&self, number: u16) -> Result<CeqId> {
         CeqId::new(number)
             .filter(|id| self.vector(*id).is_some())
@@ -79,14 +78,14 @@ impl CompletionVectors {
             })
     }
 
-    /// A CQ more has its events there.
+    /// One more CQ has its events there.
     pub(super) fn join(&mut self, id: CeqId) {
         if let Some(Place::Live { cqs, .. }) = self.place_mut(id) {
             *cqs = cqs.saturating_add(1);
         }
     }
 
-    /// A CQ less.
+    /// One CQ less has its events there.
     pub(super) fn leave(&mut self, id: CeqId) {
         if let Some(Place::Live { cqs, .. }) = self.place_mut(id) {
             *cqs = cqs.saturating_sub(1);
@@ -114,7 +113,7 @@ impl CompletionVectors {
         CeqId::new(free as u16)
     }
 
-    /// One more than the highest number that is there.
+    /// One more than the highest existing number.
     fn end(&self) -> u16 {
         let is_live = |place: &Place| matches!(place, Place::Live { .. });
         let highest = self.places.iter().rposition(is_live);
@@ -133,17 +132,15 @@ impl CompletionVectors {
 }
 
 impl<P: Platform> Control<P> {
-    /// Completion vectors (num_comp_vectors): a CQ names one, below this. Numbers
-    /// between that were removed are not there: [`Control::interrupt_vector`] says
-    /// which are.
+    /// Number of completion vectors (num_comp_vectors): a CQ names one below this. Numbers of
+    /// removed vectors in between do not exist: [`Control::interrupt_vector`] says which do.
     #[must_use]
     #[doc(alias = "num_comp_vectors")]
     pub fn completion_vectors(&self) -> u16 {
         self.vectors.end()
     }
 
-    /// As many completion vectors as there can be, if there are interrupt vectors
-    /// for them.
+    /// Upper limit of completion vectors, if there are interrupt vectors for them.
     #[must_use]
     pub const fn max_completion_vectors(&self) -> u16 {
         self.vectors.limit
@@ -155,26 +152,26 @@ impl<P: Platform> Control<P> {
         self.vectors.vector(CeqId::new(number)?)
     }
 
-    /// Adds a completion vector, with an interrupt vector of its own, and gives
-    /// the consumer of its events: [`VectorEvents::completion_vector`] says its number,
-    /// the lowest that is free. Vectors that were taken at bring-up and are not in
-    /// use come first, the lowest of them, then new ones.
+    /// Adds a completion vector, with an interrupt vector of its own, and returns the consumer of
+    /// its events. [`VectorEvents::completion_vector`] returns its number, the lowest that is
+    /// free. It takes the lowest unused vector that was taken at bring-up; if there is none, a
+    /// new one.
     ///
-    /// It takes a command, and on a host that cannot add to a set of vectors all
-    /// others are connected anew meanwhile.
+    /// It takes a command. A host that cannot add to a set of vectors reconnects all others
+    /// meanwhile.
     ///
     /// # Errors
-    /// [`Error::Exhausted`] when there are [`Control::max_completion_vectors`],
-    /// [`Error::NoVector`] when the platform has no further interrupt vector, no
-    /// memory, the device's refusal. Nothing is left behind; what the device makes without
-    /// an answer in time is taken away by the next call, or at the end.
+    /// [`Error::Exhausted`] if there are [`Control::max_completion_vectors`], [`Error::NoVector`]
+    /// if the platform has no further interrupt vector, no memory, or the device's refusal.
+    /// Nothing is left behind; what the device makes without an answer in time is removed by the
+    /// next call, or at the end.
     pub fn add_completion_vector(&mut self) -> Result<VectorEvents<P>> {
         self.add_on(Choice::Any)
     }
 
-    /// As [`Control::add_completion_vector`], with an interrupt vector that the
-    /// platform gives now (a dynamically allocated one): what was taken at bring-up
-    /// is left to those that can be added when the platform gives nothing.
+    /// As [`Control::add_completion_vector`], with an interrupt vector that the platform gives
+    /// now (a dynamically allocated one). Vectors taken at bring-up are left for later, when the
+    /// platform gives nothing.
     ///
     /// # Errors
     /// As [`Control::add_completion_vector`]; [`Error::NoVector`] also while
@@ -209,19 +206,17 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Removes a completion vector: its cause and its interrupt vector are
-    /// switched off, its queue is destroyed, the interrupt vector goes back to
-    /// where it came from. One that was taken at bring-up stays with the device,
-    /// for the next completion vector, one that was taken later is the platform's
-    /// again. The next that is added gets its number.
+    /// Removes a completion vector: its cause and its interrupt vector are switched off, its
+    /// queue is destroyed, and the interrupt vector goes back to where it came from. One that was
+    /// taken at bring-up stays with the device, for the next completion vector; one that was
+    /// taken later goes back to the platform. The next vector that is added gets its number.
     ///
     /// # Errors
-    /// [`Error::InUse`] while completion queues have their events there,
-    /// [`Error::Foreign`], [`Error::Invalid`] for completion vector 0 and for the
-    /// vector of the asynchronous events, which stay; the device's refusal. The
-    /// events are returned, and go on, unless the device did not answer: then they
-    /// come no more, and are to be removed again, or given to [`Control::shutdown`] with the
-    /// others.
+    /// [`Error::InUse`] while completion queues have their events there, [`Error::Foreign`],
+    /// [`Error::Invalid`] for completion vector 0 and for the vector of the asynchronous events,
+    /// which stay; or the device's refusal. The events are returned and continue, unless the
+    /// device did not answer: then no more events come. Remove them again, or give them to
+    /// [`Control::shutdown`] with the others.
     pub fn remove_completion_vector(
         &mut self,
         mut events: VectorEvents<P>,
@@ -290,8 +285,8 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Destroys queues that the device has made after their creation was given up; with `wait`,
-    /// waits for the answers.
+    /// Destroys queues that the device made after their creation was given up; with `wait`, waits
+    /// for the answers.
     pub(super) fn end_unanswered_ceqs(&mut self, wait: bool) {
         let mut all = core::mem::take(&mut self.unanswered.ceqs);
         while let Some(late) = all.pop() {
@@ -309,22 +304,22 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Whether the device has it no more.
+    /// Whether the device no longer has it.
     fn end_unanswered_ceq(&mut self, late: &UnansweredCeq<P>, wait: bool) -> Result<bool> {
         let (op, subject) = (Opcode::CreateCeq, late.memory.iova().0);
         match self.cqp.late_end(op, subject, wait)? {
             None if self.cqp.remembers(op, subject) => return Ok(false),
             Some(Err(_)) => return Ok(true),
-            // Of one that is forgotten nothing is known: what is posted now comes behind it.
+            // A forgotten command: nothing is known, but what is posted now comes behind it.
             None | Some(Ok(_)) => {}
         }
         let entries = self.wiring.ceq_entries;
         destroy_ceq(&mut self.cqp, late.id, entries, &late.memory).map(|()| true)
     }
 
-    /// Takes the queue of a completion vector down, then puts its vector back.
-    /// A queue that the device refuses to destroy interrupts as before; of one
-    /// that it did not answer about, nothing is freed.
+    /// Takes the queue of a completion vector down, then puts its vector back. A queue that the
+    /// device refuses to destroy interrupts as before; if the device did not answer, nothing is
+    /// freed.
     fn remove_ceq(&mut self, ceq: CeqUp<P>) -> Result<(), (CeqUp<P>, Error)> {
         let platform = &self.platform;
         irq::unbind_ceq(platform, ceq.id, ceq.vector, ceq.timer);
@@ -357,9 +352,9 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Tells the platform that CPU `cpu` will consume the events of completion
-    /// vector `number`, from now on; a hint that it may not be able to follow.
-    /// [`Config::cpu_hints`](crate::Config::cpu_hints) gives the first.
+    /// Tells the platform that CPU `cpu` will consume the events of completion vector `number`
+    /// from now on; the platform may not be able to follow the hint.
+    /// [`Config::cpu_hints`](crate::Config::cpu_hints) gives the first hint.
     ///
     /// # Errors
     /// [`Error::NoSuch`].

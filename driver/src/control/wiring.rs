@@ -1,6 +1,6 @@
-//! Which completion event queue is on which vector, and where each vector came
-//! from: those taken at bring-up stay with the device until its end, those taken
-//! later are the platform's again when their queue goes.
+//! Which completion event queue is on which vector, and where each vector came from. Vectors
+//! taken at bring-up stay with the device until its end; vectors taken later go back to the
+//! platform when their queue goes.
 
 use e810_ceq::irq::{self, Units};
 use e810_ceq::{CeqEntries, Timer, VectorMap};
@@ -44,8 +44,8 @@ pub(crate) struct Wiring<P: Platform> {
 }
 
 impl<P: Platform> Wiring<P> {
-    /// Takes the vectors of a bring-up: those of its queues, then spare ones. `cqs`
-    /// is how many CQs the function has. Nothing is held after an error.
+    /// Takes the vectors of a bring-up: those of its queues, then spare ones. `cqs` is the number
+    /// of CQs of the function. After an error nothing is held.
     pub(crate) fn new(
         platform: &P,
         config: &Config,
@@ -105,7 +105,7 @@ impl<P: Platform> Wiring<P> {
         Some(taken.vector)
     }
 
-    /// Vectors in use: as many consumers of events there are.
+    /// Vectors in use; there is one consumer of events for each.
     pub(super) fn in_use(&self) -> u16 {
         self.in_use.len() as u16
     }
@@ -142,7 +142,7 @@ impl<P: Platform> Wiring<P> {
         Ok(Taken { vector, dynamic })
     }
 
-    /// Puts a vector back, which nothing names, to where it came from.
+    /// Puts a vector that nothing names back to where it came from.
     pub(super) fn put_back(&mut self, platform: &P, taken: Taken) {
         if taken.dynamic {
             platform.vector_free(taken.vector);
@@ -158,8 +158,8 @@ impl<P: Platform> Wiring<P> {
         let _ = self.in_use.push(taken);
     }
 
-    /// Puts the vector of a queue back that is no more. Never the first, so the
-    /// first stays where it is.
+    /// Puts back the vector of a queue that no longer exists. Never the first, so the first stays
+    /// where it is.
     pub(super) fn drop_vector(&mut self, platform: &P, vector: Vector) {
         let last = self.in_use.last().copied();
         let place = self.in_use.iter_mut().find(|taken| taken.vector == vector);

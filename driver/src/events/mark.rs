@@ -1,24 +1,24 @@
-//! Whom an asynchronous event is about, and what its slot learns of it.
+//! Finds the object of an asynchronous event, and marks its slot.
 //!
-//! Events are matched by id, as existing drivers do: none has ever relied on the
-//! context in the entry to find its queue pair. Only a context that is well formed
-//! and of another generation says that an entry is stale; one that the device left
-//! empty, or wrote otherwise, says nothing.
+//! Events are matched by id, as in existing drivers: none has ever relied on the context in the
+//! entry to find its queue pair. An entry counts as stale only if its context is well formed and
+//! of another generation. A context that the device left empty, or wrote in another form, says
+//! nothing.
 
 use e810_ceq::ae::Action;
 use e810_ceq::aeqe::{Aeqe, Object};
 use e810_datapath::slot::{Cause, CqKey, Marked, QpKey, SlotMemory, Slots};
 
-/// What an entry is about, and was marked.
+/// The object of an entry, and how it was marked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Marking {
-    /// Of no object.
+    /// No object.
     Function,
     /// A queue pair.
     Qp(QpKey),
     /// A completion queue.
     Cq(CqKey),
-    /// A send queue is drained, which the program wants to be told.
+    /// A send queue is drained, and the program wants to know.
     Drained(QpKey),
     /// Its object no longer exists, or nobody wants to know.
     Quiet,
@@ -59,7 +59,7 @@ fn mark_qp<M: SlotMemory>(slots: &Slots<M>, key: QpKey, entry: &Aeqe) -> Marking
                 code: entry.code.flush(),
             };
             match slots.mark_failed(key, cause) {
-                // Existing drivers tell nothing once a flush was issued (control-path 7.6).
+                // Existing drivers report nothing once a flush was issued (control-path 7.6).
                 Marked::Unknown | Marked::Before | Marked::Ended => Marking::Quiet,
                 Marked::Now => Marking::Qp(key),
             }

@@ -12,8 +12,8 @@ use crate::lan::{LanSide, priorities};
 /// Events kept until they are asked for; older ones are dropped and counted.
 pub const LAN_EVENTS: usize = 8;
 
-/// How often the event queue is polled: each poll is a register read, and a
-/// program that polls asks far more often.
+/// How often the event queue is polled: each poll is a register read, and a program that polls
+/// asks far more often.
 const INTERVAL: Ns = Ns::from_ms(10);
 
 /// Events taken at one look, so that a call's time is bounded.
@@ -25,24 +25,22 @@ const AT_ONCE: u32 = 16;
 pub enum LanEvent {
     /// The link is up.
     LinkUp(LinkStatus),
-    /// The link is down, as far as known because of this.
+    /// The link is down, as far as known for this reason.
     LinkDown(NoLink),
     /// The neighbour negotiated other traffic classes: new queue pairs use them.
     Priorities([u8; 8]),
-    /// The firmware ends the AdminQ: a reset is coming. Shut down and start
-    /// again.
+    /// The firmware ends the AdminQ: a reset is coming. Shut down and start again.
     FirmwareStops,
     /// The AdminQ's registers report faults; with an overflow, events are lost.
     Faults(Faults),
-    /// Anything else, as it came.
+    /// Any other event, as it came.
     Other(RawEvent),
-    /// So many events came that this many were dropped.
+    /// Too many events came; this many were dropped.
     Lost(u32),
 }
 
 impl<P: Platform> LanSide<P> {
-    /// Takes events off the queue, if it is time to look; gives the number that
-    /// is kept.
+    /// Takes events off the queue, if it is time to look; returns the number of kept events.
     pub(crate) fn poll(&mut self, platform: &P) -> Result<usize> {
         let now = platform.now();
         if now - self.events_polled >= INTERVAL {
@@ -56,7 +54,7 @@ impl<P: Platform> LanSide<P> {
         for turn in 0..AT_ONCE {
             let event = match self.adminq.poll_event() {
                 Ok(Some(event)) => event,
-                // Where nothing came there is nothing to lose either.
+                // Where nothing came, nothing was lost either.
                 Ok(None) if turn > 0 => return Ok(self.poll_faults()?),
                 Ok(None) => break,
                 Err(error) => return Err(error.into()),
@@ -99,7 +97,7 @@ impl<P: Platform> LanSide<P> {
         let _ = self.events.push_back(event);
     }
 
-    /// The oldest event; first of all, whether some were dropped.
+    /// The oldest event; but first, whether some were dropped.
     pub(crate) fn take_event(&mut self) -> Option<LanEvent> {
         match core::mem::take(&mut self.lost) {
             0 => self.events.pop_front(),

@@ -7,15 +7,14 @@ use crate::error::Result;
 use crate::lan::LanSide;
 
 impl<P: Platform> LanSide<P> {
-    /// Switches the filter on, which leads RoCE frames of the VSI to the engine.
-    /// Existing drivers do so after the engine is up, and switch it off before
-    /// anything else of it ends (control-path 9.9).
+    /// Switches the filter on, which passes RoCE frames of the VSI to the engine. Existing
+    /// drivers do so once the engine is up, and switch the filter off before they end anything
+    /// else of the engine (control-path 9.9).
     pub(crate) fn admit_rdma(&mut self) -> Result<()> {
         self.set_filter(true)
     }
 
-    /// Switches it off. A refusal is only logged: the reset at the end takes the
-    /// filter along.
+    /// Switches it off. A refusal is only logged: the reset at the end removes the filter too.
     pub(crate) fn refuse_rdma(&mut self) {
         if self.filter
             && let Err(error) = self.set_filter(false)

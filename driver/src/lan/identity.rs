@@ -6,7 +6,7 @@ use e810_types::MacAddr;
 
 use crate::error::{Error, Result};
 
-/// What the firmware says of the function.
+/// What the firmware says about the function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// Capabilities of the device.
@@ -19,7 +19,7 @@ pub struct Identity {
     pub mac: MacAddr,
 }
 
-/// Greatest MTU that a function takes; a list without that capability says 0.
+/// Greatest MTU that a function takes; 0 if the list has no such capability.
 pub(crate) fn max_mtu(function: &Capabilities) -> u16 {
     match u16::try_from(function.max_mtu) {
         Ok(0) | Err(_) => MAX_MTU,
@@ -27,7 +27,7 @@ pub(crate) fn max_mtu(function: &Capabilities) -> u16 {
     }
 }
 
-/// Refuses an MTU above `most`, or that no IPv4 packet needs to fit.
+/// Refuses an MTU above `most`, or one too small for IPv4.
 pub(crate) fn check_mtu(what: &'static str, mtu: u16, most: u16) -> Result<()> {
     if (MIN_MTU..=most).contains(&mtu) {
         return Ok(());

@@ -13,10 +13,9 @@ use crate::error::Result;
 pub(crate) struct Link {
     /// As the cold start left it.
     pub(crate) at_start: LinkStatus,
-    /// As last heard of.
+    /// As last reported.
     pub(crate) now: LinkStatus,
-    /// A wait for it may restart it, once; never where a management controller owns
-    /// it.
+    /// A wait for it may restart it, once; never where a management controller owns it.
     pub(crate) restarts: bool,
 }
 

@@ -1,8 +1,8 @@
-//! The function's LAN side at run time: what a cold start leaves to the device,
-//! and how it is undone.
+//! The function's LAN side at run time: what a cold start hands to the device, and how it is
+//! undone.
 //!
-//! The stages of the cold start make it piece by piece; from the last one on it
-//! is one flat [`LanSide`]. The control path uses it, and knows no stage.
+//! The stages of the cold start make it piece by piece; after the last stage it is one flat
+//! [`LanSide`]. The control path uses it, and knows no stage.
 
 use e810_adminq::op::LinkStatus;
 use e810_adminq::package::Loaded;
@@ -106,13 +106,13 @@ impl<P: Platform> LanSide<P> {
         self.identity.mac
     }
 
-    /// The link as it was when the cold start left it; events tell later changes.
+    /// The link as it was at the end of the cold start; events report later changes.
     #[must_use]
     pub const fn link_at_start(&self) -> LinkStatus {
         self.link.at_start
     }
 
-    /// The link as last heard of: at the start, or in the last event that
+    /// The link as last reported: at the start, or in the last event that
     /// [`Control::progress`](crate::Control::progress) has taken.
     #[must_use]
     pub const fn link(&self) -> LinkStatus {
@@ -131,7 +131,7 @@ impl<P: Platform> LanSide<P> {
         Ok(oicr::bind(bus, vector)?)
     }
 
-    /// Takes them off it again.
+    /// Unbinds them from the vector.
     pub(crate) fn unbind_causes(&self, bus: &impl Bus) {
         oicr::unbind(bus);
     }
@@ -142,8 +142,8 @@ impl<P: Platform> LanSide<P> {
         rest.iter().any(|class| class != first)
     }
 
-    /// The traffic class of a priority. Queue pairs that have no path yet are in
-    /// that of priority 0.
+    /// The traffic class of a priority. Queue pairs without a path are in the class of
+    /// priority 0.
     pub(crate) fn class_of(&self, priority: u8) -> u8 {
         let class = self.up2tc.get(usize::from(priority));
         class.copied().unwrap_or_default()

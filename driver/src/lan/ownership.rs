@@ -6,11 +6,11 @@ use e810_hal::{HostBox, Platform};
 use super::{LanHook, LanSide, NoLanHook};
 use crate::error::Result;
 
-/// Whether a device owns its function's LAN side, which it then undoes in the end.
+/// Whether a device owns its function's LAN side. If so, the device undoes it at the end.
 #[derive(Debug)]
 pub(crate) enum LanOwnership<P: Platform> {
-    /// Another driver has set the function up, or a cold start is not through with
-    /// it yet: its stages hold what there is.
+    /// Another driver has set the function up, or a cold start is not finished with it: then its
+    /// stages hold what exists.
     NotOwned,
     /// A cold start made it ready.
     Owned(HostBox<P, LanSide<P>>),

@@ -1,4 +1,4 @@
-//! [`LanPort`]: LAN queues of the function, and what is remembered of them.
+//! [`LanPort`]: LAN queues of the function, and what the LAN side remembers about them.
 
 use e810_adminq::op::{RuleId, TxQueueContext, UpdateVsi};
 use e810_adminq::tree::TxQueue;
@@ -17,20 +17,20 @@ use crate::error::{Error, Object, Result};
 /// Groups that a port can be in.
 pub const LAN_GROUPS: usize = 16;
 
-/// The queues of a port: the VSI's receive map names queue 0 alone (lan-path 7.1, 15).
+/// The receive queue of a port: the VSI's receive map names only queue 0 (lan-path 7.1, 15).
 const RX_QUEUE: RxQueueId = RxQueueId::ZERO;
 const TX_QUEUE: TxQueueId = TxQueueId::ZERO;
 
-/// IPv6's group of all nodes, without which no router advertisement and no
-/// neighbour's duplicate address detection arrives (lan-path 8).
+/// IPv6's group of all nodes. Without it no router advertisement arrives, nor a neighbour's
+/// duplicate address detection (lan-path 8).
 pub(crate) const ALL_NODES: MacAddr = MacAddr([0x33, 0x33, 0, 0, 0, 1]);
 
-/// LAN queues of a function that was started cold: Ethernet frames in and out,
-/// beside the RDMA engine. What belongs to the engine does not come here.
+/// LAN queues of a function that was started cold: they send and receive Ethernet frames beside
+/// the RDMA engine. Frames for the engine do not come here.
 ///
-/// It is `Send`; one thread has it. No call waits, locks or allocates. Frames to the
-/// port's address, to broadcast and to [all IPv6 nodes] arrive; more groups are
-/// joined with [`Control::join_lan_group`](crate::Control::join_lan_group).
+/// It is `Send`; one thread owns it. No call waits, locks or allocates. It receives frames to the
+/// port's address, to broadcast and to [all IPv6 nodes]; join more groups with
+/// [`Control::join_lan_group`](crate::Control::join_lan_group).
 ///
 /// [all IPv6 nodes]: https://www.rfc-editor.org/rfc/rfc4291#section-2.7.1
 #[derive(Debug)]
@@ -41,24 +41,23 @@ pub struct LanPort<P: Platform> {
 }
 
 impl<P: Platform> LanPort<P> {
-    /// Sends a frame, destination address first, without FCS. It is copied, and
+    /// Sends a frame that starts with the destination address, without FCS. It is copied, and
     /// padded with zeros to 60 bytes.
     ///
     /// # Errors
-    /// A length that no frame has, a ring that is full, or that has been for 5 s without a
-    /// frame that left; nothing was sent.
+    /// A length that no frame has; a ring that is full, or has been full for 5 s without a frame
+    /// leaving. Nothing was sent.
     pub fn transmit(&mut self, frame: &[u8]) -> Result<(), LanError> {
         self.queues.transmit(frame)
     }
 
-    /// Copies the next frame that has arrived to `into` and gives its length; `None`
-    /// when there is none now. Frames with errors and those that are longer than
-    /// `into` are dropped and counted.
+    /// Copies the next frame that has arrived to `into` and returns its length; `None` if there
+    /// is none now. Frames with errors and frames longer than `into` are dropped and counted.
     pub fn receive(&mut self, into: &mut [u8]) -> Option<usize> {
         self.queues.receive(into)
     }
 
-    /// The longest frame in bytes, without FCS: a buffer of this size holds each.
+    /// The longest frame in bytes, without FCS: a buffer of this size holds every frame.
     #[must_use]
     pub const fn max_frame(&self) -> usize {
         self.queues.max_frame()
@@ -81,23 +80,23 @@ impl<P: Platform> LanPort<P> {
         self.queues.rx_counts()
     }
 
-    /// The vector that interrupts when a frame has come or left: that of the
-    /// asynchronous events. A program that waits calls
-    /// [`VectorEvents::on_vector`](crate::VectorEvents::on_vector) when it fires,
-    /// which enables it again, and then [`receive`](Self::receive).
+    /// The vector that interrupts when a frame has arrived or left: that of the asynchronous
+    /// events. When it fires, a waiting program calls
+    /// [`VectorEvents::on_vector`](crate::VectorEvents::on_vector), which enables the vector
+    /// again, and then [`receive`](Self::receive).
     #[must_use]
     pub const fn vector(&self) -> Vector {
         self.queues.interrupt().vector
     }
 
-    /// What names this port where another thread has it.
+    /// Names this port for the groups, where another thread has it.
     #[must_use]
     pub const fn key(&self) -> LanPortKey {
         self.key
     }
 
-    /// Gives the memory back without a word to the device, after the function was
-    /// reset from outside; before
+    /// Gives the memory back without a command to the device, after the function was reset from
+    /// outside; call it before
     /// [`Control::release_after_reset`](crate::Control::release_after_reset).
     pub fn release_after_reset(self) {
         self.queues.release_after_reset();
@@ -105,12 +104,12 @@ impl<P: Platform> LanPort<P> {
 }
 
 /// Names an open LAN port of a function, for its groups: the thread that has the port need not be
-/// the one that has [`Control`](crate::Control). Once the port is closed it names none.
+/// the thread that has [`Control`](crate::Control). Once the port is closed the key names none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LanPortKey {
     /// Whose it is.
     pub(crate) owner: u64,
-    /// Which of its ports, one after the other.
+    /// Which of the function's successive ports.
     pub(crate) number: u64,
 }
 
@@ -132,7 +131,7 @@ pub(crate) struct OpenPort {
 #[derive(Debug)]
 struct LanGroup {
     mac: MacAddr,
-    /// `None`: the switch had one before, of nobody's here.
+    /// `None`: the switch already had a rule, which nobody here owns.
     rule: Option<RuleId>,
 }
 
@@ -148,9 +147,9 @@ impl<P: Platform> LanSide<P> {
         open.is_some_and(|port| port.number == number)
     }
 
-    /// Makes the queues of port `number`, and switches them on (lan-path 1.1, steps 8 to 12). What
-    /// was made is undone after an error. `all_nodes` is the rule that exists for that
-    /// group already.
+    /// Makes the queues of port `number`, and switches them on (lan-path 1.1, steps 8 to 12).
+    /// After an error, undoes what was made. `all_nodes` is the existing rule for that group, if
+    /// any.
     pub(crate) fn open_queues(
         &mut self,
         platform: &P,
@@ -166,7 +165,7 @@ impl<P: Platform> LanSide<P> {
         }
         check_mtu("MTU of the LAN queues", init.mtu, self.max_mtu())?;
         init.check()?;
-        // The queues that a port has had before are the same.
+        // An earlier port had the same queues.
         self.end_remains()?;
         self.leave_tags()?;
         let rx_memory = RxMemory::new(platform, init)?;
@@ -206,9 +205,9 @@ impl<P: Platform> LanSide<P> {
         }
     }
 
-    /// Leaves the port's groups and switches its queues off (lan-path 1.3). `in_use`
-    /// says whether a rule is somebody else's too. Goes on after a failure; the first
-    /// one counts, and what the device may still use is kept.
+    /// Leaves the port's groups and switches its queues off (lan-path 1.3). `in_use` says whether
+    /// others need a rule too. Goes on after a failure and returns the first; keeps what the
+    /// device may still use.
     pub(crate) fn close_queues(
         &mut self,
         queues: LanQueues<P>,
@@ -226,9 +225,9 @@ impl<P: Platform> LanSide<P> {
         removed.and(self.disable_rx(rx))
     }
 
-    /// Leaves VLAN tags in received frames (lan-path 7.3): a program sees frames as
-    /// they came. That this changes nothing for the RDMA engine is `[inf]`: with two
-    /// VLANs allowed existing drivers have it so from the start.
+    /// Leaves VLAN tags in received frames (lan-path 7.3), so that a program sees frames as they
+    /// came. That this changes nothing for the RDMA engine is `[inf]`: existing drivers set it
+    /// from the start, with two VLANs allowed.
     fn leave_tags(&mut self) -> Result<()> {
         let context = self.vsi.context.leaving_tags();
         let vsi = self.vsi.id;
@@ -236,7 +235,7 @@ impl<P: Platform> LanSide<P> {
         Ok(())
     }
 
-    /// Adds the transmit queue, which is on then.
+    /// Adds the transmit queue; it is on afterwards.
     fn add_tx(
         &mut self,
         platform: &P,
@@ -269,7 +268,7 @@ impl<P: Platform> LanSide<P> {
         }
     }
 
-    /// Lets frames to a group in. `rule` is one that exists for the address already.
+    /// Lets frames to a group pass. `rule` is a rule that exists for the address already.
     pub(crate) fn join(&mut self, mac: MacAddr, rule: Option<RuleId>) -> Result<()> {
         let full = Error::Exhausted {
             object: Object::McastGroup,
@@ -292,7 +291,7 @@ impl<P: Platform> LanSide<P> {
         Ok(())
     }
 
-    /// Ends that; whether it was in the group.
+    /// Leaves the group; returns whether the port was in it.
     pub(crate) fn leave(&mut self, mac: MacAddr, in_use: impl Fn(RuleId) -> bool) -> bool {
         let Some(port) = self.port.as_mut() else {
             return false;
@@ -332,8 +331,8 @@ impl OpenPort {
     }
 }
 
-/// ITR 2 of the vector of the asynchronous events: its ITR 0 is that of the other
-/// causes, its ITR 1 that of a completion event queue which shares it.
+/// ITR 2 of the vector of the asynchronous events: its ITR 0 is for the other causes, its ITR 1
+/// for a completion event queue that shares the vector.
 fn interrupt(vector: Vector) -> Interrupt {
     Interrupt {
         vector,

@@ -23,7 +23,7 @@ impl<P: Platform> LanHook for LanSide<P> {
                 return Err(failed.error.into());
             }
         };
-        // One a traffic class, and as many places.
+        // One for each traffic class, and as many places.
         match self.queue_sets.push(set) {
             Ok(()) => Ok(set.teid),
             Err(set) => {

@@ -1,5 +1,5 @@
-//! What the firmware or the device did not let go of when it was asked to: tried again when a
-//! port is opened and at the end, and free after the reset.
+//! What the firmware or the device did not release when asked. This is tried again when a port is
+//! opened and at the end; the reset frees it.
 
 use e810_adminq::tree::{CLASSES, QueueSet, TxQueue};
 use e810_hal::{Platform, log_warn};
@@ -34,7 +34,7 @@ impl<P: Platform> Default for Remains<P> {
 }
 
 impl<P: Platform> Remains<P> {
-    /// Keeps a transmit queue that may have been added: none is, while there is one.
+    /// Keeps a transmit queue that may have been added. While there is one, no other is added.
     pub(super) fn keep_unsure_tx(&mut self, memory: TxMemory<P>, entry: TxQueue) {
         self.tx_unsure = Some((memory, entry));
     }
@@ -57,7 +57,7 @@ impl<P: Platform> LanSide<P> {
     /// Tries again what failed before.
     ///
     /// # Errors
-    /// The first that failed again; all were tried.
+    /// The first step that failed again; all were tried.
     pub(super) fn end_remains(&mut self) -> Result<()> {
         let mut result = Ok(());
         if let Some((ring, entry)) = self.remains.tx.take() {
@@ -86,7 +86,7 @@ impl<P: Platform> LanSide<P> {
         Ok(())
     }
 
-    /// The same for one that may have been added, and of which nothing was used.
+    /// The same for a queue that may have been added, and was never used.
     fn remove_unsure_tx(&mut self, memory: TxMemory<P>, entry: TxQueue) -> Result<()> {
         if let Err(error) = self.tree.remove_tx_queue(&mut self.adminq, entry) {
             self.remains.tx_unsure = Some((memory, entry));
@@ -110,14 +110,14 @@ impl<P: Platform> LanSide<P> {
         self.remains.rx = Some(ring);
     }
 
-    /// Keeps a queue set that may have been added, for the next of its handle or the end.
+    /// Keeps a queue set that may have been added, for the next set with its handle or the end.
     pub(super) fn keep_unsure_set(&mut self, set: QueueSet) {
         // Full: the reset at the end takes its element along.
         let _ = self.remains.queue_sets.push(set);
     }
 
-    /// Removes a queue set that stayed when the leaf with its handle went: for the firmware, which
-    /// knows sets by their handles, it would be the one that is added now.
+    /// Removes an old queue set that was left when the leaf with its handle went. The firmware
+    /// knows sets by their handles, so it would take the old set for the one that is added now.
     ///
     /// # Errors
     /// The firmware's refusal.
@@ -135,7 +135,7 @@ impl<P: Platform> LanSide<P> {
         })
     }
 
-    /// Removes a queue set of which the engine has let go. A refusal is only logged.
+    /// Removes a queue set that the engine has released. A refusal is only logged.
     pub(super) fn remove_set(&mut self, set: QueueSet) {
         if let Err(error) = self.tree.remove_queue_set(&mut self.adminq, set) {
             log_warn!("RDMA queue set {} stays: {}", set.handle, error);

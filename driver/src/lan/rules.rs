@@ -15,14 +15,14 @@ use crate::error::Result;
 /// Rules of a function: its own address and broadcast.
 pub(crate) type Rules = Vec<RuleId, 2>;
 
-/// Rules that the firmware did not remove, and what they let in: they are used
-/// again for the same address, or go with the LAN side. Of more of them the reset
-/// at the end takes care.
+/// Rules that the firmware did not remove, and the address that they let in: they are used again
+/// for the same address, or go with the LAN side. If there are more, the reset at the end removes
+/// them.
 pub(crate) type Left = Vec<(MacAddr, RuleId), 8>;
 
 const BROADCAST: MacAddr = MacAddr([0xFF; 6]);
 
-/// Lets frames to `own` and broadcasts in.
+/// Lets frames to `own` and broadcasts pass.
 pub(crate) fn add_rules<P: Platform>(
     adminq: &mut AdminQ<P>,
     vsi: &mut Vsi,
@@ -45,8 +45,8 @@ pub(crate) fn add_rules<P: Platform>(
     Ok(rules)
 }
 
-/// Removes rules, the last one first. Goes on after a refusal and reports the
-/// first; a firmware that does not answer is not asked again.
+/// Removes rules, the last one first. Goes on after a refusal and reports the first; a firmware
+/// that does not answer is not asked again.
 pub(crate) fn remove_rules<P: Platform>(
     adminq: &mut AdminQ<P>,
     vsi: &mut Vsi,

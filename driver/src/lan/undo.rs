@@ -1,5 +1,5 @@
-//! Undoing the LAN side, from the last stage of a cold start to the reset; and
-//! the steps of that, for stages that did not get so far.
+//! Undoing the LAN side, from the last stage of a cold start to the reset; and the single steps,
+//! for stages that did not get so far.
 
 use e810_adminq::AdminQ;
 use e810_adminq::reset::reset_function;
@@ -10,15 +10,14 @@ use super::{LanSide, Vsi, remove_rules};
 use crate::error::Result;
 
 impl<P: Platform> LanSide<P> {
-    /// Undoes all of it in order: queues that are left, switch rules, tree and VSI,
-    /// AdminQ, reset.
+    /// Undoes everything in order: leftover queues, switch rules, tree and VSI, AdminQ, reset.
     ///
     /// # Errors
     /// The first step that failed; what the firmware may still use is leaked.
     #[inline(never)]
     pub(crate) fn undo(mut self, platform: &P) -> Result<()> {
         let ended = self.end_remains();
-        // Of leaves that the engine did not delete; it is gone.
+        // Queue sets of leaves that the engine did not delete; the engine is gone.
         for set in core::mem::take(&mut self.queue_sets) {
             self.remove_set(set);
         }
@@ -30,7 +29,7 @@ impl<P: Platform> LanSide<P> {
         self.vsi.named |= !self.left.is_empty();
         let freed = self.vsi.free(&mut self.tree, &mut self.adminq);
         let closed = self.adminq.shutdown();
-        // A function with a LAN side has told that it is capable of RDMA.
+        // A function with a LAN side has reported that it is capable of RDMA.
         let reset = reset_function(platform, true).map(drop);
         if reset.is_ok() {
             self.remains.release_after_reset();
@@ -49,7 +48,7 @@ impl<P: Platform> LanSide<P> {
     }
 }
 
-/// Takes back the VSI and its elements of the tree, then ends the AdminQ.
+/// Frees the VSI and its elements of the tree, then ends the AdminQ.
 ///
 /// # Errors
 /// The first step that failed; what the firmware may still use is leaked.
@@ -67,8 +66,8 @@ pub(crate) fn undo_vsi<P: Platform>(
     ended
 }
 
-/// Ends the AdminQ, then resets the function, so that nothing of this driver is
-/// left in it. The reset comes also when the queue's end failed.
+/// Ends the AdminQ, then resets the function, so that nothing of this driver is left in it.
+/// Resets even if ending the queue failed.
 ///
 /// # Errors
 /// The first step that failed; what the firmware may still use is leaked.

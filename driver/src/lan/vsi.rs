@@ -17,7 +17,7 @@ pub(crate) struct Vsi {
 }
 
 impl Vsi {
-    /// Takes it back, and the elements of the tree before it.
+    /// Frees it, after its elements of the tree.
     pub(super) fn free<P: Platform>(
         &self,
         tree: &mut Tree,

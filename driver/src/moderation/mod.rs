@@ -1,9 +1,9 @@
 //! How long completions may wait for their interrupt.
 //!
-//! The card delays interrupts of a vector by a timer that runs from the last
-//! one, so a wait costs nothing where completions are rare. It counts no
-//! completions, and it knows no completion queues, only vectors: a vector waits
-//! as long as the most impatient of its queues allows.
+//! The card delays interrupts of a vector with a timer that runs from the last interrupt, so a
+//! wait costs nothing where completions are rare. It counts no completions, and it knows only
+//! vectors, not completion queues: a vector waits as long as the most impatient of its queues
+//! allows.
 
 mod pacer;
 mod shared;
@@ -25,23 +25,21 @@ pub enum CqModeration {
     /// Each event interrupts at once.
     #[default]
     Off,
-    /// What verbs call the moderation of a completion queue.
+    /// Moderation of a completion queue as verbs define it.
     Fixed {
-        /// So many completions make an interrupt; 0: the period alone counts.
+        /// One interrupt for this many completions; 0: only the period counts.
         ///
-        /// The card cannot count, so the wait is what `count` completions take
-        /// at the rate that they come at, measured over 64 requests for an
-        /// event. 1 is an interrupt for each.
+        /// The card cannot count. So the wait is the time that `count` completions take at their
+        /// current rate, measured over 64 requests for an event. 1 is an interrupt for each.
         count: u16,
-        /// An interrupt comes at most so many µs after the one before, rounded
-        /// down to 2 µs: 0 to 8160.
+        /// At least this many µs between two interrupts, rounded down to 2 µs: 0 to 8160.
         period_us: u16,
     },
     /// The wait follows the load, up to 50 µs; none at low rates.
     Adaptive(Adaptive),
 }
 
-/// What an adaptive wait goes by.
+/// What an adaptive wait follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -49,8 +47,8 @@ pub enum Adaptive {
     /// The rate of completions ([`LoadDim`]).
     #[default]
     Load,
-    /// What Linux' rules for completion queues make of it ([`RdmaDim`]), with
-    /// waits of this card. A load that is even from the start is not moderated.
+    /// Linux' rules for completion queues ([`RdmaDim`]), with waits of this card. A load that is
+    /// even from the start is not moderated.
     #[doc(alias = "rdma_dim")]
     Dim,
 }
@@ -75,7 +73,7 @@ impl CqModeration {
         self.machine().map(|_| ())
     }
 
-    /// What follows it, and the wait to begin with.
+    /// The machine that follows the setting, and the initial wait.
     fn machine(self) -> Result<(Machine, Itr), CeqError> {
         Ok(match self {
             Self::Off => (Machine::Still, Itr::NONE),

@@ -11,7 +11,7 @@ use super::{CqModeration, Moderated, Shared};
 /// What follows the rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Machine {
-    /// Nothing does.
+    /// Nothing follows the rate.
     Still,
     Counted(Counted),
     Load(LoadDim<'static>),
@@ -19,7 +19,7 @@ pub(super) enum Machine {
 }
 
 impl Machine {
-    /// Takes a sample; the wait, when it is to change.
+    /// Takes a sample; returns the wait if it is to change.
     fn sample(&mut self, sample: RdmaSample) -> Option<Itr> {
         let us = match self {
             Self::Still => return None,
@@ -75,7 +75,7 @@ pub(crate) struct Pacer<P: Platform> {
     polled: u32,
     /// Requests for an event that were sampled; wraps.
     requests: u32,
-    /// Requests until the next sample; 0: there is none to come.
+    /// Requests until the next sample; 0: no sample is to come.
     left: u32,
 }
 
@@ -115,8 +115,8 @@ impl<P: Platform> Pacer<P> {
         self.polled = self.polled.wrapping_add(completions);
     }
 
-    /// An event was asked for, or could have been. Every 64th time the clock is read, if the
-    /// queue `lives`: its number may be another's.
+    /// An event was asked for, or could have been. Every 64th time this reads the clock, if the
+    /// queue `lives`: otherwise its number may belong to another queue.
     #[inline(always)]
     pub(crate) fn requested(&mut self, lives: impl Fn() -> bool) {
         if self.left == 0 {

@@ -1,14 +1,14 @@
-//! What the control path, pollers and event handlers share of it: words of
-//! atomics in memory that the device cannot see.
+//! Moderation state that the control path, pollers and event handlers share: words of atomics in
+//! memory that the device cannot see.
 //!
 //! | word | written by | read by |
 //! |---|---|---|
 //! | what a vector waits, and a version | control, pollers of its queues | its event handler |
 //! | what a queue allows | control, its poller; never both at a time | control, pollers of the same vector |
 //!
-//! A queue's word is written first, then the vector's is computed from all of
-//! its queues' and exchanged if it is as before. The thread that exchanges it last has
-//! seen the words of all that did so before: none is lost, and nobody waits.
+//! A queue's word is written first. Then the vector's word is computed from the words of all its
+//! queues and exchanged, if it has not changed meanwhile. The thread that exchanges it last has
+//! seen the words of all threads that did so before: no change is lost, and nobody waits.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,14 +17,14 @@ use e810_hal::{CeqId, HostBuf, NoHostMemory, Platform};
 
 use crate::config::MAX_CEQS;
 
-/// Where the words of the queues begin; the one before is how many of them were
-/// ever in use.
+/// Where the words of the queues begin; the word before them counts how many of them were ever in
+/// use.
 const QUEUES: usize = MAX_CEQS + 1;
 /// The queue exists.
 const THERE: u64 = 1 << 63;
 /// A wait in µs.
 const US: u64 = 0xFFFF_FFFF;
-/// A change of a vector's word.
+/// One change of a vector's word.
 const CHANGE: u64 = 1 << 32;
 
 /// A handle on the words.
@@ -37,12 +37,12 @@ impl<P: Platform> Shared<P> {
         (cqs as usize).saturating_add(QUEUES)
     }
 
-    /// For `cqs` completion queues; nothing waits.
+    /// For `cqs` completion queues; no vector waits.
     pub(crate) fn new(platform: P, cqs: u32) -> Result<Self, NoHostMemory> {
         HostBuf::new(platform, Self::words(cqs)).map(Self)
     }
 
-    /// What the vector of an event queue waits: one load.
+    /// How long the vector of an event queue waits: one load.
     #[inline(always)]
     pub(crate) fn itr(&self, ceq: CeqId) -> Itr {
         vector(self.0.words(), ceq).map_or(Itr::NONE, |word| itr(word.load(Ordering::Relaxed)))
@@ -92,7 +92,7 @@ fn vector(words: &[AtomicU64], ceq: CeqId) -> Option<&AtomicU64> {
 
 fn set(words: &[AtomicU64], cq: u32, to: u64) {
     if let Some(word) = words.get(QUEUES.saturating_add(cq as usize)) {
-        // What another thread has to see of it, it sees through the vector's word.
+        // What another thread must see of it, it sees through the vector's word.
         word.store(to, Ordering::Relaxed);
     }
 }
@@ -109,7 +109,7 @@ fn settle(words: &[AtomicU64], ceq: CeqId) {
         match word.compare_exchange_weak(seen, version | least, Ordering::AcqRel, Ordering::Acquire)
         {
             Ok(_) => return,
-            // Another thread changed it: what that saw may be too old, or ours.
+            // Another thread changed it; what it saw may be too old, or include ours.
             Err(now) => seen = now,
         }
     }

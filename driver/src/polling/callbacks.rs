@@ -1,16 +1,15 @@
-//! Completions given to who posted the request, by `wr_id`.
+//! Delivers completions to callbacks, by `wr_id`.
 
 use e810_datapath::Wc;
 
-/// A callback and the times its place was given out.
+/// A callback, and how often its place was given out.
 struct Place<'a> {
     callback: Option<&'a mut dyn FnMut(&Wc)>,
     generation: u32,
 }
 
-/// A table of `N` callbacks: a request whose `wr_id` is what
-/// [`Callbacks::register`] gave is completed by that callback, as often as it is
-/// posted.
+/// A table of `N` callbacks. [`Callbacks::register`] returns a `wr_id`; each completion of a
+/// request with that `wr_id` calls the callback.
 ///
 /// ```
 /// use e810::polling::Callbacks;
@@ -46,8 +45,7 @@ impl<'a, const N: usize> Callbacks<'a, N> {
         }
     }
 
-    /// Adds a callback and gives the `wr_id` of its requests; `None` when the
-    /// table is full.
+    /// Adds a callback and returns the `wr_id` for its requests; `None` when the table is full.
     pub fn register(&mut self, callback: &'a mut dyn FnMut(&Wc)) -> Option<u64> {
         let mut places = (0u64..).zip(&mut self.places);
         let (index, place) = places.find(|(_, place)| place.callback.is_none())?;
@@ -56,15 +54,14 @@ impl<'a, const N: usize> Callbacks<'a, N> {
         Some(u64::from(place.generation) << 32 | index)
     }
 
-    /// Takes a callback out: completions that still come with its `wr_id` are of
-    /// nobody, also when its place is given out again. False when it was not
-    /// there.
+    /// Removes a callback. Completions that still come with its `wr_id` count as unknown, even if
+    /// its place is given out again. Returns false if it was not there.
     pub fn remove(&mut self, wr_id: u64) -> bool {
         self.place(wr_id)
             .is_some_and(|place| place.callback.take().is_some())
     }
 
-    /// Calls the callback of a completion; false, and counted, when there is none.
+    /// Calls the callback of a completion. Without one, counts the completion and returns false.
     pub fn dispatch(&mut self, wc: &Wc) -> bool {
         if let Some(callback) = self
             .place(wc.wr_id)
@@ -77,7 +74,7 @@ impl<'a, const N: usize> Callbacks<'a, N> {
         false
     }
 
-    /// Completions that were of nobody.
+    /// Completions without a callback.
     #[must_use]
     pub const fn unknown(&self) -> u64 {
         self.unknown

@@ -1,20 +1,20 @@
-//! Ways to take completions: directly, after events with a budget, or spinning
-//! for a while before sleeping; by callback; and queues that several users share.
+//! Ways to take completions: directly, after events with a budget, or spinning for a while before
+//! sleeping; by callback; and from queues that several users share.
 //!
-//! Three contexts in which a queue can be taken, all with a [`CqPoller`]:
+//! A queue can be taken in three contexts, all with a [`CqPoller`]:
 //!
-//! - **directly**: its user calls [`CqPoller::process_direct`] whenever it likes. The
-//!   queue is on no channel, its mode is [`PollMode::Direct`], and it raises no event.
-//! - **in an event handler**, beside others: [`CqPoller::process`] with
-//!   [`PollMode::event`] when the queue's [`Event::Completion`](crate::Event::Completion)
-//!   was delivered, and again after [`Processed::Again`] once the others had their turn:
-//!   one turn takes at most [`BUDGET`] completions.
-//! - **in a worker**, a thread of its own that may block in what it does with a
-//!   completion: with [`PollMode::worker`], asleep on the queue's
-//!   [`Channel`](crate::Channel). The interrupt handler only runs
-//!   [`VectorEvents::on_vector`](crate::VectorEvents::on_vector), which wakes it.
+//! - **directly**: its user calls [`CqPoller::process_direct`] at any time. The queue is on no
+//!   channel, its mode is [`PollMode::Direct`], and it raises no event.
+//! - **in an event handler**, beside others: call [`CqPoller::process`] with
+//!   [`PollMode::event`] when the queue's [`Event::Completion`](crate::Event::Completion) was
+//!   delivered, and again after [`Processed::Again`] once the others had their turn. One turn
+//!   takes at most [`BUDGET`] completions.
+//! - **in a worker**, a thread of its own that may block while it handles a completion: with
+//!   [`PollMode::worker`], asleep on the queue's [`Channel`](crate::Channel). The interrupt
+//!   handler only runs [`VectorEvents::on_vector`](crate::VectorEvents::on_vector), which wakes
+//!   the worker.
 //!
-//! Each takes [`BATCH`] completions from the ring at a time.
+//! Each context takes [`BATCH`] completions from the ring at a time.
 //!
 //! ```
 //! use e810::polling::{CqPoller, PollMode, Processed};

@@ -1,4 +1,4 @@
-//! One completion queue, taken as its mode says.
+//! A completion queue that is polled as its mode says.
 
 use e810_datapath::{Notify, Wc};
 use e810_hal::{Ns, Platform};
@@ -8,8 +8,8 @@ use crate::cq::Cq;
 /// Completions taken from the ring in one go, as kernel users do.
 #[doc(alias = "IB_POLL_BATCH")]
 pub const BATCH: usize = 16;
-/// Completions of one turn after an event, where others wait for theirs (the
-/// kernel's soft interrupts).
+/// Completions of one turn after an event, where other queues wait for their turn (the kernel's
+/// soft interrupts).
 #[doc(alias = "IB_POLL_BUDGET_IRQ")]
 pub const BUDGET: u32 = 256;
 /// Completions of one turn where nobody else waits (the kernel's work queues).
@@ -27,9 +27,8 @@ pub enum PollMode {
         /// Completions of one turn; 0 counts as 1.
         budget: u32,
     },
-    /// As `Event`, but an event is asked for only after the queue was empty for
-    /// `spin`: latency of polling while there is work, no work while there is
-    /// none.
+    /// As `Event`, but it asks for an event only after the queue was empty for `spin`: the
+    /// latency of polling while there is work, and no work while there is none.
     Hybrid {
         /// Completions of one turn; 0 counts as 1.
         budget: u32,
@@ -72,16 +71,16 @@ impl PollMode {
     }
 }
 
-/// What is to be done after a turn.
+/// What to do after a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use = "a queue that is to be processed again raises no event"]
 pub enum Processed {
-    /// Process it again, without waiting for an event: the budget is used up,
-    /// something came while the event was asked for, or it is still spun on. The
-    /// only answer of a queue that is polled directly.
+    /// Process it again, without waiting for an event: the budget is used up, something came
+    /// while the event was asked for, or it still spins. A queue that is polled directly always
+    /// gives this.
     Again,
-    /// It is empty, and an event was asked for: process it after that.
+    /// It is empty, and an event was asked for: process it after that event.
     Sleep,
 }
 
@@ -90,12 +89,12 @@ pub enum Processed {
 pub struct CqPoller<P: Platform> {
     cq: Cq<P>,
     mode: PollMode,
-    /// When there was something last.
+    /// When a completion was last there.
     busy: Option<Ns>,
 }
 
 impl<P: Platform> CqPoller<P> {
-    /// Takes `cq` as `mode` says from now on.
+    /// From now on, takes `cq` as `mode` says.
     pub const fn new(cq: Cq<P>, mode: PollMode) -> Self {
         Self {
             cq,
@@ -104,18 +103,17 @@ impl<P: Platform> CqPoller<P> {
         }
     }
 
-    /// One turn at time `now` of the platform's clock: takes completions in
-    /// batches, gives each to `done`, and asks for an event when there are no
-    /// more.
+    /// Runs one turn at time `now` of the platform's clock: takes completions in batches, passes
+    /// each to `done`, and asks for an event when there are no more.
     ///
-    /// For adaptive moderation ([`CqModeration`](crate::CqModeration)) each turn that asks for an
-    /// event is one event, and so is each turn that uses its budget up, as in the kernel's soft
-    /// interrupts. The kernel's work queues do not count the latter: there a queue that is never
-    /// empty is not measured. A turn that is spun on without either counts for nothing, nor does
-    /// one in [`PollMode::Direct`].
+    /// For adaptive moderation ([`CqModeration`](crate::CqModeration)) a turn counts as one event
+    /// if it asks for an event or uses its budget up, as in the kernel's soft interrupts. The
+    /// kernel's work queues do not count the latter: there, a queue that is never empty is not
+    /// measured. A turn that only spins does not count, and neither does one in
+    /// [`PollMode::Direct`].
     ///
-    /// What happens to nobody happens once: after [`Processed::Sleep`] an event
-    /// comes for every completion that was not given to `done`.
+    /// No completion is missed: after [`Processed::Sleep`] an event comes for every completion
+    /// that was not passed to `done`.
     pub fn process(&mut self, now: Ns, done: &mut impl FnMut(&Wc)) -> Processed {
         // With or without an event: it is polled.
         let _ = self.cq.take_event();
@@ -143,15 +141,15 @@ impl<P: Platform> CqPoller<P> {
                 if self.cq.arm(Notify::Any) {
                     return Processed::Again;
                 }
-                // After an event it is spun on anew.
+                // After an event it spins anew.
                 self.busy = None;
                 Processed::Sleep
             }
         }
     }
 
-    /// Takes at most `budget` completions and gives each to `done`; never asks for
-    /// an event. How many there were: fewer than `budget` means that it was empty.
+    /// Takes at most `budget` completions and passes each to `done`; never asks for an event.
+    /// Returns their number: fewer than `budget` means that the queue was empty.
     pub fn process_direct(&mut self, budget: u32, done: &mut impl FnMut(&Wc)) -> u32 {
         let mut wcs = [Wc::default(); BATCH];
         let mut taken = 0u32;

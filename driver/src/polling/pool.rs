@@ -19,7 +19,7 @@ struct Shared<P: Platform> {
     used: u32,
 }
 
-/// Places in a queue of a pool, returned with [`CqPool::put`].
+/// Places in a queue of a pool; return them with [`CqPool::put`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "places in a pool are returned with CqPool::put"]
 pub struct CqLease {
@@ -36,9 +36,8 @@ impl CqLease {
     }
 }
 
-/// A pool of at most `N` completion queues, all of one mode and on one channel. A
-/// user gets places in the queue of its vector that has the most left, or in a
-/// new one.
+/// A pool of at most `N` completion queues, all with one mode and on one channel. A user gets
+/// places in the queue of its vector that has the most left, or in a new queue.
 #[derive(Debug)]
 #[doc(alias("ib_cq_pool_get", "ib_cq_pool_put"))]
 pub struct CqPool<P: Platform, const N: usize> {
@@ -46,22 +45,22 @@ pub struct CqPool<P: Platform, const N: usize> {
     tag: u64,
     channel: Channel<P>,
     mode: PollMode,
-    /// Entries of a new queue at least.
+    /// A new queue has at least this many entries.
     size: u32,
     /// Of each of its queues.
     moderation: CqModeration,
     cqs: Vec<Shared<P>, N>,
-    /// The vector that a user without a wish gets next.
+    /// The vector for the next user that names none.
     next: u16,
 }
 
 impl<P: Platform, const N: usize> CqPool<P, N> {
-    /// A pool whose queues have `size` entries, or what a user asks for if that is
-    /// more, and are taken as `mode` says.
+    /// A pool whose queues are taken as `mode` says and have `size` entries, or more if a user
+    /// asks for more.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for [`PollMode::Direct`]: who polls directly would take
-    /// the others' completions.
+    /// [`Error::Invalid`] for [`PollMode::Direct`]: a direct poller would take the completions of
+    /// others.
     pub fn new(channel: Channel<P>, size: u32, mode: PollMode) -> Result<Self> {
         if mode == PollMode::Direct {
             return Err(Error::Invalid {
@@ -79,15 +78,15 @@ impl<P: Platform, const N: usize> CqPool<P, N> {
         })
     }
 
-    /// How long events of the pool's queues may wait: of those there are, and of
-    /// each that is made later. [`CqModeration::Off`] until this is called. With
-    /// [`Adaptive::Dim`](crate::Adaptive::Dim) each queue follows the rules of the
-    /// kernel's pool, which are those of `rdma_dim`: a turn of its poller is one event
-    /// of the rule, whether it ends with the queue empty or with its budget used up.
+    /// Sets how long events of the pool's queues may wait, for existing queues and for queues
+    /// that are made later. It is [`CqModeration::Off`] until this is called. With
+    /// [`Adaptive::Dim`](crate::Adaptive::Dim) each queue follows the rules of the kernel's pool,
+    /// which are those of `rdma_dim`: a turn of its poller is one event of the rule, whether it
+    /// ends with the queue empty or with its budget used up.
     ///
     /// # Errors
-    /// Those of [`Control::modify_cq`], which leave the pool's setting as it was;
-    /// queues before the one that was refused have the new one.
+    /// Those of [`Control::modify_cq`]. The pool's setting is then unchanged; queues before the
+    /// one that was refused have the new setting.
     pub fn set_moderation(
         &mut self,
         control: &mut Control<P>,
@@ -101,9 +100,8 @@ impl<P: Platform, const N: usize> CqPool<P, N> {
         Ok(())
     }
 
-    /// Gives `entries` places in the least-used queue that has them, on completion
-    /// vector `vector` or, for `None`, on the next in turn of those there are; makes
-    /// a queue when none has.
+    /// Gives `entries` places in the least-used queue that has them, on completion vector
+    /// `vector` or, for `None`, on the next vector in turn; makes a queue if none has them.
     ///
     /// # Errors
     /// [`Error::NoSuch`] for a vector that does not exist, [`Error::Exhausted`] when
@@ -136,11 +134,11 @@ impl<P: Platform, const N: usize> CqPool<P, N> {
         })
     }
 
-    /// Takes places back. Their user has no request outstanding, and its queue
-    /// pairs are destroyed.
+    /// Takes places back. Their user has no outstanding requests, and its queue pairs are
+    /// destroyed.
     ///
     /// # Errors
-    /// The lease, if it is another pool's.
+    /// The lease, if it belongs to another pool.
     pub fn put(&mut self, lease: CqLease) -> Result<(), CqLease> {
         if lease.pool != self.tag {
             return Err(lease);
@@ -151,7 +149,8 @@ impl<P: Platform, const N: usize> CqPool<P, N> {
         Ok(())
     }
 
-    /// The queue that places are in: to make queue pairs on. `None` for those of another pool.
+    /// The queue of the lease's places, to make queue pairs on. `None` for a lease of another
+    /// pool.
     #[must_use]
     pub fn cq(&self, lease: &CqLease) -> Option<&Cq<P>> {
         let shared = self.cqs.get(lease.index);
@@ -159,8 +158,8 @@ impl<P: Platform, const N: usize> CqPool<P, N> {
         Some(shared.poller.cq())
     }
 
-    /// All queues with their vectors, to process: those that an event of the
-    /// channel names, and those that are to be processed again.
+    /// All queues with their vectors, to process the ones that an event of the channel names and
+    /// the ones that are to be processed again.
     pub fn pollers(&mut self) -> impl Iterator<Item = (u16, &mut CqPoller<P>)> {
         let all = self.cqs.iter_mut();
         all.map(|shared| (shared.vector, &mut shared.poller))
@@ -205,7 +204,7 @@ impl<P: Platform, const N: usize> CqPool<P, N> {
         Ok(())
     }
 
-    /// The next completion vector that is there. Number 0 always is.
+    /// The next completion vector that exists. Number 0 always does.
     fn in_turn(&mut self, control: &Control<P>) -> u16 {
         let vectors = control.completion_vectors();
         for _ in 0..vectors {
@@ -236,7 +235,7 @@ impl<P: Platform, const N: usize> CqPool<P, N> {
         }
         let mut cq = control.create_cq_on(&self.channel, entries.max(self.size), vector)?;
         if self.moderation != CqModeration::Off {
-            // Of this device, and a setting that was checked: not refused.
+            // The queue is of this device and the setting was checked: it is not refused.
             control.modify_cq(&mut cq, self.moderation)?;
         }
         let shared = Shared {

@@ -1,10 +1,10 @@
-//! Copies of whole lines of 64 bytes between shared memory and memory of one's own: most bytes of
-//! most payloads.
+//! Copies of whole lines of 64 bytes between shared memory and private memory: most bytes of most
+//! payloads.
 //!
-//! Every word of eight bytes is accessed as a whole. Where SSE2 is there, two words are moved by
-//! one instruction of assembly: the compiler joins no atomic accesses, and accesses that are not
-//! atomic must not race. On x86-64 each aligned half of such an access is a single access: it is
-//! never split inside eight bytes, because lines of the cache begin at multiples of 64.
+//! Every word of eight bytes is accessed as a whole. With SSE2 one assembly instruction moves two
+//! words: the compiler does not join atomic accesses, and accesses that are not atomic must not
+//! race. On x86-64 each aligned half of such an access is a single access: it is never split
+//! inside eight bytes, because lines of the cache begin at multiples of 64.
 
 use core::ptr::NonNull;
 

@@ -9,7 +9,7 @@ use core::{fmt, ptr};
 
 use super::{HostMem, NoHostMemory};
 
-/// A value that is too large to be moved about: what a `Box` is where there is an
+/// A value that is too large to be moved about: the counterpart of a `Box` where there is no
 /// allocator.
 pub struct HostBox<P: HostMem, T> {
     platform: P,
@@ -43,8 +43,8 @@ impl<P: HostMem, T> HostBox<P, T> {
         Ok(Self::uninit(platform)?.fill(value))
     }
 
-    /// Room for a value that must not be lost for want of memory: to be had before
-    /// the value is made.
+    /// Room for a value that must not be lost for lack of memory: allocate it before the value is
+    /// made.
     ///
     /// # Errors
     /// [`NoHostMemory`].

@@ -9,8 +9,8 @@ use core::{fmt, slice};
 
 use super::{HostMem, NoHostMemory};
 
-/// A list of values, as many as it was made for: what a `Vec` of a fixed capacity
-/// is where there is an allocator. It is a pointer to move about, however long.
+/// A list of values with a fixed capacity: the counterpart of a `Vec` of a fixed capacity where
+/// there is no allocator. Moving it moves only a pointer, whatever its length.
 pub struct HostList<P: HostMem, T> {
     platform: P,
     memory: NonNull<AtomicU64>,
@@ -72,7 +72,7 @@ impl<P: HostMem, T> HostList<P, T> {
         Some(unsafe { self.values().add(self.len).read() })
     }
 
-    /// Takes the value at `index`; the last one has its place then. `None` outside.
+    /// Takes the value at `index`; the last value moves to its place. `None` outside.
     pub fn swap_remove(&mut self, index: usize) -> Option<T> {
         let last = self.len.checked_sub(1)?;
         if index > last {
@@ -99,7 +99,7 @@ impl<P: HostMem, T> HostList<P, T> {
     }
 }
 
-/// Words for so many values; at least one, so that there is memory to give back.
+/// Words for this many values; at least one, so that there is memory to give back.
 const fn words<T>(values: usize) -> Option<usize> {
     match size_of::<T>().checked_mul(values) {
         Some(0) => Some(1),

@@ -9,9 +9,9 @@ use core::{fmt, mem};
 
 use super::{HostMem, NoHostMemory};
 
-/// A value that the parts of a device share, as an `Arc` does where there is an
-/// allocator: dropped with its last clone. For what is no word, and so has no
-/// place in a [`HostBuf`](super::HostBuf).
+/// A value that the parts of a device share, as with an `Arc` where there is an allocator:
+/// dropped with its last clone. For values that are not words, and so have no place in a
+/// [`HostBuf`](super::HostBuf).
 pub struct HostShared<P: HostMem, T> {
     platform: P,
     /// Word 0 counts the clones; the value follows.
@@ -53,9 +53,9 @@ impl<P: HostMem, T> HostShared<P, T> {
         Ok(this)
     }
 
-    /// The value to change, while there is no other clone.
+    /// Mutable access to the value, while there is no other clone.
     pub fn get_mut(&mut self) -> Option<&mut T> {
-        // Acquire: what clones that are gone did happened before.
+        // Acquire: everything that dropped clones did happened before.
         if self.count().load(Ordering::Acquire) != 1 {
             return None;
         }

@@ -7,9 +7,9 @@ use core::sync::atomic::AtomicU64;
 
 use super::{HostBuf, HostMem};
 
-/// A part of a [`HostBuf`] as an array or a slice of groups of words: its place
-/// was checked when it was made, and it keeps the memory alive as a clone of the
-/// buffer does. For callers that use one place repeatedly.
+/// A part of a [`HostBuf`] as an array or a slice of groups of words. Its place was checked when
+/// it was made, and it keeps the memory alive as a clone of the buffer does. For callers that use
+/// one place repeatedly.
 pub struct HostView<P: HostMem, T: ?Sized> {
     words: NonNull<T>,
     /// Keeps `words` alive; a buffer's memory never moves.

@@ -1,8 +1,8 @@
-//! What may be done with a register, as types.
+//! The allowed accesses of a register, as types.
 //!
-//! The classes say what **this driver** may do. The sources name no access
-//! classes, so each register has the narrowest class that allows what existing
-//! drivers do with it `[inf]`; the device may allow more.
+//! The classes say what **this driver** may do. The sources name no access classes, so each
+//! register has the narrowest class that allows what existing drivers do with it `[inf]`; the
+//! device may allow more.
 
 /// Access class of a register, as a type.
 pub trait Access: sealed::Sealed {
@@ -68,12 +68,12 @@ macro_rules! access_classes {
 access_classes! {
     /// Read without side effect; not written.
     ReadOnly: PureRead;
-    /// Written; what a read gives is not known.
+    /// Written; the result of a read is not known.
     WriteOnly: Writable;
-    /// Read gives what was written, apart from bits the device owns.
+    /// A read returns what was written, apart from bits that the device owns.
     ReadWrite: PureRead, Writable, Modifiable;
-    /// Bits act by being written as 1 (start, clear, set) and a read gives the
-    /// device's state: writing back a value read would start something.
+    /// Bits act when written as 1 (start, clear, set) and a read returns the device's state:
+    /// writing back a value that was read would start something.
     Trigger: PureRead, Writable;
     /// A read returns the bits and clears them; writing a 1 sets the bit.
     ReadClears: ReadEffect, Writable;

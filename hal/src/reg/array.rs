@@ -1,4 +1,4 @@
-//! Registers in equal steps, in one dimension or two.
+//! Registers at equal distances, in one dimension or two.
 
 use core::marker::PhantomData;
 
@@ -19,9 +19,8 @@ pub struct IndexInfo {
 }
 
 impl IndexInfo {
-    /// Bytes from the first element to the last; refuses strides that are not
-    /// whole registers, arrays longer than BAR0 and index types that go past
-    /// the end.
+    /// Bytes from the first element to the last. Refuses strides that are not whole registers,
+    /// arrays longer than BAR0, and index types that go past the end.
     const fn span<I: RegIndex>(self) -> u32 {
         assert!(
             self.stride > 0 && self.stride.is_multiple_of(4),
@@ -48,8 +47,7 @@ impl IndexInfo {
     }
 }
 
-/// Registers of BAR0 in equal steps, chosen by an index `I` that is valid by
-/// its type.
+/// Registers of BAR0 at equal distances, selected by an index `I` that is valid by its type.
 pub struct RegArray<R: RegisterLongName, A: Access, I: RegIndex> {
     base: RegOffset,
     index: IndexInfo,

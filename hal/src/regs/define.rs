@@ -1,8 +1,8 @@
-//! One description of a register, from which everything else comes.
+//! One description of each register, from which everything else is made.
 //!
-//! `registers!` makes of each entry the `tock-registers` module with its
-//! fields, the typed constant of the same name, and its row of
-//! [`ALL`](super::ALL), whose numbers are read back from the first two.
+//! For each entry, `registers!` makes the `tock-registers` module with its fields, the typed
+//! constant of the same name, and its row of [`ALL`](super::ALL), whose numbers are read back
+//! from the first two.
 
 /// Defines the registers of one family.
 ///

@@ -1,10 +1,8 @@
-//! The doorbell page: what a process that owns queues, but not the function,
-//! writes to.
+//! The doorbell page, to which a process writes that owns queues, but not the function.
 //!
-//! One page inside BAR0, mapped uncached. Existing drivers ring through it from
-//! user space, and through PFPE_WQEALLOC and PFPE_CQARM in the kernel
-//! (control-path 2.1, 2.9); that both do the same for the function itself is
-//! `[inf]`.
+//! It is one page inside BAR0, mapped uncached. Existing drivers ring through it from user space,
+//! and through PFPE_WQEALLOC and PFPE_CQARM in the kernel (control-path 2.1, 2.9); that both do
+//! the same for the function itself is `[inf]`.
 
 use crate::reg::{Reg, WriteOnly};
 

@@ -1,8 +1,7 @@
 //! Registers that are not in BAR0 of the physical function.
 //!
-//! They have a place and fields, but [`Bus`](crate::bus::Bus) does not reach
-//! them, so they have no access methods: the owner of the other BAR uses the
-//! offset.
+//! They have a place and fields, but [`Bus`](crate::bus::Bus) does not reach them, so they have
+//! no access methods: the owner of the other BAR uses the offset.
 //!
 //! ```
 //! use e810_hal::bus::Vector;

@@ -1,4 +1,4 @@
-//! Resets and what they leave to wait for.
+//! Resets, and the registers to wait for afterwards.
 //!
 //! A PF reset clears `PFPE_*` and `PFHMC_*`; `GLINT_*`, `GLHMC_*`,
 //! PFINT_AEQCTL and VSIQF_PE_CTL1 need a core reset (control-path 9.2).

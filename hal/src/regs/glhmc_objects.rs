@@ -1,10 +1,9 @@
 //! Place and number of each kind of object in the host memory cache.
 //!
-//! Written by firmware and by the CQP commands, not by the driver; a device
-//! model may keep them. The reference lists object and column but not the
-//! register's name: the names here are made of those two. BASE counts blocks of
-//! 512 bytes and OBJSZ is the binary logarithm of bytes, both `[inf]`. The MAX
-//! registers of QP and CQ are GLHMC_DBQPMAX and GLHMC_DBCQMAX.
+//! Firmware and the CQP commands write them, not the driver; a device model may keep them. The
+//! reference lists object and column but not the register's name; the names here combine those
+//! two. BASE counts blocks of 512 bytes and OBJSZ is the binary logarithm of bytes, both `[inf]`.
+//! The MAX registers of QP and CQ are GLHMC_DBQPMAX and GLHMC_DBCQMAX.
 
 use crate::bus::PfId;
 

@@ -1,8 +1,7 @@
 //! Protocol engine of the whole device: readiness, errors, drop counters.
 //!
-//! The engine is ready when the three `GLPE_CPUSTATUS` registers hold
-//! [`CPU_READY`]. Of MDQ, PEPM, PSQ, TSCD and the object caches the sources give
-//! the registers and no more.
+//! The engine is ready when the three `GLPE_CPUSTATUS` registers hold [`CPU_READY`]. For MDQ,
+//! PEPM, PSQ, TSCD and the object caches the sources give only the registers.
 
 use crate::bus::{Index, PfId};
 

@@ -91,7 +91,7 @@ impl FieldInfo {
     }
 }
 
-/// What is known of a register or register array.
+/// The facts known about a register or register array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RegInfo {

@@ -1,7 +1,7 @@
 //! The registers, one file a family.
 //!
-//! A register is two things of one name: a constant, which knows where it is
-//! and what may be done with it, and a module, which holds its fields.
+//! A register consists of two items with the same name: a constant, which knows its place and the
+//! allowed accesses, and a module, which holds its fields.
 //!
 //! ```
 //! use e810_hal::bus::{Bus, Vector};
@@ -22,9 +22,9 @@
 //! whose registers are elsewhere and have no access methods. Access classes are
 //! the narrowest that allow what existing drivers do ([`Access`]).
 //!
-//! [`ALL`] holds the same facts as data; [`find`] names the register at an
-//! offset. Not defined here are the GLPES statistics registers (control-path
-//! 2.8): this driver reads counters with a CQP command.
+//! [`ALL`] holds the same facts as data; [`find`] names the register at an offset. The GLPES
+//! statistics registers (control-path 2.8) are not defined here: this driver reads counters with
+//! a CQP command.
 //!
 //! [`Access`]: crate::reg::Access
 

@@ -1,9 +1,8 @@
 //! MSI-X table and pending bits: **not in BAR0**.
 //!
-//! The offsets count from the start of the BAR that the MSI-X capability's
-//! table BIR names, so these constants give offsets and nothing else. Under
-//! VFIO the kernel owns the table; who owns it writes it through
-//! [`MsixTable`](crate::msix::MsixTable).
+//! The offsets count from the start of the BAR that the MSI-X capability's table BIR names, so
+//! these constants only give offsets. Under VFIO the kernel owns the table; a program that owns
+//! it writes it through [`MsixTable`](crate::msix::MsixTable).
 
 use crate::bus::{Index, Vector};
 

@@ -1,7 +1,7 @@
 //! Packet filter of the protocol engine.
 //!
-//! Firmware writes these, from the DDP package and AdminQ commands; existing
-//! drivers never do. Their meanings come from their names.
+//! Firmware writes these registers, from the DDP package and AdminQ commands; existing drivers
+//! never do. Their meanings come from their names.
 
 use crate::bus::{Index, VsiId};
 

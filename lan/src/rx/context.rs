@@ -5,12 +5,12 @@ use e810_hal::Iova;
 use crate::error::{Error, Result, Ring};
 use crate::init::check_entries;
 
-/// Descriptors of a frame at most (lan-path 1.4).
+/// Upper limit of the descriptors of a frame (lan-path 1.4).
 pub(super) const MAX_CHAIN: usize = 5;
 
-/// What a receive queue is given. What is not named here has the value that existing
-/// drivers write: descriptors of 32 bytes, no header split, FCS stripped, prefetch,
-/// an immediate interrupt when 64 descriptors are left.
+/// Parameters of a receive queue. All other fields have the values that existing drivers write:
+/// descriptors of 32 bytes, no header split, FCS stripped, prefetch, an immediate interrupt when
+/// 64 descriptors are left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RxQueueContext {
     /// The ring: a multiple of 128 bytes.

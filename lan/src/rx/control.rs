@@ -7,9 +7,9 @@ use e810_hal::{Bus, Clock, Ns, poll_until};
 
 use crate::error::{Error, Result};
 
-/// Between two looks at QENA_STAT, and how long in all: existing drivers wait 50
-/// times 20 to 40 µs, or 100 times 100 µs (lan-path 5.4). Simulated devices and virtual machines'
-/// may have no processor for so long.
+/// Pause between two looks at QENA_STAT, and limit in all: existing drivers wait 50 times 20 to
+/// 40 µs, or 100 times 100 µs (lan-path 5.4). Simulated devices and those of virtual machines may
+/// have no processor for that long.
 const PAUSE: Ns = Ns::from_us(20);
 const LIMIT: Ns = Ns::from_ms(1_000);
 
@@ -34,8 +34,8 @@ pub(super) fn program(bus: &impl Bus, queue: RxQueueId, words: &[u32; 8]) -> Res
     Ok(())
 }
 
-/// Switches the queue on or off, and waits until the device says so. Nothing is
-/// written to one that is as wanted already.
+/// Switches the queue on or off, and waits until the device confirms it. Writes nothing if the
+/// queue is already in that state.
 pub(super) fn switch<P: Bus + Clock>(platform: &P, queue: RxQueueId, on: bool) -> Result<()> {
     let label = if on { ON } else { OFF };
     let control = QRX_CTRL.at(queue);

@@ -17,16 +17,16 @@ const L2TAG2P: u64 = 1 << 11;
 const LENGTH_SHIFT: u32 = 32;
 const LENGTH_MASK: u64 = 0x3FFF;
 
-/// Whether the device has written the descriptor back: q8 is looked at first, and
-/// nothing else before it is done.
+/// Whether the device has written the descriptor back. Looks at q8 first; nothing else may be
+/// read before it is done.
 pub(super) const fn is_done(q8: u64) -> bool {
     q8 & DD != 0
 }
 
-/// What a written-back descriptor says. Any three words give one.
+/// The contents of a written-back descriptor. Any three words give one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Written {
-    /// Bytes in the buffer, as the device says: 0 to 16383.
+    /// Bytes in the buffer, according to the device: 0 to 16383.
     pub(super) length: u16,
     /// The last buffer of its frame.
     pub(super) is_last: bool,

@@ -80,8 +80,8 @@ impl<P: Platform> RxMemory<P> {
         Some((words, self.buffers.iova().offset(start as u64)?))
     }
 
-    /// Frees the memory. The device has let go of it: the queue is off, was never on,
-    /// or the function was reset.
+    /// Frees the memory. The device must have released it: the queue is off, was never on, or the
+    /// function was reset.
     pub fn release(self) {
         self.ring.release();
         self.buffers.release();

@@ -1,4 +1,4 @@
-//! The ring: buffers are posted, and frames taken out of those that are filled.
+//! The ring: buffers are posted, and frames are taken out of the filled ones.
 
 use e810_hal::bus::RxQueueId;
 use e810_hal::regs::QRX_TAIL;
@@ -31,15 +31,15 @@ pub struct RxCounts {
     pub too_long: u64,
     /// Frames dropped because a length or a chain of descriptors makes no sense.
     pub malformed: u64,
-    /// Frames dropped because a VLAN tag was taken out of them: they would be taken
-    /// for frames without one.
+    /// Frames dropped because a VLAN tag was taken out of them: they would look like untagged
+    /// frames.
     pub tag_lost: u64,
     /// Descriptors in another format than the one asked for; their frames are
     /// dropped.
     pub format: u64,
 }
 
-/// A receive queue that was not switched on.
+/// A receive queue that could not be switched on.
 #[derive(Debug)]
 pub struct NotEnabled<P: Platform> {
     /// Why.
@@ -66,14 +66,14 @@ pub struct RxRing<P: Platform> {
     memory: RxMemory<P>,
     /// The descriptor that is looked at next.
     next: u16,
-    /// What the device was given last as tail.
+    /// The tail that the device was given last.
     tail: u16,
-    /// The rest of a frame that was dropped comes yet.
+    /// The rest of a dropped frame is still to come.
     skipping: bool,
     counts: RxCounts,
 }
 
-/// What stands in the ring from the next descriptor on.
+/// What the ring holds from the next descriptor on.
 enum Found {
     /// No frame, or not all of one.
     Nothing,
@@ -142,8 +142,8 @@ impl<P: Platform> RxRing<P> {
         }
     }
 
-    /// Copies the next frame to `into` and gives its length; what is wrong is dropped
-    /// and counted. Looks at each descriptor of the ring once at most.
+    /// Copies the next frame to `into` and returns its length; drops and counts bad frames. Looks
+    /// at each descriptor of the ring at most once.
     pub fn receive(&mut self, into: &mut [u8]) -> Option<usize> {
         let mut left = self.memory.entries();
         while left > 0 {
@@ -203,7 +203,7 @@ impl<P: Platform> RxRing<P> {
                 };
             }
         }
-        // Longer than a frame can be: up to its end all is dropped.
+        // Longer than a frame can be: everything up to its end is dropped.
         Found::Frame {
             descriptors: MAX_CHAIN as u16,
             verdict: Err(fault.unwrap_or(Fault::Malformed)),
@@ -211,8 +211,8 @@ impl<P: Platform> RxRing<P> {
         }
     }
 
-    /// Copies a frame out of its buffers. The lengths are those that were checked:
-    /// the descriptors are not read again.
+    /// Copies a frame out of its buffers. The lengths are those that were checked: the
+    /// descriptors are not read again.
     fn take(&mut self, lengths: &[u16; MAX_CHAIN], into: &mut [u8]) -> Option<usize> {
         let bytes = lengths.iter().map(|length| usize::from(*length)).sum();
         let Some(mut rest) = into.get_mut(..bytes) else {
@@ -243,8 +243,8 @@ impl<P: Platform> RxRing<P> {
         *count = count.wrapping_add(1);
     }
 
-    /// Posts descriptors again that were taken, and tells the device when there are
-    /// enough of them.
+    /// Posts descriptors again that were taken, and tells the device once there are enough of
+    /// them.
     fn give_back(&mut self, descriptors: u16) {
         for _ in 0..descriptors {
             self.post(self.next);
@@ -311,10 +311,10 @@ impl<P: Platform> RxRing<P> {
     }
 
     /// Switches the queue off and gives its memory back (lan-path 1.3, step 5), after
-    /// [`unbind`](Self::unbind). Frames that were not taken are gone.
+    /// [`unbind`](Self::unbind). Frames that were not taken are lost.
     ///
     /// # Errors
-    /// A device that does not answer, and the queue, whose memory may be written to still.
+    /// A device that does not answer, with the queue, whose memory may still be written.
     pub fn disable(self) -> Result<RxMemory<P>, (Self, Error)> {
         if let Err(error) = control::switch(&self.platform, self.queue, false) {
             log_warn!("receive queue {} stays on: {}", self.queue.get(), error);

@@ -78,14 +78,14 @@ impl<P: Platform> TxMemory<P> {
         Some((words, self.buffers.iova().offset(start as u64)?))
     }
 
-    /// Clears the ring: a queue that starts again finds nothing of what was before.
+    /// Clears the ring: a queue that starts again finds nothing old.
     pub(super) fn clear(&self) {
         self.ring
             .fill(0, usize::from(self.entries).saturating_mul(WORDS), 0);
     }
 
-    /// Frees the memory. The device has let go of it: the queue was not added, is
-    /// disabled, or the function was reset.
+    /// Frees the memory. The device must have released it: the queue was not added, is disabled,
+    /// or the function was reset.
     pub fn release(self) {
         self.ring.release();
         self.buffers.release();

@@ -12,8 +12,8 @@ use crate::interrupt::Interrupt;
 /// The least frame: an Ethernet header.
 pub const MIN_FRAME: usize = 14;
 
-/// What a frame is padded to. The device pads further from 17 bytes on by itself
-/// (lan-path 1.4); done here, what a buffer held before never leaves.
+/// Frames are padded to this. The device itself only pads from 17 bytes on (lan-path 1.4);
+/// padding here keeps old contents of a buffer from leaving.
 const PADDED: usize = 60;
 
 /// Fields of the second word of a data descriptor (lan-path 4.1).
@@ -29,12 +29,12 @@ mod field {
     pub(super) const SIZE_SHIFT: u32 = 34;
 }
 
-/// Descriptors that stay free: one, so that a full ring is not taken for an empty
-/// one, and a cache line of four, where the device's head is (lan-path 1.4, 3.4).
+/// Descriptors that stay free: one, so that a full ring does not look empty, and a cache line of
+/// four, where the device's head is (lan-path 1.4, 3.4).
 const KEPT_FREE: u16 = 5;
 
-/// How long a full ring may stay as it is before it counts as hanging: the time after which Linux
-/// looks into a transmit queue (lan-path 1.4).
+/// How long a full ring may stay unchanged before it counts as hanging: the time after which
+/// Linux checks a transmit queue (lan-path 1.4).
 pub const STALLED_AFTER: Ns = Ns::from_ms(5_000);
 
 /// Frames of a transmit queue; each count wraps.
@@ -63,14 +63,14 @@ pub struct TxRing<P: Platform> {
     /// The oldest frame that is not done.
     oldest: u16,
     used: u16,
-    /// When a frame was refused first since one has left.
+    /// When a frame was first refused since one has left.
     full_since: Option<Ns>,
     counts: TxCounts,
 }
 
 impl<P: Platform> TxRing<P> {
-    /// Takes over queue `queue`, which the firmware has just added with this memory
-    /// and which is on since, and binds its interrupt (lan-path 1.1, step 10).
+    /// Takes over queue `queue`, which the firmware has just added with this memory and which is
+    /// on since then, and binds its interrupt (lan-path 1.1, step 10).
     pub fn start(platform: P, queue: TxQueueId, memory: TxMemory<P>, interrupt: Interrupt) -> Self {
         interrupt.set_interval(&platform);
         interrupt.bind_tx(&platform, queue);
@@ -128,7 +128,7 @@ impl<P: Platform> TxRing<P> {
         Ok(())
     }
 
-    /// The error of a ring that is full, which looks at the clock; a frame that is sent does not.
+    /// The error for a full ring. This looks at the clock; sending a frame does not.
     fn full(&mut self) -> Error {
         let now = self.platform.now();
         let since = *self.full_since.get_or_insert(now);
@@ -177,15 +177,15 @@ impl<P: Platform> TxRing<P> {
         self.queue
     }
 
-    /// Switches the queue's cause off, before the firmware disables the queue
-    /// (lan-path 1.3, step 4). Existing drivers then raise a software interrupt, so
-    /// that their handler runs once more; there is none here.
+    /// Switches the queue's cause off, before the firmware disables the queue (lan-path 1.3, step
+    /// 4). Existing drivers then raise a software interrupt, so that their handler runs once
+    /// more; this driver has none.
     pub fn unbind(&self) {
         QINT_TQCTL.at(self.queue).set(&self.platform, 0);
     }
 
-    /// Gives the memory back, after the firmware has disabled the queue or the
-    /// function was reset. Frames that are not done are gone.
+    /// Gives the memory back, after the firmware has disabled the queue or the function was
+    /// reset. Frames that are not done are lost.
     pub fn stop(self) -> TxMemory<P> {
         self.memory.clear();
         self.memory

@@ -6,13 +6,11 @@ use e810_hal::bus::{PfId, TxQueueId, VsiId};
 use crate::error::{Error, Result};
 use crate::op::at_most;
 
-/// Bytes of a context in 0x0C30: bits 0 to 175. What is above belongs to the
-/// device.
+/// Bytes of a context in 0x0C30: bits 0 to 175. The bits above belong to the device.
 pub const TX_CONTEXT_BYTES: usize = 22;
 
-/// What a transmit queue is given. What is not named here has the value that
-/// existing drivers send for a queue of the function itself: descriptor
-/// write-back, no TPH, no completion queue.
+/// Parameters of a transmit queue. All other fields have the values that existing drivers send
+/// for a queue of the function itself: descriptor write-back, no TPH, no completion queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TxQueueContext {
     /// The ring: a multiple of 128 bytes.
@@ -54,7 +52,7 @@ const OF_PF: u64 = 2;
 const BASE_SHIFT: u32 = 7;
 
 impl TxQueueContext {
-    /// As it lies in the command.
+    /// The context as it lies in the command.
     ///
     /// # Errors
     /// [`Error::OutOfRange`]: a value that its field cannot hold, a ring that is
@@ -71,7 +69,7 @@ impl TxQueueContext {
         }
         let below = self.ring.0 & 127;
         at_most("misalignment of a transmit ring (128 bytes)", below, 0)?;
-        // 11 bits, where a queue's number has 14. Existing drivers put the queue in.
+        // 11 bits, while a queue's number has 14. Existing drivers put the queue in.
         let queue = at_most(
             "queue number for segmentation",
             self.queue.get().into(),
@@ -84,8 +82,8 @@ impl TxQueueContext {
             (PF, self.pf.get().into()),
             (VMVF_TYPE, OF_PF),
             (SRC_VSI, self.vsi.get().into()),
-            // The next ones as Linux and DPDK send them; whether the firmware
-            // takes a queue without segmentation is NITS (lan-path 17).
+            // The next ones are as Linux and DPDK send them; whether the firmware takes a queue
+            // without segmentation is NITS (lan-path 17).
             (TSYN_ENA, 1),
             (QLEN, entries),
             (TSO_ENA, 1),
@@ -100,8 +98,8 @@ impl TxQueueContext {
     }
 }
 
-/// Sets a field of a context that is zero there, bit n being bit n mod 8 of byte
-/// n div 8 (lan-path 0).
+/// Sets a field of a context that is zero there; bit n is bit n mod 8 of byte n div 8 (lan-path
+/// 0).
 fn put_bits(bytes: &mut [u8], Field(first, width): Field, value: u64) {
     for bit in 0..width {
         let place = first.saturating_add(bit);

@@ -18,13 +18,12 @@ pub struct AdminqUp<P: Platform> {
 }
 
 impl<P: Platform> Device<P, FunctionReset> {
-    /// Starts the AdminQ, clears what an earlier driver left in the switch, and
-    /// ends the state in which the function boots a machine (control-path 9.3, steps 6, 7, 9).
+    /// Starts the AdminQ, clears what an earlier driver left in the switch, and ends the state in
+    /// which the function boots a machine (control-path 9.3, steps 6, 7, 9).
     ///
-    /// Everything else is asked of the firmware through this queue; in PXE mode
-    /// the function belongs to the boot ROM `[inf]`. A card that was used has left
-    /// that mode and may say so (EEXIST, field-evidence 3.1): existing drivers do
-    /// not look at the answer.
+    /// Everything else is asked of the firmware through this queue; in PXE mode the function
+    /// belongs to the boot ROM `[inf]`. A card that was used has left that mode and may say so
+    /// (EEXIST, field-evidence 3.1): existing drivers ignore the answer.
     ///
     /// # Errors
     /// No memory; a firmware that does not answer, refuses, or speaks a newer
@@ -50,14 +49,14 @@ impl<P: Platform> Device<P, FunctionReset> {
 }
 
 impl<P: Platform> Device<P, AdminqUp<P>> {
-    /// What the firmware said of itself.
+    /// The firmware's version.
     #[must_use]
     pub const fn version(&self) -> Version {
         self.stage.adminq.version()
     }
 
-    /// Ends the AdminQ, then resets the function, so that nothing of this driver
-    /// is left in it. The reset comes also when the queue's end failed.
+    /// Ends the AdminQ, then resets the function, so that nothing of this driver is left in it.
+    /// Resets even if ending the queue failed.
     ///
     /// # Errors
     /// The first step that failed; what the firmware may still use is leaked.

@@ -18,17 +18,16 @@ pub struct Identified<P: Platform> {
     pub(super) identity: Identity,
 }
 
-/// Pages of the switch's configuration that are asked for at most; each holds
-/// more elements than a card has ports and functions.
+/// Greatest number of pages of the switch's configuration that are asked for; each holds more
+/// elements than a card has ports and functions.
 const MOST_PAGES: u32 = 16;
 
 impl<P: Platform> Device<P, AdminqUp<P>> {
     /// Asks for capabilities, port and MAC address (control-path 9.3, steps 11, 12, 17).
     ///
-    /// Capability 0x51 says whether the engine may be used by this function at
-    /// all. The port's number names the scheduler's tree and the link, its
-    /// switch is where the VSI goes, and the MAC address is the source of every
-    /// RoCE frame.
+    /// Capability 0x51 says whether this function may use the engine at all. The port's number
+    /// names the scheduler's tree and the link, its switch is where the VSI goes, and the MAC
+    /// address is the source of every RoCE frame.
     ///
     /// # Errors
     /// [`AdminqError::NoRdma`]; an MTU beyond the function's; refused commands.
@@ -80,7 +79,7 @@ fn port<P: Platform>(queue: &mut AdminQ<P>) -> Result<SwitchPort> {
 }
 
 impl<P: Platform> Device<P, Identified<P>> {
-    /// What the firmware says of the function.
+    /// What the firmware says about the function.
     #[must_use]
     pub const fn identity(&self) -> &Identity {
         &self.stage.identity

@@ -19,15 +19,14 @@ use crate::lan::{Identity, Link, Vsi, undo_vsi};
 /// What to do about the port's link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkPolicy {
-    /// Enable it and go on; a link event tells when there is one, or
-    /// [`Control::wait_link`](crate::Control::wait_link) waits for it. What two
-    /// functions need that are cabled to each other: neither has a link before
-    /// the other is enabled.
+    /// Enable it and continue; a link event reports when there is one, or
+    /// [`Control::wait_link`](crate::Control::wait_link) waits for it. Two functions that are
+    /// cabled to each other need this: neither has a link before the other is enabled.
     GoOn,
-    /// Enable it and wait so long for it, and fail without one.
+    /// Enable it, wait this long for it, and fail without one.
     Wait(Ns),
-    /// Leave it as it is, up or down: on boards whose management controller owns
-    /// it. A later wait for the link does nothing else.
+    /// Leave it as it is, up or down: for boards whose management controller owns it. A later
+    /// wait for the link changes nothing either.
     Leave,
 }
 
@@ -51,12 +50,13 @@ impl<P: Platform> Device<P, VsiUp<P>> {
     /// Sets the port's greatest frame, switches link events on and enables the
     /// link (control-path 9.3, steps 15, 18, 26).
     ///
-    /// A port takes frames of 1500 bytes of payload by default; RoCE with a path
-    /// MTU of 2048 or 4096 needs more. Nothing is sent without a link. A firmware
-    /// that does not let the PHY be changed is only logged.
+    /// A port takes frames of 1500 bytes of payload by default; RoCE with a path MTU of 2048 or
+    /// 4096 needs more. Nothing is sent without a link. If the firmware does not let the PHY be
+    /// changed, this is only logged.
     ///
     /// # Errors
-    /// Refused commands, but those about the PHY; with [`LinkPolicy::Wait`], why there is no link.
+    /// Refused commands, except for those about the PHY; with [`LinkPolicy::Wait`], why there is
+    /// no link.
     #[inline(never)]
     pub fn enable_link(
         mut self,
@@ -106,8 +106,7 @@ fn enable<P: Platform>(
     }
 }
 
-/// The command sets pause time and threshold too: they are given as the port
-/// has them.
+/// The command also sets pause time and threshold: they keep the values that the port has.
 fn set_frame<P: Platform>(platform: &P, queue: &mut AdminQ<P>) -> Result<()> {
     let Some(element) = Index::new(LINK_FLOW_CONTROL) else {
         return Ok(());
@@ -125,7 +124,7 @@ fn set_frame<P: Platform>(platform: &P, queue: &mut AdminQ<P>) -> Result<()> {
 }
 
 impl<P: Platform> Device<P, LinkUp<P>> {
-    /// The link as it was found last.
+    /// The link as last found.
     #[must_use]
     pub const fn link(&self) -> LinkStatus {
         self.stage.link.at_start

@@ -1,17 +1,16 @@
 //! The cold start: from a PF reset to a function whose RDMA engine takes commands,
 //! without another driver (control-path 9.3).
 //!
-//! A kernel's network driver does this on a host; under VFIO, or in a
-//! unikernel, nobody has. Each stage is what RDMA needs of that, and says why;
-//! where the need follows from how data flows rather than from a source, it is
-//! marked `[inf]`. A stage that fails gives the one before back, and shutting
-//! down undoes all of them in the opposite order, ends the AdminQ and resets the
-//! function, as existing drivers do when they unload.
+//! On a host a kernel's network driver does this; under VFIO, or in a unikernel, nobody has done
+//! it. Each stage does the part that RDMA needs, and says why. Where the need follows from how
+//! data flows rather than from a source, it is marked `[inf]`. A stage that fails gives the one
+//! before back. Shutting down undoes all of them in the opposite order, ends the AdminQ and
+//! resets the function, as existing drivers do when they unload.
 //!
-//! Left out are steps that RDMA has no use for: NVM versions, flow director and
-//! its counters, tables of filters in software, driver version, the choice of a tree of
-//! another depth. LAN queues and their part of the scheduler's tree come later, where
-//! they are asked for ([`Control::open_lan`](crate::Control::open_lan)).
+//! Steps that RDMA does not need are left out: NVM versions, flow director and its counters,
+//! tables of filters in software, driver version, the choice of a tree of another depth. LAN
+//! queues and their part of the scheduler's tree are made later, on request
+//! ([`Control::open_lan`](crate::Control::open_lan)).
 
 use e810_hal::Platform;
 
@@ -37,7 +36,7 @@ pub use rules::LanReady;
 pub use tree::TreeFound;
 pub use vsi::VsiUp;
 
-/// A function of which nothing is known, and to which nothing was written.
+/// A function about which nothing is known, and to which nothing was written.
 #[derive(Debug)]
 pub struct Cold(());
 

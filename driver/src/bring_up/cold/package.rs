@@ -32,18 +32,17 @@ pub struct PackageLoaded<P: Platform> {
 }
 
 impl<P: Platform> Device<P, TreeFound<P>> {
-    /// Waits for the rest of the firmware, then loads the package, unless
-    /// another function has, and sets the VLAN mode with it (control-path 9.3, steps 20 to 22).
+    /// Waits for the rest of the firmware, then loads the package, unless another function has,
+    /// and sets the VLAN mode with it (control-path 9.3, steps 20 to 22).
     ///
-    /// Without a package existing drivers take all RDMA capabilities away; the
-    /// profiles by which frames reach the engine are in it. Whether the silicon
-    /// could do without is not in the sources.
+    /// Without a package existing drivers disable all RDMA capabilities; it contains the profiles
+    /// by which frames reach the engine. Whether the silicon could do without it is not in the
+    /// sources.
     ///
     /// # Errors
-    /// No package, one that does not fit the firmware or is refused, a lock that
-    /// is not given up; [`Error::HalfConfigured`] where only
-    /// [`reset_card`](crate::reset_card) or a restart helps: it is never done
-    /// here, because it resets all functions of the card.
+    /// No package, one that does not fit the firmware or is refused, a lock that is not released;
+    /// [`Error::HalfConfigured`] if only [`reset_card`](crate::reset_card) or a restart helps.
+    /// That reset is never done here, because it resets all functions of the card.
     #[inline(never)]
     pub fn load_package(
         mut self,

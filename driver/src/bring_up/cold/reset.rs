@@ -21,8 +21,8 @@ impl<P: Platform> Device<P, Cold> {
     /// Resets the function, or waits for a reset of the whole card that is
     /// running (control-path 9.3, steps 2 to 4).
     ///
-    /// RDMA needs it because CQP, segments and queues of an earlier driver
-    /// would otherwise still reach for memory that is no longer theirs.
+    /// RDMA needs this because CQP, segments and queues of an earlier driver would otherwise
+    /// still access memory that is no longer theirs.
     ///
     /// # Errors
     /// Firmware in recovery mode, a reset that does not end, a device that is
@@ -39,19 +39,19 @@ impl<P: Platform> Device<P, Cold> {
 fn reset<P: Platform>(platform: &P) -> Result<PfId> {
     check_recovery(platform)?;
     let pf = function_number(platform)?;
-    // Whether the function has RDMA is asked of the firmware later; until then
-    // the engine's unit is not waited for.
+    // The firmware is asked later whether the function has RDMA; until then nothing waits for the
+    // engine's unit.
     reset_function(platform, false)?;
     Ok(pf)
 }
 
-/// Resets the core of the whole card, or waits for a reset of it that is
-/// running; what is found afterwards is a card for a normal cold start.
+/// Resets the core of the whole card, or waits for a reset of it that is running; afterwards the
+/// card is ready for a normal cold start.
 ///
-/// All functions of the card are reset with it, including those in use, and the DDP
-/// package is gone: this is for a card whose configuration was spoiled, where
-/// nothing smaller helps (field-evidence 3.4 to 3.7). No start does it by
-/// itself. The caller sees to it that nobody uses the other functions.
+/// All functions of the card are reset with it, including those in use, and the DDP package is
+/// gone: this is for a card whose configuration was spoiled, where nothing smaller helps
+/// (field-evidence 3.4 to 3.7). No start does it by itself. The caller makes sure that nobody
+/// uses the other functions.
 ///
 /// # Errors
 /// Firmware in recovery mode, a reset that does not end, a device that is gone.

@@ -1,4 +1,4 @@
-//! Switch rules, and what is known then (control-path 9.3, steps 28, 29).
+//! Switch rules, and the LAN side that is ready with them (control-path 9.3, steps 28, 29).
 
 use e810_adminq::op::{LinkStatus, LldpEvents};
 use e810_hal::Platform;
@@ -17,15 +17,15 @@ pub struct LanReady<P: Platform> {
 }
 
 impl<P: Platform> Device<P, LinkUp<P>> {
-    /// Lets frames to the port's address and broadcasts in, and reads which
-    /// traffic class each user priority has (control-path 9.3, steps 28, 29).
+    /// Lets frames to the port's address and broadcasts pass, and reads the traffic class of each
+    /// user priority (control-path 9.3, steps 28, 29).
     ///
-    /// Asks for events about changes of the priorities first: the firmware's agent
-    /// tells only who has asked (`ice/ice_dcb.c ice_init_dcb`). One without DCB
-    /// refuses, and has nothing to tell.
+    /// First asks for events about changes of the priorities: the firmware's agent reports them
+    /// only to those who asked (`ice/ice_dcb.c ice_init_dcb`). A firmware without DCB refuses,
+    /// and has nothing to report.
     ///
-    /// Without a rule for its address a frame does not reach the VSI, and so
-    /// not the engine. Queue pairs go to the class of their priority.
+    /// Without a rule for its address a frame does not reach the VSI, and so not the engine.
+    /// Queue pairs use the class of their priority.
     ///
     /// # Errors
     /// Refused commands; what was made is undone.
@@ -80,7 +80,7 @@ impl<P: Platform> Device<P, LinkUp<P>> {
 }
 
 impl<P: Platform> Device<P, LanReady<P>> {
-    /// What the engine needs of the LAN side.
+    /// What the engine needs to know about the LAN side.
     #[must_use]
     pub const fn lan(&self) -> Lan {
         Lan {
@@ -90,7 +90,7 @@ impl<P: Platform> Device<P, LanReady<P>> {
         }
     }
 
-    /// The link as it was found last.
+    /// The link as last found.
     #[must_use]
     pub const fn link(&self) -> LinkStatus {
         self.stage.lan.link_at_start()

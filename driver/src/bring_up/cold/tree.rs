@@ -23,9 +23,8 @@ impl<P: Platform> Device<P, Identified<P>> {
     /// Asks for the scheduler's limits and default tree, and removes the default
     /// chain (control-path 9.3, steps 13, 14).
     ///
-    /// A queue pair sends only through a queue set that hangs in this tree. The
-    /// default chain is in the place where the VSI's element goes. It comes back
-    /// with a reset.
+    /// A queue pair sends only through a queue set that hangs in this tree. The default chain is
+    /// in the place where the VSI's element goes. A reset restores it.
     ///
     /// # Errors
     /// A tree of unknown depth; refused commands.

@@ -1,5 +1,4 @@
-//! The table of multicast groups, and the pages that list their members to the
-//! device.
+//! The table of multicast groups, and the pages that list their members for the device.
 
 use core::net::IpAddr;
 use core::sync::atomic::Ordering;
@@ -31,7 +30,7 @@ const IN_DEVICE: u64 = 1 << 59;
 /// The queue pair that is being destroyed has left the group.
 const LEFT: u64 = 1 << 60;
 
-/// The groups there are. Made when the first queue pair joins one.
+/// The existing groups. Made when the first queue pair joins one.
 #[derive(Debug)]
 pub(in crate::control) struct Groups<P: Platform> {
     made: Option<Tables<P>>,
@@ -50,18 +49,18 @@ struct Tables<P: Platform> {
     pages: DmaBuf<P>,
 }
 
-/// A group as it is looked for.
+/// A group as it is looked up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) address: IpAddr,
     pub(super) vlan: Option<u16>,
 }
 
-/// A group as the table has it.
+/// A group as the table stores it.
 pub(super) struct Group {
     pub(super) name: Name,
     pub(super) members: Vec<u32, MAX_GROUP_MEMBERS>,
-    /// Of the first member: every command on the group names it.
+    /// Handle of the first member: every command on the group names it.
     pub(super) qs_handle: u16,
     /// The switch rule that lets its packets in.
     pub(super) rule: Option<u16>,
@@ -176,7 +175,7 @@ impl<P: Platform> Groups<P> {
         );
     }
 
-    /// Forgets a group that the device has no more, but for its name.
+    /// Forgets a group that the device no longer has, except for its name.
     pub(super) fn forget(&self, group: u16) {
         self.set(
             group,
@@ -210,8 +209,7 @@ impl<P: Platform> Groups<P> {
         self.indexes().filter(uses).count()
     }
 
-    /// Writes a group's page; gives its address, or `None` where there are no
-    /// pages.
+    /// Writes a group's page; returns its address, or `None` if there are no pages.
     pub(super) fn write(&self, group: u16, words: [u64; MAX_GROUP_MEMBERS]) -> Option<Iova> {
         let pages = &self.made.as_ref()?.pages;
         let page = pages.block::<{ PAGE / 8 }>(group.into());
@@ -232,7 +230,7 @@ impl<P: Platform> Groups<P> {
         self.release();
     }
 
-    /// Frees the pages, once the device has no group any more.
+    /// Frees the pages, once the device no longer has any group.
     pub(in crate::control) fn release(self) {
         if let Some(tables) = self.made {
             tables.pages.release();
