@@ -113,10 +113,6 @@ const NODE: [u8; 16] = [
 /// TEID of the node in an element, in front of the data that is kept.
 const TEID: [u8; 4] = [0xff; 4];
 
-/// The number of a queue or queue set that is added, and the TEID of its leaf. That is the reply's,
-/// but Linux' ice sends one buffer for all queues of a VSI, with the TEID of the previous one in it.
-const LEAF: [u8; 8] = [0xff, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff];
-
 /// The bits of the properties of a VSI.
 fn properties() -> Vec<u8> {
     let mut mask = vec![0; PROPERTIES_LEN];
@@ -174,7 +170,9 @@ fn buffer_bits(command: &Command) -> Vec<u8> {
             // The context has 171 bits.
             let mut context = [0xff; 24];
             put(&mut context, 21, &[0x07, 0, 0]);
-            let queue = [&LEAF, &context[..], &NODE].concat();
+            // The TEID is the reply's, but Linux' ice sends one buffer for all queues of a VSI, with the
+            // TEID of the previous one in it.
+            let queue = [&[0xff, 0xff, 0, 0], &TEID, &context[..], &NODE].concat();
             groups(data, command.param8(0).into(), 1, &queue)
         }
         0x0c31 => {
@@ -191,7 +189,7 @@ fn buffer_bits(command: &Command) -> Vec<u8> {
             mask
         }
         0x0c33 => {
-            let set = [&LEAF, &NODE[..]].concat();
+            let set = [&[0xff, 0xff, 0, 0, 0, 0, 0, 0], &NODE[..]].concat();
             groups(data, command.param8(0).into(), 2, &set)
         }
         _ => Vec::new(),
