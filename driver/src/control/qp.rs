@@ -32,7 +32,6 @@ impl<P: Platform> Control<P> {
     /// answer.
     #[doc(alias = "ibv_create_qp")]
     pub fn create_qp(&mut self, pd: &Pd, init: &QpInit<'_>) -> Result<Qp<P>> {
-        offered(init.qp_type)?;
         let memory = QpMemory::new(&self.platform, &init.caps)?;
         match self.create_qp_on_memory(pd, init, memory.place()) {
             Ok((control, granted)) => {

@@ -33,7 +33,7 @@ pub trait ControlPlane: Send + Sync + Debug {
     /// begin to make one.
     ///
     /// # Errors
-    /// The device is gone, or belongs to another process; there is no memory.
+    /// The device is gone, or belongs to another process.
     fn rings(&self) -> Result<Arc<dyn RingMaker>, Refused>;
 
     /// The functions that post to those rings, and poll them.

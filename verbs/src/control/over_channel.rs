@@ -161,7 +161,6 @@ impl ControlPlane for OverChannel {
 
     fn rings(&self) -> Result<Arc<dyn RingMaker>, Refused> {
         self.process.check()?;
-        memory::check()?;
         Ok(self.rings.clone())
     }
 

@@ -287,9 +287,6 @@ pub unsafe extern "C" fn resize_cq(cq: *mut Cq, entries: c_int) -> c_int {
         if !ring.can_resize() {
             return libc::EBUSY;
         }
-        if let Err(refused) = open.control().rings() {
-            return refused.errno;
-        }
         let mut granted = None;
         let resized = ring.resize(entries, &mut |place| {
             let resized = open.control().ask(ResizeCq {
