@@ -17,6 +17,9 @@ use crate::track::Tag;
 use crate::wqe::fragment;
 use crate::wr::{RecvWr, Sge};
 
+/// log2 of the quanta of the largest slot.
+const MAX_SHIFT: u8 = 3;
+
 /// A receive queue. `P` orders stores, `W` is the ring, `M` the slot table.
 pub struct RecvQueue<P, W, M: SlotMemory> {
     platform: P,
@@ -99,8 +102,15 @@ impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
         size: RqSize,
         max_sge: u32,
     ) -> Result<Self, SizeError> {
+        if size.shift > MAX_SHIFT {
+            return Err(SizeError {
+                field: "shift of a receive slot",
+                value: size.shift.into(),
+                bound: Bound::AtMost(MAX_SHIFT.into()),
+            });
+        }
         // A slot of n quanta has room for 2n - 1 SGEs (data-path 1.6).
-        let fits = (2u32 << (size.shift & 3)).wrapping_sub(1).min(MAX_SGES);
+        let fits = (2u32 << size.shift).wrapping_sub(1).min(MAX_SGES);
         if max_sge > fits {
             return Err(SizeError {
                 field: "max_recv_sge",
@@ -108,7 +118,7 @@ impl<P: Barrier, W: DmaWords, M: SlotMemory> RecvQueue<P, W, M> {
                 bound: Bound::AtMost(fits.into()),
             });
         }
-        let slot = 1u64 << (size.shift & 3);
+        let slot = 1u64 << size.shift;
         // Two slots, of which one stays free.
         let shape = Shape {
             least: slot.saturating_mul(2),

@@ -184,6 +184,7 @@ impl SqSize {
 /// Size of a receive queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RqSize {
     /// Slots of the ring: a power of two, at least 8.
     pub slots: u32,

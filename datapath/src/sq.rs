@@ -43,6 +43,7 @@ const MAX_HANDLES: u32 = 1 << 25;
 /// What a send queue was created with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SendLimits {
     /// Kind of service.
     pub qp_type: QpType,

@@ -298,6 +298,8 @@ bitflags! {
     }
 }
 
+e810_types::serde_flags!(ExtraOps: u8);
+
 /// A request to a send queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[doc(alias = "ibv_send_wr")]

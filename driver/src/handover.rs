@@ -15,6 +15,7 @@ use e810_datapath::slot::{CqKey, QpKey};
 /// }
 /// ```
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use = "the queues are freed with QpSend::release and QpRecv::release"]
 pub struct QpDestroyed {
     pub(crate) owner: u64,
@@ -47,6 +48,7 @@ pub struct QpResetting {
 /// It may be cloned, for queues that are kept apart from the control part: each queue restarts
 /// once with it, and the reset is finished once.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use = "the reset goes on with Control::finish_reset_qp"]
 pub struct QpReopened {
     pub(crate) owner: u64,
@@ -78,6 +80,7 @@ impl QpResetting {
 /// }
 /// ```
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use = "the ring is freed with CqRing::release"]
 pub struct CqDestroyed {
     pub(crate) owner: u64,
@@ -95,6 +98,7 @@ pub struct CqDestroyed {
 /// }
 /// ```
 #[derive(Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use = "the device writes there: give it to CqRing::resized, with the memory"]
 pub struct CqResized {
     pub(crate) owner: u64,
@@ -109,70 +113,3 @@ impl CqResized {
         self.entries
     }
 }
-
-/// Tokens as words, for a program in another process. Make each token from its words once, where
-/// the token itself would have gone.
-macro_rules! words {
-    ($($token:ident { $key:ident $(, $last:ident: $to:expr, $from:expr)? } $count:literal;)+) => { $(
-        impl $token {
-            /// 64-bit words of a token.
-            pub const WORDS: usize = $count;
-
-            /// The token as words, for another process.
-            #[must_use]
-            pub fn to_words(&self) -> [u64; Self::WORDS] {
-                [self.owner, self.key.bits() $(, $to(self.$last))?]
-            }
-
-            /// The token that these words encode; `None` if they encode none. Use it once, like
-            /// the token itself.
-            #[must_use]
-            pub fn from_words([owner, key $(, $last)?]: [u64; Self::WORDS]) -> Option<Self> {
-                let key = $key::from_bits(key)?;
-                Some(Self { owner, key $(, $last: $from($last))? })
-            }
-        }
-    )+ };
-}
-
-words! {
-    QpDestroyed { QpKey, discarded: dropped_word, dropped } 3;
-    QpReopened { QpKey } 2;
-    CqDestroyed { CqKey } 2;
-    CqResized { CqKey, entries: u64::from, |word| word as u32 } 3;
-}
-
-fn dropped_word(dropped: DroppedWrs) -> u64 {
-    u64::from(dropped.sends) | u64::from(dropped.receives) << 32
-}
-
-const fn dropped(word: u64) -> DroppedWrs {
-    DroppedWrs {
-        sends: word as u32,
-        receives: (word >> 32) as u32,
-    }
-}
-
-/// As their words, for `serde`.
-macro_rules! serde_words {
-    ($($token:ident),+) => { $(
-        #[cfg(feature = "serde")]
-        impl serde::Serialize for $token {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                self.to_words().serialize(serializer)
-            }
-        }
-
-        #[cfg(feature = "serde")]
-        impl<'de> serde::Deserialize<'de> for $token {
-            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                let words = <[u64; Self::WORDS]>::deserialize(from)?;
-                let none = || serde::de::Error::custom(concat!("no ", stringify!($token)));
-                Self::from_words(words).ok_or_else(none)
-            }
-        }
-    )+ };
-}
-pub(crate) use serde_words;
-
-serde_words!(QpDestroyed, QpReopened, CqDestroyed, CqResized);

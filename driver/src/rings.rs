@@ -8,7 +8,7 @@
 
 use e810_datapath::sizing::{RqSize, SqSize};
 use e810_datapath::slot::{CqKey, QpKey, Slots};
-use e810_datapath::{CompletionQueue, ExtraOps, RecvQueue, SendLimits, SendQueue};
+use e810_datapath::{CompletionQueue, RecvQueue, SendLimits, SendQueue};
 use e810_hal::{CeqId, DmaBuf, DmaLayout, HostBuf, Iova, Platform};
 use e810_types::QpType;
 
@@ -58,6 +58,7 @@ pub struct NotMade {
 
 /// What the ring of a completion queue needs to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CqGrant {
     pub(crate) owner: u64,
     pub(crate) key: CqKey,
@@ -67,6 +68,7 @@ pub struct CqGrant {
 
 /// What the queues of a queue pair need to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct QpGrant {
     pub(crate) owner: u64,
     pub(crate) key: QpKey,
@@ -136,27 +138,6 @@ impl<P: Platform> QpMemory<P> {
 }
 
 impl CqGrant {
-    /// 64-bit words of [`to_words`](Self::to_words).
-    pub const WORDS: usize = 3;
-
-    /// As words, for another process.
-    #[must_use]
-    pub const fn to_words(self) -> [u64; Self::WORDS] {
-        let shape = self.entries as u64 | (self.ceq.get() as u64) << 32;
-        [self.owner, self.key.bits(), shape]
-    }
-
-    /// The grant that these words encode; `None` if they encode none.
-    #[must_use]
-    pub fn from_words([owner, key, shape]: [u64; Self::WORDS]) -> Option<Self> {
-        Some(Self {
-            owner,
-            key: CqKey::from_bits(key)?,
-            entries: shape as u32,
-            ceq: CeqId::new(u16::try_from(shape >> 32).ok()?)?,
-        })
-    }
-
     /// The number of the completion queue.
     #[must_use]
     pub const fn number(&self) -> u32 {
@@ -181,70 +162,6 @@ impl QpGrant {
     #[must_use]
     pub const fn number(&self) -> Qpn {
         Qpn(self.key.id())
-    }
-
-    /// 64-bit words of [`to_words`](Self::to_words).
-    pub const WORDS: usize = 6;
-
-    /// As words, for another process.
-    #[must_use]
-    pub fn to_words(self) -> [u64; Self::WORDS] {
-        let Self { limits, rq, .. } = self;
-        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let bytes = [
-            limits.qp_type as u8,
-            limits.signal_all.into(),
-            limits.local_fence.into(),
-            limits.read_fence_rate,
-            limits.extra.bits(),
-            rq.shift,
-            0,
-            0,
-        ];
-        [
-            self.owner,
-            self.key.bits(),
-            u64::from_le_bytes(bytes),
-            pair(limits.max_sge, limits.max_inline),
-            pair(limits.address_handles, self.max_recv_sge),
-            pair(rq.slots, rq.max_wr),
-        ]
-    }
-
-    /// The grant that these words encode; `None` if they encode none.
-    #[must_use]
-    pub fn from_words(words: [u64; Self::WORDS]) -> Option<Self> {
-        let [owner, key, bytes, sq, both, rq] = words;
-        let flag = |byte| match byte {
-            0 => Some(false),
-            1 => Some(true),
-            _ => None,
-        };
-        let [qp_type, signal_all, local_fence, rate, extra, shift, 0, 0] = bytes.to_le_bytes()
-        else {
-            return None;
-        };
-        let of_type = |known: &QpType| *known as u8 == qp_type;
-        Some(Self {
-            owner,
-            key: QpKey::from_bits(key)?,
-            limits: SendLimits {
-                qp_type: [QpType::Rc, QpType::Ud].into_iter().find(of_type)?,
-                max_sge: sq as u32,
-                max_inline: (sq >> 32) as u32,
-                address_handles: both as u32,
-                signal_all: flag(signal_all)?,
-                local_fence: flag(local_fence)?,
-                read_fence_rate: rate,
-                extra: ExtraOps::from_bits(extra)?,
-            },
-            rq: RqSize {
-                slots: rq as u32,
-                shift,
-                max_wr: (rq >> 32) as u32,
-            },
-            max_recv_sge: (both >> 32) as u32,
-        })
     }
 }
 
@@ -302,5 +219,3 @@ impl<P: Platform> Rings<P> {
         Ok((QpSend { owner, queue: send }, QpRecv { owner, queue: recv }))
     }
 }
-
-crate::handover::serde_words!(CqGrant, QpGrant);

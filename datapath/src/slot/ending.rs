@@ -13,6 +13,7 @@ use crate::track::{self, Tracker};
 /// they never complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DroppedWrs {
     /// Send requests, signaled or not.
     pub sends: u32,

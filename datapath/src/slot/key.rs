@@ -11,6 +11,21 @@ macro_rules! keys {
         #[cfg_attr(feature = "defmt", derive(defmt::Format))]
         pub struct $name(u64);
 
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.0.serialize(serializer)
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let key = Self::from_bits(u64::deserialize(from)?);
+                key.ok_or(serde::de::Error::custom("no such key"))
+            }
+        }
+
         impl $name {
             pub(super) const fn new(id: u32, generation: u32) -> Self {
                 Self((generation as u64) << 32 | (id & ID_MASK) as u64)
