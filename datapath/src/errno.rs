@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use e810_types::{QpState, QpType, WorkQueue};
 
-    const MAP: &str = include_str!("../../docs/verbs-map.md");
+    const MAP: &str = include_str!("../../docs/verbs.md");
 
     /// Position of a variant; one that is new is missed here by the compiler.
     const fn place(error: &PostError) -> usize {

@@ -1,6 +1,6 @@
 //! Error numbers of Linux, for programs whose error paths use them: `errno()` of [`Error`],
 //! [`StageError`] and [`PostError`](crate::PostError) returns them. The table of errors and
-//! numbers is in `docs/verbs-map.md`.
+//! numbers is in `docs/verbs.md`.
 
 pub use e810_hal::errno::{
     EBUSY, EFAULT, EINVAL, EIO, ENETDOWN, ENOBUFS, ENODEV, ENOENT, ENOMEM, ENOSPC, EOPNOTSUPP,

@@ -2,7 +2,7 @@
 //!
 //! Verbs return such a number. Here every error has a type and a text, and its `errno()` is the
 //! number that a verbs program would get instead. The values are those of Linux on x86, Arm and
-//! RISC-V (`asm-generic/errno.h`). The table of errors and numbers is in `docs/verbs-map.md`.
+//! RISC-V (`asm-generic/errno.h`). The table of errors and numbers is in `docs/verbs.md`.
 
 use crate::{DmaError, NoHostMemory, WaitError};
 

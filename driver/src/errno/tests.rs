@@ -9,7 +9,7 @@ use super::*;
 use crate::error::Object;
 use crate::unsupported::Unsupported;
 
-const MAP: &str = include_str!("../../../docs/verbs-map.md");
+const MAP: &str = include_str!("../../../docs/verbs.md");
 
 /// Position of a variant; one that is new is missed here by the compiler.
 const fn place(error: &Error) -> usize {

@@ -17,7 +17,7 @@ const LONGEST: usize = 800;
 #[error("{why}")]
 pub struct Refused {
     pub kind: Kind,
-    /// For `errno` (`docs/verbs-map.md`).
+    /// For `errno` (`docs/verbs.md`).
     pub errno: c_int,
     pub why: String,
     /// Details that the error number does not convey.

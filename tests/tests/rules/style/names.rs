@@ -5,8 +5,8 @@ use std::fs;
 
 use e810_tests::sources::{files, root};
 
-/// Tables of variants, without their types; tests of their own hold both.
-const OF_VARIANTS: &[&str] = &["async-events.md", "verbs-map.md"];
+/// Tables of variants, without their types; tests of their own hold them.
+const OF_VARIANTS: &[&str] = &["async-events.md"];
 
 /// What Rust itself has.
 const OF_RUST: &[&str] = &[

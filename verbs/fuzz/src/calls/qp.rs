@@ -425,7 +425,7 @@ fn change(engine: &mut Engine, at: usize) {
     let may_fail = matches!(from, 2..=5);
     let allowed: &[c_int] = match wrong {
         Some(allowed) => allowed,
-        // The device has no way back (docs/verbs-map.md).
+        // The device has no way back (docs/verbs.md).
         None if (from, to) == (5, 3) => &[EOPNOTSUPP, EINVAL],
         None if can && to == 3 && qp.kind == UD => &[0, EINVAL, EBUSY, EOPNOTSUPP],
         None if can && may_fail && !matches!(to, 0 | 6) => &[0, EINVAL, EBUSY],
