@@ -33,6 +33,8 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ("datapath", &["adminq", "cqp", "ceq", "lan"], SIBLINGS),
     ("lan", &["adminq", "cqp", "ceq", "datapath"], SIBLINGS),
 ];
+/// Folders that the picture of crates leaves out: tests, examples, and libraries without devices.
+const NOT_DRAWN: &[&str] = &["tests", "examples", "verbs/fuzz", "verbs/stubs"];
 const OWN_CODE: &str =
     "the simulator decodes with code of its own, so that it repeats no mistake of an encoder";
 const SIBLINGS: &str = "only the driver knows more than one kind of queue";
@@ -187,6 +189,53 @@ fn the_table_of_crates_is_what_cargo_says() {
         missing.is_empty() && wrong.is_empty(),
         "docs/architecture.md, Crates: missing {missing:#?}, wrong {wrong:#?}"
     );
+}
+
+/// What a crate ships with, features left out, through other crates too.
+fn reached(
+    arrows: &BTreeMap<String, (String, BTreeMap<String, bool>)>,
+    folder: &str,
+) -> BTreeSet<String> {
+    let (_, uses) = arrows.get(folder).expect("a crate of the table is there");
+    let uses = uses.iter().filter(|(_, is_optional)| !**is_optional);
+    uses.flat_map(|(used, _)| {
+        let mut all = reached(arrows, used);
+        all.insert(used.clone());
+        all
+    })
+    .collect()
+}
+
+/// An arrow is in the picture unless the crate reaches its end through another one that it uses.
+#[test]
+fn the_picture_of_crates_is_what_cargo_says() {
+    let picture = fs::read_to_string(root().join("docs/img/crates.svg")).expect("the picture");
+    let mut drawn = BTreeSet::new();
+    for title in picture.split("<title>").skip(1) {
+        let title = title.split("</title>").next().unwrap_or_default();
+        let (users, used) = title.split_once(" → ").unwrap_or_default();
+        for user in users.split(", ") {
+            let arrows = used.split(", ").map(|used| format!("{user} → {used}"));
+            drawn.extend(arrows.filter(|_| !user.is_empty()));
+        }
+    }
+    let arrows = arrows();
+    let mut said = BTreeSet::new();
+    for (folder, (_, uses)) in &arrows {
+        if NOT_DRAWN.iter().any(|begin| folder.starts_with(begin)) {
+            continue;
+        }
+        for (used, is_optional) in uses {
+            let is_implied = uses.iter().any(|(other, other_is_optional)| {
+                (*is_optional || !other_is_optional) && reached(&arrows, other).contains(used)
+            });
+            if !is_implied {
+                let feature = if *is_optional { " (feature)" } else { "" };
+                said.insert(format!("{folder} → {used}{feature}"));
+            }
+        }
+    }
+    assert_eq!(drawn, said, "docs/img/crates.svg: the titles of its arrows");
 }
 
 #[test]
