@@ -193,14 +193,3 @@ fn test_modules_are_found_where_they_are_declared() {
         [Path::new("a/b/testing"), Path::new("a/b/tests")]
     );
 }
-
-/// The README opens with a program that is compiled.
-#[test]
-fn the_readme_has_the_first_example() {
-    let read = |file: &str| fs::read_to_string(root().join(file)).expect("a file");
-    let program = read("examples/send_recv.rs");
-    assert!(
-        read("README.md").contains(&format!("```rust\n{program}```")),
-        "README.md has to have examples/send_recv.rs as it is"
-    );
-}
