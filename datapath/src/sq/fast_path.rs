@@ -4,6 +4,7 @@
 use e810_hal::{Barrier, Bus, DmaWord, DmaWords};
 use e810_types::WorkQueue;
 
+use super::slow_path::COMMON;
 use super::{PLAIN, SendQueue};
 use crate::error::{PostError, Refused};
 use crate::sizing::inline_quanta;
@@ -26,9 +27,6 @@ pub enum OneSge {
     /// Reads it.
     Read(Remote),
 }
-
-/// Header bits that the tracker of a request has too.
-const COMMON: u64 = HDR::OPCODE.mask << HDR::OPCODE.shift | signals(SendFlags::all());
 
 impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
     /// Posts a list of requests and rings the doorbell once.
@@ -157,19 +155,16 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
     /// be written. `None`, with nothing changed, for any other request, and for an invalid one.
     #[inline(always)]
     pub(super) fn post_inline_fast(&mut self, wr: &SendWr<'_>) -> Option<()> {
-        match &wr.op {
+        match wr.op {
             Op::Send {
                 data: Data::Inline([bytes]),
                 imm: None,
-            } => self.post_inline_bytes(wr.wr_id, wr.flags, bytes, header(opcode::SEND, 0), 0),
+            } => self.post_piece(wr.wr_id, wr.flags, bytes, OneSge::Send),
             Op::Write {
                 data: Data::Inline([bytes]),
                 remote,
                 imm: None,
-            } => {
-                let header = header(opcode::RDMA_WRITE, remote.rkey);
-                self.post_inline_bytes(wr.wr_id, wr.flags, bytes, header, remote.addr)
-            }
+            } => self.post_piece(wr.wr_id, wr.flags, bytes, OneSge::Write(remote)),
             _ => None,
         }
     }

@@ -6,11 +6,12 @@ use e810_hal::{Barrier, Bus, DmaWords};
 use e810_types::WorkQueue;
 
 use super::ring_space::CHUNK;
-use super::{SendList, SendQueue, errors};
+use super::slow_path::Content;
+use super::{SendList, SendQueue};
 use crate::error::PostError;
 use crate::sizing::inline_quanta;
 use crate::slot::SlotMemory;
-use crate::wr::{Data, ExtraOps, Op, SendWr};
+use crate::wr::SendWr;
 
 /// Requests that are to be posted together, counted one by one: [`SendList::plan`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -48,33 +49,13 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendList<'_, P, W, M> {
 impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
     /// Quanta of a request that can be posted, apart from the room.
     fn quanta_of(&self, wr: &SendWr<'_>) -> Result<u64, PostError> {
-        let op = &wr.op;
-        if self.datagram && op.is_connected() {
-            return Err(errors::op(op, self.limits.qp_type));
-        }
-        let (data, imm) = match *op {
-            Op::Send { data, imm } | Op::Write { data, imm, .. } => (data, imm),
-            Op::SendInv { data, .. } => (data, None),
-            Op::UdSend { data, imm, to } => {
-                self.datagram_to(op, to)?;
-                (data, imm)
+        Ok(match self.content(&wr.op, wr.flags)? {
+            Content::Sges(sges, body) | Content::Read(sges, body) => {
+                let (fragments, _) = self.sges_fit(sges, body.imm)?;
+                fragments as u64 / 2 + 1
             }
-            Op::Read { into, .. } => (Data::Sges(into), None),
-            Op::ReadInv { into, .. } => {
-                self.offered(op, ExtraOps::READ_INV)?;
-                (Data::Sges(into), None)
-            }
-            Op::LocalInv { .. } | Op::BindMw(_) | Op::FastRegister(_) | Op::Nop | Op::Atomic(_) => {
-                self.memory_words(op)?;
-                return Ok(1);
-            }
-        };
-        match data {
-            Data::Sges(sges) => {
-                let (fragments, _) = self.sges_fit(sges, imm)?;
-                Ok(fragments as u64 / 2 + 1)
-            }
-            Data::Inline(pieces) => Ok(inline_quanta(self.inline_fits(pieces)?).into()),
-        }
+            Content::Inline(pieces, _) => inline_quanta(self.inline_fits(pieces)?).into(),
+            Content::Words(_) => 1,
+        })
     }
 }

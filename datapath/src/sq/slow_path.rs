@@ -13,8 +13,8 @@ use crate::wqe::header::{HDR, header, report_rtt, signals};
 use crate::wqe::{fragment, inline, memory};
 use crate::wr::{Data, ExtraOps, Op, Remote, SendFlags, SendWr, Sge, UdTarget};
 
-/// Bits of a header.
-const OPCODE: u64 = HDR::OPCODE.mask << HDR::OPCODE.shift;
+/// Header bits that the tracker of a request has too.
+pub(super) const COMMON: u64 = HDR::OPCODE.mask << HDR::OPCODE.shift | signals(SendFlags::all());
 
 /// A Q_Key with this bit set in a request stands for the QP's own, which only a
 /// privileged program can have set to one like it.
@@ -28,7 +28,7 @@ pub(super) struct Body {
     /// Header bits 31:0: key or address handle.
     low: u32,
     q2: u64,
-    imm: Option<u32>,
+    pub(super) imm: Option<u32>,
 }
 
 impl Body {
@@ -59,16 +59,43 @@ impl Body {
     }
 }
 
+/// What a request puts into the ring.
+pub(super) enum Content<'a> {
+    /// Its data by reference.
+    Sges(&'a [Sge], Body),
+    /// Where a READ puts what it reads.
+    Read(&'a [Sge], Body),
+    /// Its data.
+    Inline(&'a [&'a [u8]], Body),
+    /// The words of an operation without data, but for flags of the request and the valid bit.
+    Words([u64; 4]),
+}
+
 impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
     /// Posts any request.
     #[inline(never)]
     pub(super) fn post_slow(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        if self.datagram && wr.op.is_connected() {
-            return Err(errors::op(&wr.op, self.limits.qp_type));
+        let wanted = wr.flags.union(self.always);
+        match self.content(&wr.op, wanted)? {
+            Content::Sges(sges, body) => self.post_sges(wr.wr_id, sges, body, wanted),
+            Content::Read(into, body) => self.post_read(wr.wr_id, into, body, wanted),
+            Content::Inline(pieces, body) => self.post_inline(wr.wr_id, pieces, body, wanted),
+            Content::Words(words) => self.post_words(wr.wr_id, words, wanted),
         }
-        let flags = wr.flags.union(self.always);
-        let solicited = flags.contains(SendFlags::SOLICITED);
-        let (data, body) = match wr.op {
+    }
+
+    /// What a request puts into the ring, if the queue takes such requests.
+    #[inline(always)]
+    pub(super) fn content<'a>(
+        &self,
+        op: &Op<'a>,
+        wanted: SendFlags,
+    ) -> Result<Content<'a>, PostError> {
+        if self.datagram && op.is_connected() {
+            return Err(errors::op(op, self.limits.qp_type));
+        }
+        let solicited = wanted.contains(SendFlags::SOLICITED);
+        let (data, body) = match *op {
             Op::Send { data, imm } => {
                 let opcode = either(solicited, opcode::SEND_SOLICITED, opcode::SEND);
                 (data, Body::new(opcode, 0, 0, imm))
@@ -81,29 +108,49 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
                 let opcode = either(solicited, opcode::RDMA_WRITE_SOLICITED, opcode::RDMA_WRITE);
                 (data, Body::remote(opcode, remote, imm))
             }
-            Op::Read { into, remote } => {
-                let body = Body::remote(opcode::RDMA_READ, remote, None);
-                return self.post_read(wr.wr_id, into, body, flags);
-            }
             Op::UdSend { data, imm, to } => {
                 let opcode = either(solicited, opcode::SEND_SOLICITED, opcode::SEND);
                 (
                     data,
-                    Body::new(opcode, to.ah, self.datagram_to(&wr.op, to)?, imm),
+                    Body::new(opcode, to.ah, self.datagram_to(op, to)?, imm),
                 )
             }
+            Op::Read { into, remote } => {
+                let body = Body::remote(opcode::RDMA_READ, remote, None);
+                return Ok(Content::Read(into, body));
+            }
             Op::ReadInv { into, remote } => {
-                self.offered(&wr.op, ExtraOps::READ_INV)?;
+                self.offered(op, ExtraOps::READ_INV)?;
                 let body = Body::remote(opcode::READ_LOCAL_INV, remote, None);
-                return self.post_read(wr.wr_id, into, body, flags);
+                return Ok(Content::Read(into, body));
             }
-            Op::LocalInv { .. } | Op::BindMw(_) | Op::FastRegister(_) | Op::Nop | Op::Atomic(_) => {
-                return self.post_memory(wr, flags);
+            Op::LocalInv { stag } => {
+                return Ok(Content::Words(self.local_fence(memory::local_inv(stag))));
             }
+            Op::BindMw(bind) => {
+                self.offered(op, ExtraOps::BIND_MW)?;
+                return Ok(Content::Words(memory::bind_mw(bind)));
+            }
+            Op::FastRegister(reg) => {
+                self.offered(op, ExtraOps::FAST_REGISTER)?;
+                return Ok(Content::Words(
+                    self.local_fence(memory::fast_register(reg)?),
+                ));
+            }
+            Op::Nop => return Ok(Content::Words(memory::nop())),
+            Op::Atomic(_) => return Err(PostError::NotOffered { op: op.name() }),
         };
-        match data {
-            Data::Sges(sges) => self.post_sges(wr.wr_id, sges, body, flags),
-            Data::Inline(pieces) => self.post_inline(wr.wr_id, pieces, body, flags),
+        Ok(match data {
+            Data::Sges(sges) => Content::Sges(sges, body),
+            Data::Inline(pieces) => Content::Inline(pieces, body),
+        })
+    }
+
+    /// The words of an operation that waits for those before it, if the queue is made so.
+    const fn local_fence(&self, [w0, w1, w2, header]: [u64; 4]) -> [u64; 4] {
+        match self.limits.local_fence {
+            true => [w0, w1, w2, header | signals(SendFlags::LOCAL_FENCE)],
+            false => [w0, w1, w2, header],
         }
     }
 
@@ -242,45 +289,22 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> SendQueue<P, W, M> {
         Ok(())
     }
 
-    /// The words of an operation without data, but for its flags and its valid bit.
-    #[inline(always)]
-    pub(super) fn memory_words(&self, op: &Op<'_>) -> Result<[u64; 4], PostError> {
-        Ok(match op {
-            Op::LocalInv { stag } => memory::local_inv(*stag),
-            Op::BindMw(bind) => {
-                self.offered(op, ExtraOps::BIND_MW)?;
-                memory::bind_mw(bind)
-            }
-            Op::FastRegister(reg) => {
-                self.offered(op, ExtraOps::FAST_REGISTER)?;
-                memory::fast_register(reg)?
-            }
-            Op::Atomic(_) => return Err(PostError::NotOffered { op: op.name() }),
-            _ => memory::nop(),
-        })
-    }
-
-    /// Operations without data.
+    /// Posts an operation without data.
     #[inline(never)]
-    fn post_memory(&mut self, wr: &SendWr<'_>, wanted: SendFlags) -> Result<(), PostError> {
-        let op = &wr.op;
-        let [w0, w1, w2, header] = self.memory_words(op)?;
-        let fenced =
-            self.limits.local_fence && matches!(op, Op::LocalInv { .. } | Op::FastRegister(_));
-        let fence = if fenced {
-            SendFlags::LOCAL_FENCE
-        } else {
-            SendFlags::empty()
-        };
-        let signals = signals(wanted.union(fence));
-        let tag = Tag::new(header & OPCODE | signals, 0, 1);
-        let claim = self.place(1, wr.wr_id, tag)?;
+    fn post_words(
+        &mut self,
+        wr_id: u64,
+        [w0, w1, w2, header]: [u64; 4],
+        wanted: SendFlags,
+    ) -> Result<(), PostError> {
+        let header = header | signals(wanted);
+        let claim = self.place(1, wr_id, Tag::new(header & COMMON, 0, 1))?;
         let [q0, q1, q2, q3] = self.producer.quantum(claim.index).ok_or(MEMORY)?;
         q0.set(w0);
         q1.set(w1);
         q2.set(w2);
         self.platform.to_device();
-        q3.publish(header | signals | claim.valid);
+        q3.publish(header | claim.valid);
         Ok(())
     }
 }
