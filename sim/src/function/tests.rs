@@ -5,6 +5,7 @@ use crate::findings::{Class, kind};
 
 use e810_hal::Vector;
 use e810_hal::bus::{CeqId, PfId};
+use e810_hal::regs as hw;
 use e810_hal::{Access, Bus, DmaAlloc, DmaLayout, SharedBytes};
 
 use crate::pe::{Env, OicrCause, PeReg};

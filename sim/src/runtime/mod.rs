@@ -4,10 +4,10 @@
 //! order that the seed decides. In real time ([`RealTime`]) each function is a resource of its own,
 //! which the program's threads run, so that the engines of several functions work at the same time.
 
+mod combining_lock;
 mod helper;
-mod lane;
 mod real_time;
-mod turnstile;
+mod shared_function;
 mod virtual_time;
 
 use std::sync::Arc;

@@ -9,6 +9,8 @@
 //! Locks are taken in one order: the machine, then the functions by number. A thread that runs an
 //! engine holds one function and never waits.
 
+mod polling;
+
 use crate::findings::Log;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +19,10 @@ use std::time::{Duration, Instant};
 
 use e810_hal::{Ns, RegOffset};
 
+use super::combining_lock::{Attempt, Guard};
 use super::deliver;
 use super::helper::Helper;
-use super::lane::{Lane, Lanes, NEVER, Seat, Turn};
-use super::turnstile::{Attempt, Guard};
+use super::shared_function::{EngineState, NEVER, SharedFunction, SharedFunctions, Turn};
 use crate::bar::is_posted;
 use crate::function::Function;
 use crate::interrupt_lines::InterruptLines;
@@ -41,25 +43,13 @@ const SPIN: Duration = Duration::from_micros(20);
 const CHAIN: u32 = 16;
 /// Rounds of shared events in one call.
 const ROUNDS: u32 = 16;
-/// Idle polls in a row before a program's thread yields its processor: some microseconds.
-const SPINS: u32 = 128;
-/// Idle polls in a row before each further one pauses the processor, for some 40 cycles. A program
-/// that polls two functions in turn finds one of them idle all the time.
-const PAUSES: u32 = 8;
-/// A program's thread does not yield its processor when a timer of its function expires within this
-/// time, in ns: on a busy machine it would get the processor back much later.
-const SOON: u64 = 20_000;
-/// Inaccuracy of a sleep; shorter delays are waited for by polling.
-const SLEEP: Duration = Duration::from_micros(100);
-/// One of this many idle polls reads the clock.
-const CLOCK_EVERY: u32 = 8;
 
 /// The functions of a card in real time.
 #[derive(Debug)]
 pub(super) struct RealTime {
-    /// The machine without its functions, which are in the lanes.
+    /// The machine without its functions, which are in `functions`.
     machine: Mutex<Machine>,
-    lanes: Lanes,
+    functions: SharedFunctions,
     /// Time of the next event that the machine has to execute.
     shared_due: AtomicU64,
     helper: Helper,
@@ -71,17 +61,17 @@ pub(super) struct RealTime {
 
 impl RealTime {
     pub(super) fn new(machine: Machine) -> Self {
-        let lanes = Lanes::new(machine.link.macs().to_vec());
+        let functions = SharedFunctions::new(machine.link.macs().to_vec());
         let time = Self {
             machine: Mutex::new(machine),
-            lanes,
+            functions,
             shared_due: AtomicU64::new(NEVER),
             helper: Helper::default(),
             deferred: Mutex::new(Fired::new()),
             has_deferred: AtomicBool::new(false),
             start: Instant::now(),
         };
-        // Gives the functions to the lanes.
+        // Gives the functions to their threads.
         time.with_machine(|_| ());
         time
     }
@@ -110,37 +100,37 @@ impl RealTime {
     /// must raise the vectors that fired.
     fn machine_call<R>(&self, f: impl FnOnce(&mut Machine) -> R) -> (R, Fired) {
         let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut seats: Vec<Guard<'_, Seat>> = self
-            .lanes
-            .lanes
+        let mut engines: Vec<Guard<'_, EngineState>> = self
+            .functions
+            .all
             .iter()
-            .map(|lane| lane.seat.lock())
+            .map(|shared| shared.engine.lock())
             .collect();
         machine.set_now(self.now());
-        for seat in &mut seats {
+        for engine in &mut engines {
             // After a panic the machine has the functions already.
-            machine.functions.extend(seat.function.take());
-            machine.log.absorb(&mut seat.log);
-            machine.link.absorb_counts(&mut seat.counts);
+            machine.functions.extend(engine.function.take());
+            machine.log.absorb(&mut engine.log);
+            machine.link.absorb_counts(&mut engine.counts);
         }
-        for (index, lane) in self.lanes.lanes.iter().enumerate() {
-            while let Some((off, value)) = lane.next_posted() {
+        for (index, shared) in self.functions.all.iter().enumerate() {
+            while let Some((off, value)) = shared.next_posted() {
                 machine.write32(index, off, value);
             }
         }
         let result = f(&mut machine);
         let fired = machine.take_fired();
-        self.give_back(&mut machine, &mut seats);
-        drop(seats);
+        self.give_back(&mut machine, &mut engines);
+        drop(engines);
         drop(machine);
-        for index in 0..self.lanes.lanes.len() {
+        for index in 0..self.functions.all.len() {
             self.leave_if_work(index);
         }
         (result, fired)
     }
 
-    /// Gives the functions back to the lanes, with the state they depend on.
-    fn give_back(&self, machine: &mut Machine, seats: &mut [Guard<'_, Seat>]) {
+    /// Gives the functions back to their threads, with the state they depend on.
+    fn give_back(&self, machine: &mut Machine, engines: &mut [Guard<'_, EngineState>]) {
         let shared_due = machine.next_shared_event().unwrap_or(NEVER);
         if shared_due < self.shared_due.swap(shared_due, Ordering::SeqCst) {
             self.helper.notify_of(shared_due);
@@ -152,15 +142,15 @@ impl RealTime {
                 .iter()
                 .any(|function| function.is_looped());
         let functions = machine.functions.drain(..);
-        for ((lane, seat), function) in self.lanes.lanes.iter().zip(seats).zip(functions) {
-            lane.set_due(&function, &self.helper);
+        for ((shared, engine), function) in self.functions.all.iter().zip(engines).zip(functions) {
+            shared.set_due(&function, &self.helper);
             let state = &function.state;
             if function.runnable || !state.outbox.is_empty() || !state.lan_outbox.is_empty() {
-                lane.seat.announce();
+                shared.engine.announce();
             }
-            seat.function = Some(function);
-            seat.card = card.clone();
-            seat.direct = direct;
+            engine.function = Some(function);
+            engine.card = card.clone();
+            engine.direct = direct;
         }
     }
 
@@ -171,16 +161,16 @@ impl RealTime {
         index: usize,
         f: impl FnOnce(&mut Function, &mut Log, u64) -> R,
     ) -> Option<R> {
-        let lane = self.lanes.get(index)?;
-        let mut guard = lane.seat.lock();
-        let seat: &mut Seat = &mut guard;
-        let function = seat.function.as_deref_mut()?;
+        let shared = self.functions.get(index)?;
+        let mut guard = shared.engine.lock();
+        let engine: &mut EngineState = &mut guard;
+        let function = engine.function.as_deref_mut()?;
         let now = self.now().0;
-        if lane.drain(function, &mut seat.log, now) {
-            lane.seat.announce();
+        if shared.drain(function, &mut engine.log, now) {
+            shared.engine.announce();
         }
-        let result = f(function, &mut seat.log, now);
-        lane.set_due(function, &self.helper);
+        let result = f(function, &mut engine.log, now);
+        shared.set_due(function, &self.helper);
         let fired = function.take_fired();
         let lines = (!fired.is_empty()).then(|| Arc::clone(&function.state.lines));
         drop(guard);
@@ -205,15 +195,19 @@ impl RealTime {
         if self.shared_due.load(Ordering::Relaxed) < long_ago.0 {
             self.run_shared_events();
         }
-        if let Some(lane) = self.lanes.get(index)
-            && lane.was_due_before(long_ago.0, now.0)
+        if let Some(shared) = self.functions.get(index)
+            && shared.was_due_before(long_ago.0, now.0)
         {
             self.run(index);
         }
     }
 
     pub(super) fn read32(&self, index: usize, off: RegOffset) -> u32 {
-        if self.lanes.get(index).is_some_and(Lane::has_left_work) {
+        if self
+            .functions
+            .get(index)
+            .is_some_and(SharedFunction::has_left_work)
+        {
             self.catch_up(index, self.now());
         }
         self.with_function(index, |function, log, now| function.read32(off, log, now))
@@ -221,41 +215,41 @@ impl RealTime {
     }
 
     pub(super) fn write32(&self, index: usize, off: RegOffset, value: u32) {
-        let Some(lane) = self.lanes.get(index).filter(|_| is_posted(off)) else {
+        let Some(shared) = self.functions.get(index).filter(|_| is_posted(off)) else {
             let ((), fired) = self.machine_call(|machine| machine.write32(index, off, value));
             return self.raise_all(fired);
         };
-        while !lane.post(off, value) {
+        while !shared.post(off, value) {
             // Nobody had the time for so many writes: they are executed here.
             let _ = self.with_function(index, |_, _, _| ());
         }
-        lane.seat.announce();
-        self.leave(lane);
+        shared.engine.announce();
+        self.leave(shared);
     }
 
     /// There is work that this thread does not do. It was announced, or found, after a fence.
-    fn leave(&self, lane: &Lane) {
-        lane.leave_work();
+    fn leave(&self, shared: &SharedFunction) {
+        shared.leave_work();
         self.helper.notify_behind_fence();
     }
 
     /// The function was locked: work announced meanwhile is left to others.
     fn leave_if_work(&self, index: usize) {
-        if let Some(lane) = self
-            .lanes
+        if let Some(shared) = self
+            .functions
             .get(index)
-            .filter(|lane| lane.seat.has_work_after())
+            .filter(|shared| shared.engine.has_work_after())
         {
-            self.leave(lane);
+            self.leave(shared);
         }
     }
 
     /// Does the pending work of function `index` on this thread.
     pub(super) fn execute(&self, index: usize) {
         if self
-            .lanes
+            .functions
             .get(index)
-            .is_some_and(|lane| lane.seat.has_work())
+            .is_some_and(|shared| shared.engine.has_work())
         {
             self.run(index);
         }
@@ -263,18 +257,18 @@ impl RealTime {
 
     /// Does the pending work of function `index`, and waits for a thread that is doing it already.
     pub(super) fn settle(&self, index: usize) {
-        let Some(lane) = self.lanes.get(index) else {
+        let Some(shared) = self.functions.get(index) else {
             return;
         };
         // An engine under traffic always has more to do; by then it has had its turns.
         for _ in 0..CHAIN {
-            drop(lane.seat.lock());
-            if !lane.is_due(self.now().0) {
+            drop(shared.engine.lock());
+            if !shared.is_due(self.now().0) {
                 return;
             }
             self.run(index);
         }
-        self.leave(lane);
+        self.leave(shared);
     }
 
     /// Runs the engine of function `first`, and the engines that get frames because of it and are
@@ -286,49 +280,49 @@ impl RealTime {
         while todo != 0 {
             let index = todo.trailing_zeros() as usize;
             todo &= todo - 1;
-            let Some(lane) = self.lanes.get(index) else {
+            let Some(shared) = self.functions.get(index) else {
                 continue;
             };
-            let others = index != first && lane.polled.load(Ordering::Relaxed);
+            let others = index != first && shared.polled.load(Ordering::Relaxed);
             if others || left == 0 {
-                self.leave(lane);
+                self.leave(shared);
                 continue;
             }
             left -= 1;
             let mut for_machine = false;
-            let attempt = lane.seat.try_run(|seat| {
-                let turn = self.lanes.turn(index, seat, self.now().0);
-                if let Some(function) = &seat.function {
-                    lane.set_due(function, &self.helper);
+            let attempt = shared.engine.try_run(|engine| {
+                let turn = self.functions.turn(index, engine, self.now().0);
+                if let Some(function) = &engine.function {
+                    shared.set_due(function, &self.helper);
                 }
                 did |= turn.did;
                 todo |= turn.destinations;
                 for_machine |= turn.for_machine;
                 let more = turn.more;
-                self.follow_up(index, seat, turn);
+                self.follow_up(index, engine, turn);
                 more
             });
             if for_machine {
                 self.run_shared_events();
             }
             if attempt == Attempt::Left {
-                self.leave(lane);
+                self.leave(shared);
             }
         }
         did
     }
 
     /// Applies the results of a turn outside of its function.
-    fn follow_up(&self, index: usize, seat: &Seat, turn: Turn) {
+    fn follow_up(&self, index: usize, engine: &EngineState, turn: Turn) {
         let mut others = turn.destinations;
         while others != 0 {
             let other = others.trailing_zeros() as usize;
             others &= others - 1;
-            if let Some(lane) = self.lanes.get(other).filter(|_| other != index) {
-                lane.seat.announce();
+            if let Some(shared) = self.functions.get(other).filter(|_| other != index) {
+                shared.engine.announce();
             }
         }
-        if let Some(function) = seat.function.as_ref().filter(|_| !turn.fired.is_empty()) {
+        if let Some(function) = engine.function.as_ref().filter(|_| !turn.fired.is_empty()) {
             self.raise(&function.state.lines, turn.fired);
         }
     }
@@ -369,77 +363,6 @@ impl RealTime {
         self.raise_all(fired);
     }
 
-    /// One empty turn of the loop of a polling program.
-    pub(super) fn relax(&self, index: usize) {
-        let Some(lane) = self.lanes.get(index) else {
-            return;
-        };
-        let idle = lane.idle.load(Ordering::Relaxed);
-        let yields = idle >= SPINS;
-        let sees_clock = yields || idle % CLOCK_EVERY == CLOCK_EVERY - 1;
-        let (did, soon) = self.turn(index, lane, sees_clock);
-        let idle = if did { 0 } else { idle.saturating_add(1) };
-        lane.idle.store(idle, Ordering::Relaxed);
-        if yields && !did && !soon {
-            // The thread at the other end of the wire may need this very CPU.
-            std::thread::yield_now();
-        } else if idle > PAUSES {
-            std::hint::spin_loop();
-        }
-    }
-
-    /// Does the pending work of function `index`. Returns whether there was any, and whether one of
-    /// its timers expires soon. The clock is read if there is no work.
-    fn turn(&self, index: usize, lane: &Lane, sees_clock: bool) -> (bool, bool) {
-        if !lane.polled.load(Ordering::Relaxed) {
-            lane.polled.store(true, Ordering::Relaxed);
-        }
-        if lane.seat.has_work() {
-            return (self.run(index), false);
-        }
-        if !sees_clock {
-            return (false, false);
-        }
-        let mut did = false;
-        let now = self.now().0;
-        if self.shared_due.load(Ordering::Relaxed) <= now {
-            self.run_shared_events();
-            did = true;
-        }
-        if lane.is_due(now) {
-            did |= self.run(index);
-        }
-        (did, lane.is_due(now.saturating_add(SOON)))
-    }
-
-    /// Lets `time` pass for the program of function `index`.
-    pub(super) fn delay(&self, index: usize, time: Ns) {
-        let start = Instant::now();
-        let time = Duration::from_nanos(time.0);
-        if time >= SLEEP {
-            std::thread::sleep(time);
-        }
-        let Some(lane) = self.lanes.get(index) else {
-            return std::thread::sleep(time.saturating_sub(start.elapsed()));
-        };
-        let mut did = false;
-        let mut soon = false;
-        while start.elapsed() < time {
-            let (now, next) = self.turn(index, lane, true);
-            (did, soon) = (did || now, next);
-            std::hint::spin_loop();
-        }
-        // A pause counts as one idle poll, not as many as fit into it. Otherwise, on a busy
-        // machine, a program that waits for a command would yield its processor at each pause and
-        // get it back much later.
-        let idle = lane.idle.load(Ordering::Relaxed);
-        let idle = if did { 0 } else { idle.saturating_add(1) };
-        lane.idle.store(idle, Ordering::Relaxed);
-        if idle >= SPINS && !soon {
-            std::thread::yield_now();
-        }
-    }
-
     /// Main loop of the helper thread.
     pub(super) fn help(&self) {
         let mut idle_since = Instant::now();
@@ -451,12 +374,12 @@ impl RealTime {
                 did = true;
             }
             let mut polled = false;
-            for (index, lane) in self.lanes.lanes.iter().enumerate() {
-                if lane.polled.load(Ordering::Relaxed) {
+            for (index, shared) in self.functions.all.iter().enumerate() {
+                if shared.polled.load(Ordering::Relaxed) {
                     // The program has until the next tick.
-                    lane.polled.store(false, Ordering::Relaxed);
+                    shared.polled.store(false, Ordering::Relaxed);
                     polled = true;
-                } else if lane.is_due(self.now().0) {
+                } else if shared.is_due(self.now().0) {
                     did |= self.run(index);
                 }
             }
@@ -477,14 +400,14 @@ impl RealTime {
 
     /// The helper sleeps until there is something to do.
     fn sleep(&self) {
-        let lanes = || self.lanes.lanes.iter();
-        let due = lanes()
-            .map(|lane| lane.due.load(Ordering::Relaxed))
+        let all = || self.functions.all.iter();
+        let due = all()
+            .map(|shared| shared.due.load(Ordering::Relaxed))
             .min()
             .unwrap_or(NEVER)
             .min(self.shared_due.load(Ordering::Relaxed));
         self.helper.sleep(self.now().0, due, || {
-            lanes().any(|lane| lane.is_due(due.saturating_sub(1)))
+            all().any(|shared| shared.is_due(due.saturating_sub(1)))
                 || self.has_deferred.load(Ordering::Relaxed)
                 || self.shared_due.load(Ordering::Relaxed) < due
         });

@@ -1,7 +1,7 @@
 //! A resource that threads with work for it run, one at a time and without waiting.
 //!
-//! A thread puts work where the resource will find it, [announces](Turnstile::announce) it, and
-//! tries to [run](Turnstile::try_run) the resource. If another thread is running the resource, that
+//! A thread puts work where the resource will find it, [announces](CombiningLock::announce) it, and
+//! tries to [run](CombiningLock::try_run) the resource. If another thread is running the resource, that
 //! thread does the new work too, or learns that some is left. No announced work is forgotten.
 
 use sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, PoisonError, TryLockError, fence};
@@ -37,15 +37,15 @@ pub(super) enum Attempt {
 
 /// A resource, and a flag for pending work.
 #[derive(Debug)]
-pub(super) struct Turnstile<T> {
+pub(super) struct CombiningLock<T> {
     resource: Mutex<T>,
     /// Work was announced, and no turn has begun to do it.
     work: AtomicBool,
-    /// Threads that wait in [`Turnstile::lock`].
+    /// Threads that wait in [`CombiningLock::lock`].
     waiting: AtomicU32,
 }
 
-impl<T> Turnstile<T> {
+impl<T> CombiningLock<T> {
     pub(super) fn new(resource: T) -> Self {
         Self {
             resource: Mutex::new(resource),
@@ -116,7 +116,7 @@ impl<T> Turnstile<T> {
     }
 
     /// Waits for the resource. Work may be announced meanwhile: the caller checks
-    /// [`Turnstile::has_work_after`] when it has released the resource.
+    /// [`CombiningLock::has_work_after`] when it has released the resource.
     pub(super) fn lock(&self) -> Guard<'_, T> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let resource = self.resource.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,29 +136,29 @@ mod tests {
 
     #[test]
     fn turns_go_on_while_there_is_work() {
-        let turnstile = Turnstile::new(3_u32);
+        let lock = CombiningLock::new(3_u32);
         let count_down = |left: &mut u32| {
             *left -= 1;
             *left > 0
         };
-        turnstile.announce();
-        assert!(turnstile.has_work());
-        assert_eq!(turnstile.try_run(count_down), Attempt::Done);
-        assert!(!turnstile.has_work());
-        *turnstile.lock() = TURNS + 1;
-        assert_eq!(turnstile.try_run(count_down), Attempt::Left);
-        assert_eq!(turnstile.try_run(count_down), Attempt::Done);
-        assert_eq!(*turnstile.lock(), 0);
+        lock.announce();
+        assert!(lock.has_work());
+        assert_eq!(lock.try_run(count_down), Attempt::Done);
+        assert!(!lock.has_work());
+        *lock.lock() = TURNS + 1;
+        assert_eq!(lock.try_run(count_down), Attempt::Left);
+        assert_eq!(lock.try_run(count_down), Attempt::Done);
+        assert_eq!(*lock.lock(), 0);
     }
 
     #[test]
     fn a_taken_resource_is_not_waited_for() {
-        let turnstile = Turnstile::new(());
-        let taken = turnstile.lock();
-        turnstile.announce();
-        assert_eq!(turnstile.try_run(|()| false), Attempt::Taken);
+        let lock = CombiningLock::new(());
+        let taken = lock.lock();
+        lock.announce();
+        assert_eq!(lock.try_run(|()| false), Attempt::Taken);
         drop(taken);
-        assert!(turnstile.has_work_after());
+        assert!(lock.has_work_after());
     }
 }
 
@@ -174,10 +174,10 @@ mod loom_tests {
         false
     }
 
-    fn attempt(turnstile: &Turnstile<u32>, work: &Work) {
+    fn attempt(lock: &CombiningLock<u32>, work: &Work) {
         work.fetch_add(1, Ordering::Relaxed);
-        turnstile.announce();
-        while turnstile.try_run(|done| turn(work, done)) == Attempt::Left {
+        lock.announce();
+        while lock.try_run(|done| turn(work, done)) == Attempt::Left {
             loom::thread::yield_now();
         }
     }
@@ -186,7 +186,7 @@ mod loom_tests {
     #[test]
     fn no_announced_work_is_forgotten() {
         loom::model(|| {
-            let shared = Arc::new((Turnstile::new(0), Work::new(0)));
+            let shared = Arc::new((CombiningLock::new(0), Work::new(0)));
             let other = Arc::clone(&shared);
             let thread = loom::thread::spawn(move || attempt(&other.0, &other.1));
             attempt(&shared.0, &shared.1);
@@ -200,7 +200,7 @@ mod loom_tests {
     #[test]
     fn work_that_comes_while_the_resource_is_locked_is_found() {
         loom::model(|| {
-            let shared = Arc::new((Turnstile::new(0), Work::new(0)));
+            let shared = Arc::new((CombiningLock::new(0), Work::new(0)));
             let other = Arc::clone(&shared);
             let thread = loom::thread::spawn(move || attempt(&other.0, &other.1));
             drop(shared.0.lock());

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crossbeam_queue::ArrayQueue;
 use e810_hal::RegOffset;
 
+use super::combining_lock::CombiningLock;
 use super::helper::Helper;
-use super::turnstile::Turnstile;
 use crate::bar::Effect;
 use crate::function::{CardView, Function};
 use crate::link::{LinkCounts, Mac};
@@ -89,8 +89,8 @@ pub(super) struct Turn {
 
 /// State that only the thread that runs the engine touches.
 #[derive(Debug)]
-pub(super) struct Seat {
-    /// The function. The machine has it while a thread holds the seat for the machine.
+pub(super) struct EngineState {
+    /// The function. The machine has it while a thread holds the engine for the machine.
     pub(super) function: Option<Box<Function>>,
     /// Findings that are not in the machine's log yet.
     pub(super) log: Log,
@@ -106,8 +106,8 @@ pub(super) struct Seat {
 
 /// One function, as all threads see it.
 #[derive(Debug)]
-pub(super) struct Lane {
-    pub(super) seat: Turnstile<Seat>,
+pub(super) struct SharedFunction {
+    pub(super) engine: CombiningLock<EngineState>,
     posted: ArrayQueue<(RegOffset, u32)>,
     inbox: ArrayQueue<Frames>,
     /// Memory of frames that this function sent, returned by their receivers.
@@ -122,9 +122,9 @@ pub(super) struct Lane {
     left_since: AtomicU64,
 }
 
-impl Lane {
+impl SharedFunction {
     pub(super) fn new() -> Self {
-        let seat = Seat {
+        let engine = EngineState {
             function: None,
             log: Log::default(),
             counts: LinkCounts::default(),
@@ -133,7 +133,7 @@ impl Lane {
             held: VecDeque::new(),
         };
         Self {
-            seat: Turnstile::new(seat),
+            engine: CombiningLock::new(engine),
             posted: ArrayQueue::new(POSTED),
             inbox: ArrayQueue::new(GROUPS),
             returned: ArrayQueue::new(GROUPS),
@@ -156,11 +156,11 @@ impl Lane {
 
     /// Whether work is due at `now`.
     pub(super) fn is_due(&self, now: u64) -> bool {
-        self.seat.has_work() || self.due.load(Ordering::Relaxed) <= now
+        self.engine.has_work() || self.due.load(Ordering::Relaxed) <= now
     }
 
     /// Work is left to others. The clock is not read, because that costs more than leaving the
-    /// work. The thread that notices it ([`Lane::was_due_before`]) has read the clock.
+    /// work. The thread that notices it ([`SharedFunction::was_due_before`]) has read the clock.
     pub(super) fn leave_work(&self) {
         if self.left_since.load(Ordering::Relaxed) == 0 {
             self.left_since.store(UNTIMED, Ordering::Relaxed);
@@ -196,7 +196,7 @@ impl Lane {
         }
     }
 
-    /// Executes the posted writes. Only the thread that has the seat calls it.
+    /// Executes the posted writes. Only the thread that has the engine calls it.
     pub(super) fn drain(&self, function: &mut Function, log: &mut Log, now: u64) -> bool {
         let mut did = false;
         // Cheaper than `pop` when the queue is empty, which it is most of the time.
@@ -211,58 +211,58 @@ impl Lane {
     }
 }
 
-/// The lanes of all functions, and their addresses.
+/// All functions, and their addresses.
 #[derive(Debug)]
-pub(super) struct Lanes {
-    pub(super) lanes: Vec<Lane>,
+pub(super) struct SharedFunctions {
+    pub(super) all: Vec<SharedFunction>,
     macs: Vec<Mac>,
 }
 
-impl Lanes {
+impl SharedFunctions {
     pub(super) fn new(macs: Vec<Mac>) -> Self {
         Self {
-            lanes: macs.iter().map(|_| Lane::new()).collect(),
+            all: macs.iter().map(|_| SharedFunction::new()).collect(),
             macs,
         }
     }
 
-    pub(super) fn get(&self, index: usize) -> Option<&Lane> {
-        self.lanes.get(index)
+    pub(super) fn get(&self, index: usize) -> Option<&SharedFunction> {
+        self.all.get(index)
     }
 
     /// Function `index` does some of its pending work.
-    pub(super) fn turn(&self, index: usize, seat: &mut Seat, now: u64) -> Turn {
+    pub(super) fn turn(&self, index: usize, engine: &mut EngineState, now: u64) -> Turn {
         let mut turn = Turn::default();
-        let (Some(lane), Some(mut function)) = (self.get(index), seat.function.take()) else {
+        let (Some(shared), Some(mut function)) = (self.get(index), engine.function.take()) else {
             return turn;
         };
-        lane.left_since.store(0, Ordering::Relaxed);
-        self.hand_over_held(seat, &mut turn);
-        turn.did |= lane.drain(&mut function, &mut seat.log, now);
-        turn.did |= self.take_in(lane, &mut function, seat, now);
+        shared.left_since.store(0, Ordering::Relaxed);
+        self.hand_over_held(engine, &mut turn);
+        turn.did |= shared.drain(&mut function, &mut engine.log, now);
+        turn.did |= self.take_in(shared, &mut function, engine, now);
         // Frames that LAN queues have sent.
-        self.send(index, &mut function, seat, now, &mut turn);
+        self.send(index, &mut function, engine, now, &mut turn);
         for _ in 0..STEPS {
             let due = function.engine_due().is_some_and(|due| due <= now);
             // An engine whose frames are not accepted does not make more of them.
-            if !due || !seat.held.is_empty() {
+            if !due || !engine.held.is_empty() {
                 break;
             }
-            function.step_engine(&mut seat.log, now);
-            self.send(index, &mut function, seat, now, &mut turn);
+            function.step_engine(&mut engine.log, now);
+            self.send(index, &mut function, engine, now, &mut turn);
             turn.did = true;
         }
         if function.state.irq.next_due().is_some_and(|due| due <= now) {
             function
-                .engine_env(&mut seat.log, now)
+                .engine_env(&mut engine.log, now)
                 .pass_interrupt_time();
             turn.did = true;
         }
         turn.fired = function.take_fired();
         turn.more = function.engine_due().is_some_and(|due| due <= now)
-            || !seat.held.is_empty()
-            || !lane.inbox.is_empty();
-        seat.function = Some(function);
+            || !engine.held.is_empty()
+            || !shared.inbox.is_empty();
+        engine.function = Some(function);
         turn
     }
 
@@ -271,7 +271,7 @@ impl Lanes {
         &self,
         index: usize,
         function: &mut Function,
-        seat: &mut Seat,
+        engine: &mut EngineState,
         now: u64,
         turn: &mut Turn,
     ) {
@@ -281,11 +281,11 @@ impl Lanes {
         if function.state.outbox.is_empty() {
             return;
         }
-        if !seat.direct {
+        if !engine.direct {
             turn.for_machine = true;
             return;
         }
-        let has_link = function.has_link(seat.card.enabled_ports, now);
+        let has_link = function.has_link(engine.card.enabled_ports, now);
         let mut group: Option<(usize, Frames)> = None;
         let mut outbox = std::mem::take(&mut function.state.outbox);
         for frame in outbox.drain(..) {
@@ -305,12 +305,12 @@ impl Lanes {
                 }
             };
             function.count_sent(&frame, has_link);
-            seat.counts.sent += 1;
+            engine.counts.sent += 1;
             if let Some((to, frames)) = group.take_if(|(same, _)| *same != to) {
-                self.hand_over(to, frames, seat, turn);
+                self.hand_over(to, frames, engine, turn);
             }
             let (_, same) = group.get_or_insert_with(|| {
-                let returned = self.get(index).and_then(|lane| lane.returned.pop());
+                let returned = self.get(index).and_then(|shared| shared.returned.pop());
                 (to, returned.unwrap_or_else(|| Frames::new(index)))
             });
             same.push(&frame);
@@ -320,7 +320,7 @@ impl Lanes {
             }
         }
         if let Some((to, frames)) = group {
-            self.hand_over(to, frames, seat, turn);
+            self.hand_over(to, frames, engine, turn);
         }
         if function.state.outbox.is_empty() {
             // Its allocation is reused.
@@ -330,24 +330,24 @@ impl Lanes {
         }
     }
 
-    fn hand_over(&self, to: usize, frames: Frames, seat: &mut Seat, turn: &mut Turn) {
+    fn hand_over(&self, to: usize, frames: Frames, engine: &mut EngineState, turn: &mut Turn) {
         // Frames to one function stay in order.
-        if seat.held.is_empty() {
-            if let Some(Err(frames)) = self.get(to).map(|lane| lane.inbox.push(frames)) {
-                seat.held.push_back((to, frames));
+        if engine.held.is_empty() {
+            if let Some(Err(frames)) = self.get(to).map(|shared| shared.inbox.push(frames)) {
+                engine.held.push_back((to, frames));
             }
             turn.destinations |= 1 << to;
         } else {
-            seat.held.push_back((to, frames));
+            engine.held.push_back((to, frames));
         }
     }
 
     /// Retries frames for queues that were full.
-    fn hand_over_held(&self, seat: &mut Seat, turn: &mut Turn) {
-        while let Some((to, frames)) = seat.held.pop_front() {
+    fn hand_over_held(&self, engine: &mut EngineState, turn: &mut Turn) {
+        while let Some((to, frames)) = engine.held.pop_front() {
             turn.destinations |= 1 << to;
-            if let Some(Err(frames)) = self.get(to).map(|lane| lane.inbox.push(frames)) {
-                seat.held.push_front((to, frames));
+            if let Some(Err(frames)) = self.get(to).map(|shared| shared.inbox.push(frames)) {
+                engine.held.push_front((to, frames));
                 return;
             }
             turn.did = true;
@@ -355,21 +355,27 @@ impl Lanes {
     }
 
     /// Passes frames that have arrived to the engine.
-    fn take_in(&self, lane: &Lane, function: &mut Function, seat: &mut Seat, now: u64) -> bool {
+    fn take_in(
+        &self,
+        shared: &SharedFunction,
+        function: &mut Function,
+        engine: &mut EngineState,
+        now: u64,
+    ) -> bool {
         let mut taken = 0;
         while taken < FRAMES
-            && !lane.inbox.is_empty()
-            && let Some(frames) = lane.inbox.pop()
+            && !shared.inbox.is_empty()
+            && let Some(frames) = shared.inbox.pop()
         {
             taken += frames.ends.len();
             for frame in frames.iter() {
-                function.receive_frame(frame, true, &seat.card, &mut seat.log, now);
+                function.receive_frame(frame, true, &engine.card, &mut engine.log, now);
             }
             // Freed if it is no longer wanted there.
             let sender = self.get(frames.from);
             let _ = sender.map(|sender| sender.returned.push(frames.cleared()));
         }
-        seat.counts.delivered += taken as u64;
+        engine.counts.delivered += taken as u64;
         taken > 0
     }
 }
