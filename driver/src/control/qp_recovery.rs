@@ -6,7 +6,6 @@
 //! event (control-path 7.6, data-path 8.4). [`Control::progress`] posts both without waiting and
 //! finishes them on a later call.
 
-use e810_adminq::op::LinkStatus;
 use e810_cqp::limits::{LIVENESS_INTERVAL, NO_PROGRESS_LIMIT};
 use e810_cqp::op::{FlushStatus, FlushWqes};
 use e810_cqp::{Completion, Ticket};
@@ -21,7 +20,6 @@ use super::Control;
 use super::qp_stop::NO_CAUSE;
 use super::qp_stop_states::StopState;
 use crate::error::Result;
-use crate::lan::LanEvent;
 
 /// Queue pairs whose command is posted, or waits for room, at one time; others wait on the list
 /// of marked ones.
@@ -79,85 +77,20 @@ pub(super) struct Failures {
 }
 
 impl Failures {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
     /// Forgets them, after a reset.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 }
 
-/// What a call of [`Control::progress`] left undone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Progress {
-    /// Queue pairs whose end is not finished, including those that the program ended itself: call
-    /// again.
-    pub unfinished: usize,
-    /// Queue pairs in ERR that the device refused to move to ERROR eight times, or did not answer
-    /// about. It may still write into the memory of their receives, and let peers write. So their
-    /// requests do not complete: they end with [`Control::destroy_qp`] or a reset of the
-    /// function, unless another [`Control::modify_qp`] to ERR succeeds.
-    pub unstopped: u32,
-    /// Events of the LAN side that wait for [`Control::take_lan_event`]. Only after a cold start.
-    pub lan_events: usize,
-    /// The device has asked for a reset of the function by failing a command (0xFFFF/0x8029,
-    /// control-path 4.5): nothing else helps, and its other answers are not reliable. Stays set.
-    /// Existing drivers reset the function.
-    pub reset_needed: bool,
-}
-
 impl<P: Platform> Control<P> {
-    /// Does the work that events left to the control path; never waits. A program that only polls
-    /// calls it in its loop, a host on its event thread.
-    ///
-    /// After a cold start it also takes events of the LAN side, for which it
-    /// reads a register at most every 10 ms.
-    ///
-    /// # Errors
-    /// The device failed a command, has not ended one for 5 s, or is gone. A queue pair that it
-    /// did not flush is completed by software. One that it did not move to ERROR is tried again
-    /// every 20 ms, and not completed before ([`Progress::unstopped`]). Everything else was done
-    /// all the same, so a program that gets an error can continue to call this, unless
-    /// [`Error::needs_reset`](crate::Error::needs_reset). An error of the LAN side is returned if
-    /// queue pairs had none.
-    pub fn progress(&mut self) -> Result<Progress> {
-        let served = self.serve_failing();
-        let lan_events = match self.lan_side.owned_mut() {
-            Some(lan) => lan.poll(&self.platform),
-            None => Ok(0),
-        };
-        let wakers = &self.wakers;
-        self.registry
-            .take_waiting(|channel| wakers.wake(Some(channel)));
-        served?;
-        Ok(Progress {
-            unfinished: self.failures.list.len().wrapping_add(self.stops.settling()),
-            unstopped: self.stops.unstopped(),
-            lan_events: lan_events?,
-            reset_needed: self.cqp.counters().reset_requests > 0,
-        })
-    }
-
-    /// The oldest event of the LAN side that [`Control::progress`] has taken, for example link up
-    /// or down, or a coming reset. Always `None` on a function that another driver has set up.
-    pub fn take_lan_event(&mut self) -> Option<LanEvent> {
-        self.lan_side.owned_mut()?.take_event()
-    }
-
-    /// Waits for the port's link, at most `limit`, after a cold start that did not
-    /// ([`LinkPolicy::GoOn`](crate::LinkPolicy::GoOn)). `None` on a function that another driver
-    /// has set up: its link is not known.
-    ///
-    /// The first call with a limit of 6 s or more restarts a link that is still down after half
-    /// the limit: it may have been switched off. No other call changes anything.
-    ///
-    /// # Errors
-    /// The firmware's reason why there is no link at the limit.
-    pub fn wait_link(&mut self, limit: Ns) -> Result<Option<LinkStatus>> {
-        let lan = self.lan_side.owned_mut();
-        lan.map(|lan| lan.wait_link(limit)).transpose()
-    }
-
     /// Advances each failed queue pair by one step; returns the last error.
-    fn serve_failing(&mut self) -> Result<()> {
+    pub(super) fn serve_failing(&mut self) -> Result<()> {
         let mut result = Ok(());
         if !self.failures.list.is_empty() || self.failures.stuck.is_some() {
             self.collect(&mut result);
