@@ -7,7 +7,7 @@ use e810_hal::Ns;
 use e810_sim::link::{
     Mac, NoRate, NoTime, ParseMacError, mac_option, parse_mac, parse_time, time_option,
 };
-use e810_sim::pe::WireLimits;
+use e810_sim::pe::TransportLimits;
 use e810_sim::{Builder, FIRST_MAC, Mode, Quality, Rate, Sim};
 use e810_sim_wire::{NoWireName, Wire, WireName, WireSpec};
 
@@ -17,7 +17,7 @@ use crate::BackendError;
 /// cannot answer at once, as a card would: eight times the time without an answer that a queue pair
 /// asks for was too short on a busy machine. And what it does not take waits in the buffer of a
 /// socket, which holds 50 to 1000 packets of 4 KiB.
-const ON_A_WIRE: WireLimits = WireLimits {
+const ON_A_WIRE: TransportLimits = TransportLimits {
     ack_timeout: Some(Ns::from_ms(500)),
     window: Some(256),
     rnr_timer: None,
@@ -105,17 +105,17 @@ impl SimSpec {
         let link = self.link(Quality::default_in(mode));
         let limits = self.limits();
         let builder = Sim::builder().mode(mode).quality(link);
-        let builder = builder.engine(move |_, config| config.wire = limits);
+        let builder = builder.engine(move |_, config| config.transport = limits);
         let classes = self.classes.unwrap_or(1);
         let builder = builder.firmware(move |_, config| config.classes = low_bits(classes));
         builder.first_mac(self.first_mac())
     }
 
     /// Overrides of the limits that queue pairs ask for.
-    fn limits(&self) -> WireLimits {
+    fn limits(&self) -> TransportLimits {
         match self.wire {
             Some(_) => ON_A_WIRE,
-            None => WireLimits::default(),
+            None => TransportLimits::default(),
         }
     }
 
@@ -241,7 +241,7 @@ mod tests {
         let limits = |text: &str| text.parse::<SimSpec>().unwrap().limits();
         let usual = Ns(e810_sim::rc::RETRANSMIT_NS);
         assert!(limits("wire=a").ack_timeout.unwrap() > usual);
-        assert_eq!(limits("rate=1G"), WireLimits::default());
+        assert_eq!(limits("rate=1G"), TransportLimits::default());
     }
 
     #[test]

@@ -27,8 +27,8 @@ mod start;
 mod stat;
 mod tap;
 mod trace;
+mod transport;
 mod up;
-mod wire;
 
 use clap::{Arg, Parser, Subcommand};
 
@@ -49,8 +49,8 @@ pub use start::{BackendArgs, StartArgs};
 pub use stat::StatArgs;
 pub use tap::TapArgs;
 pub use trace::{KindArg, OnlyArgs, TraceAction, TraceArgs};
+pub use transport::TransportArgs;
 pub use up::UpArgs;
-pub use wire::WireArgs;
 
 /// RDMA on the Intel E810, without a kernel driver.
 #[derive(Parser, Debug)]

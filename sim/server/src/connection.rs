@@ -11,8 +11,8 @@ use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 use zerocopy::IntoBytes;
 
 use self::spin::Spin;
+use crate::messages::{HEADER, Header, MOST_FDS};
 use crate::protocol::{self, BadHeader, Function, Refused};
-use crate::wire::{HEADER, Header, MOST_FDS};
 
 /// Why a connection ended before its user closed it.
 #[derive(Debug, thiserror::Error)]

@@ -18,9 +18,9 @@ use vfio_bindings::bindings::vfio::{
 use crate::config_space::{BAR3_LEN, ConfigSpace, Effect, PBA};
 use crate::interrupts::Interrupts;
 use crate::mappings::Mappings;
+use crate::messages::{DmaMap, MAP_WRITE, SetIrqs};
 use crate::protocol::Function;
 use crate::quota::Quota;
-use crate::wire::{DmaMap, MAP_WRITE, SetIrqs};
 
 /// Counters of what passed between the users of a function and its server.
 #[derive(Debug, Default)]

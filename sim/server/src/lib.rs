@@ -5,7 +5,7 @@
 //!
 //! * [`socket`] and [`files`]: what the server creates in the file system, and what it leaves alone
 //!   there.
-//! * [`wire`] and [`protocol`]: messages and their answers. A size is checked before anything is
+//! * [`messages`] and [`protocol`]: messages and their answers. A size is checked before anything is
 //!   allocated or read for it.
 //! * `connection`: one user of a function on a socket.
 //! * `device`, [`mappings`], [`interrupts`], [`config_space`]: the effects of messages on the
@@ -25,12 +25,12 @@ mod device;
 pub mod files;
 pub mod interrupts;
 pub mod mappings;
+pub mod messages;
 pub mod protocol;
 pub mod quota;
 pub mod report;
 mod server;
 pub mod socket;
-pub mod wire;
 
 #[cfg(test)]
 mod memory_file;

@@ -15,7 +15,7 @@ use vfio_bindings::bindings::vfio::{
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::config_space;
-use crate::wire::{
+use crate::messages::{
     DEVICE_GET_INFO, DEVICE_GET_IRQ_INFO, DEVICE_GET_REGION_INFO, DEVICE_RESET, DEVICE_SET_IRQS,
     DMA_MAP, DMA_UNMAP, DeviceInfo, DmaMap, DmaUnmap, ERROR, HEADER, Header, IrqInfo, KIND,
     MAP_READ, MAP_WRITE, MOST_DATA, NO_REPLY, REGION_READ, REGION_WRITE, REPLY, RegionAccess,
@@ -23,7 +23,7 @@ use crate::wire::{
 };
 
 /// Descriptors that users are offered to send with one message. More are accepted
-/// ([`crate::wire::MOST_FDS`]); virtual machines were only tried with one.
+/// ([`crate::messages::MOST_FDS`]); virtual machines were only tried with one.
 const ANNOUNCED_FDS: u32 = 1;
 /// The most bytes of the text of VERSION.
 const TEXT: usize = 4096;

@@ -33,7 +33,7 @@ pub enum CqpErrors {
 /// Overrides of wire parameters for every connection of an engine. They take effect at the next
 /// state change of a QP.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct WireLimits {
+pub struct TransportLimits {
     /// Time without progress after which a requester retransmits; by default from RTOMIN.
     pub ack_timeout: Option<Ns>,
     /// Packets of sends and writes that may be unacknowledged, at least 1; by default from
@@ -65,7 +65,7 @@ pub struct Config {
     /// Shortest and longest time in nanoseconds that one CQP command takes.
     pub cqp_delay: (u64, u64),
     /// Overrides of the wire parameters of connections.
-    pub wire: WireLimits,
+    pub transport: TransportLimits,
     /// Test mode: after each step contexts are written to their HMC backing, and read again.
     pub write_through: bool,
     /// Looked-up values are used again while nothing has changed them. Without this (test mode),
@@ -85,7 +85,7 @@ impl Default for Config {
             cqp_silent: false,
             // Not in the sources; far below the driver's 10 µs register poll and above zero.
             cqp_delay: (500, 5_000),
-            wire: WireLimits::default(),
+            transport: TransportLimits::default(),
             write_through: false,
             shortcuts: true,
         }

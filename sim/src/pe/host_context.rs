@@ -164,7 +164,7 @@ impl Qp {
 
     /// The part of the context that the RC engine needs, with overrides for some of it.
     pub(crate) fn rc_config(&self, qpn: u32, choices: &Config) -> Result<QpConfig, BadContext> {
-        let wire = &choices.wire;
+        let limits = &choices.transport;
         let credits = match choices.variation.ack_credits {
             AckCredits::OfContext => bits8(self.word(56), 24, 20),
             AckCredits::Unlimited => UNLIMITED,
@@ -189,14 +189,17 @@ impl Qp {
             retry: bits8(self.word(128), 53, 48),
             rnr_retry: bits8(self.word(128), 56, 54),
             // With an empty window nothing would ever be sent.
-            window: wire.window.unwrap_or(bits32(self.word(112), 55, 32)).max(1),
-            retransmit_ns: wire
+            window: limits
+                .window
+                .unwrap_or(bits32(self.word(112), 55, 32))
+                .max(1),
+            retransmit_ns: limits
                 .ack_timeout
                 .map_or(retransmit_ns(bits8(self.word(128), 63, 57)), |time| time.0),
-            credits: wire.ack_credits.unwrap_or(credits) & 0x1F,
+            credits: limits.ack_credits.unwrap_or(credits) & 0x1F,
             blames_read: choices.variation.read_sink == ReadSink::Request,
             obeys_credits: choices.variation.send_credits == SendCredits::Obeyed,
-            rnr_timer: wire.rnr_timer.unwrap_or(RNR_TIMER_CODE) & 0x1F,
+            rnr_timer: limits.rnr_timer.unwrap_or(RNR_TIMER_CODE) & 0x1F,
             read_ok: bit(self.word(160), 21),
             write_ok: bit(self.word(160), 20),
         };

@@ -51,7 +51,7 @@ mod ud_multicast;
 mod ud_receive;
 mod word;
 
-pub use config::{Config, CqpErrors, WireLimits};
+pub use config::{Config, CqpErrors, TransportLimits};
 pub use engine::ProtocolEngine;
 pub use env::{DmaFault, Doorbell, Env, EventCount, OicrCause, PeReg, ResetKind};
 pub(crate) use fpm::QUERY_BYTES;

@@ -13,10 +13,10 @@ mod engine;
 mod events;
 mod firmware;
 mod multicast;
+mod packets;
 mod qp_errors;
 mod reads;
 mod table;
-mod wire;
 
 pub use engine::{DerivedMaxima, OpErr, QueueSetHandles, UnreadWords};
 pub use events::{ClearPba, CqEventContext, FlushQpId, FlushStyle, QpEventContext};
@@ -25,10 +25,10 @@ pub use firmware::{
     RefusedInDownload, SwitchInput, SwitchPages,
 };
 pub use multicast::GroupQueueSet;
+pub use packets::{AckCredits, SendCredits};
 pub use qp_errors::{ErrorRefused, NothingToFlush};
 pub use reads::ReadSink;
 pub use table::{Choice, NoSuchChoice};
-pub use wire::{AckCredits, SendCredits};
 
 use crate::rng::Rng;
 use table::variations;

@@ -13,7 +13,7 @@ use super::device::socket_path;
 use super::faults::Faults;
 use super::file::{checked, output};
 use super::number::number;
-use super::{LinkArg, WireArgs};
+use super::{LinkArg, TransportArgs};
 use e810_sim::link::parse_mac;
 
 /// Arguments of `e810 sim`.
@@ -101,7 +101,7 @@ pub struct SimArgs {
     pub rate: Option<Rate>,
     /// How connections behave on the wire.
     #[command(flatten)]
-    pub wire: WireArgs,
+    pub transport: TransportArgs,
     /// Whether frames are recorded.
     #[command(flatten)]
     pub capture: CaptureArgs,

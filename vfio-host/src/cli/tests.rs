@@ -267,13 +267,13 @@ fn the_wire_of_a_server_can_be_changed() {
     let Command::Sim(args) = cli.command else {
         panic!("sim")
     };
-    let limits = e810_sim::pe::WireLimits {
+    let limits = e810_sim::pe::TransportLimits {
         ack_timeout: Some(e810_hal::Ns::from_ms(500)),
         window: Some(32),
         rnr_timer: Some(1),
         ack_credits: Some(31),
     };
-    assert_eq!(e810_sim::pe::WireLimits::from(args.wire), limits);
+    assert_eq!(e810_sim::pe::TransportLimits::from(args.transport), limits);
     for bad in [
         "--window 0",
         "--rnr-timer 32",

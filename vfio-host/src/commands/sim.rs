@@ -184,9 +184,9 @@ fn simulator(args: &SimArgs, first_mac: Option<[u8; 6]>) -> Result<Sim> {
     if !args.warm {
         builder = builder.cold();
     }
-    let limits = args.wire.into();
+    let limits = args.transport.into();
     let builder = builder
-        .engine(move |_, config| config.wire = limits)
+        .engine(move |_, config| config.transport = limits)
         .functions(functions)
         .seed(args.seed)
         .variation(args.variation.unwrap_or_default());

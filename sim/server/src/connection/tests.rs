@@ -13,7 +13,7 @@ use crate::config_space::{ConfigSpace, Place};
 use crate::device::{Counts, Device};
 use crate::interrupts::Interrupts;
 use crate::memory_file::memory_file;
-use crate::wire::{DMA_MAP, ERROR, KIND, REGION_READ, REPLY};
+use crate::messages::{DMA_MAP, ERROR, KIND, REGION_READ, REPLY};
 
 /// A function of a simulator with stopped time, on a thread, and its user's end.
 fn served() -> (UnixStream, JoinHandle<Result<(), Lost>>, Sim) {

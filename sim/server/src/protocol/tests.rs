@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::MAP_WRITE;
+use crate::messages::MAP_WRITE;
 use proptest::prelude::*;
 
 /// Counts the calls, and checks the caller's promise: accesses within regions.

@@ -4,7 +4,7 @@ use e810_hal::Ns;
 
 use super::fields::Fields;
 use super::{BRING_UP, CONTEXTS, Case};
-use crate::pe::config::{Config, WireLimits};
+use crate::pe::config::{Config, TransportLimits};
 use crate::pe::cqp::Cqp;
 use crate::pe::device::Device;
 use crate::pe::host_context::undefined_bits;
@@ -194,7 +194,7 @@ fn choices_take_the_place_of_what_a_context_says() {
     let host = case.words::<HOST_WORDS>("ctx_hex").unwrap();
     let qp = Qp::new(QpType::RoceRc, host, false, 0);
     let mut choices = Config {
-        wire: WireLimits {
+        transport: TransportLimits {
             ack_timeout: Some(Ns::from_ms(500)),
             window: Some(32),
             rnr_timer: Some(1),

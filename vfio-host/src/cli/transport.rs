@@ -3,13 +3,13 @@
 use clap::Args;
 use e810_hal::Ns;
 use e810_sim::link::parse_time;
-use e810_sim::pe::WireLimits;
+use e810_sim::pe::TransportLimits;
 
 use super::number::number;
 
 /// Limits in place of those that the programs' queue pairs have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Args)]
-pub struct WireArgs {
+pub struct TransportArgs {
     /// Time without an answer after which requests are sent again, like 500ms [default: as the
     /// queue pair says (RTOMIN); 67.1ms of 5].
     ///
@@ -39,8 +39,8 @@ fn ack_timeout(text: &str) -> Result<Ns, String> {
     Ok(time)
 }
 
-impl From<WireArgs> for WireLimits {
-    fn from(args: WireArgs) -> Self {
+impl From<TransportArgs> for TransportLimits {
+    fn from(args: TransportArgs) -> Self {
         Self {
             ack_timeout: args.ack_timeout,
             window: args.window,
