@@ -10,8 +10,8 @@ use std::fs::File;
 
 use e810_sim_server::config_space::ConfigSpace;
 use e810_sim_server::interrupts::Interrupts;
-use e810_sim_server::protocol::{self, Function, LONGEST};
 use e810_sim_server::messages::{DmaMap, HEADER, Header, KIND, NO_REPLY, REPLY, SetIrqs};
+use e810_sim_server::protocol::{self, Function, LONGEST};
 use libfuzzer_sys::fuzz_target;
 use zerocopy::FromBytes;
 
