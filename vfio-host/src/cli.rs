@@ -73,21 +73,21 @@ fn with_negative_numbers(arg: Arg) -> Arg {
 pub enum Command {
     /// List the E810 functions of this machine.
     List(ListArgs),
-    /// Check what a function needs to be used from user space, and say what fixes it.
+    /// Check what a function needs to be used from user space, and how to fix it.
     Doctor(DoctorArgs),
-    /// Bind functions to vfio-pci, and remember their drivers.
+    /// Bind functions to vfio-pci and remember their drivers.
     Bind(BindArgs),
-    /// Bind functions to the drivers they had before.
+    /// Give functions back to the drivers they had before.
     Unbind(BindArgs),
-    /// Run a program of libibverbs on this driver, unchanged.
+    /// Run an unmodified libibverbs program on this driver.
     Run(RunArgs),
-    /// Bring two functions up, connect a QP pair, and verify every message.
+    /// Exchange messages between two functions and verify every byte.
     Pingpong(PingpongArgs),
-    /// Measure latency or bandwidth of an operation over message sizes.
+    /// Measure the latency or bandwidth of an operation over message sizes.
     Perf(PerfArgs),
-    /// Ask another station on the network for echoes, from a function's own LAN queues.
+    /// Ping another host from a function's own LAN queues.
     Ping(PingArgs),
-    /// Make a port a network interface of this host, a TAP, beside its RDMA engine.
+    /// Use a port as a network interface of this host (a TAP), beside its RDMA engine.
     Tap(TapArgs),
     /// Watch functions at work: interrupts, moderation, queues, asynchronous events, counters.
     Monitor(MonitorArgs),
@@ -95,14 +95,14 @@ pub enum Command {
     Stat(StatArgs),
     /// Bring one function up, show each stage and the memory it took, and shut it down.
     Up(UpArgs),
-    /// Write down everything that a function says of itself, for others to look at.
+    /// Record everything that a function reports about itself, for others to look at.
     Report(ReportArgs),
-    /// Show what a trace of `--trace` has, or compare two.
+    /// Show a trace that `--trace` recorded, or compare two.
     Trace(TraceArgs),
     /// Serve simulated functions to other processes and virtual machines over vfio-user.
     ///
-    /// Until SIGINT or SIGTERM. SIGUSR2 takes the cables of all ports out, and puts them back when
-    /// it comes again; SIGUSR1 writes the report.
+    /// It runs until SIGINT or SIGTERM. SIGUSR2 unplugs the cables of all ports; a second one plugs
+    /// them in again. SIGUSR1 writes the report.
     #[command(after_long_help = e810_sim_server::USERS)]
     Sim(SimArgs),
 }

@@ -40,14 +40,15 @@ pub use server::{Server, VECTORS};
 /// What a client of the server's sockets can do to it, for `--help`.
 pub const USERS: &str = "\
 What a user of a socket can do to the server:
-  The sockets are for this user alone (mode 0600). A process that can open
-  one is trusted with this, and with nothing else:
-  - keep its socket busy: functions have one user at a time, as long as it likes
-  - cause findings, as a driver with mistakes does, after which the server ends
-    with exit code 1; the report names the function
-  - slow all functions of the server down: they share one engine
-  - stop them while a page of a file that it gave does not come (a file of a
-    network, or of a file system in user space), or while an event that it gave
-    and filled in the moment of an interrupt does not take it
+  Only the user who started the server can open the sockets (mode 0600). A
+  process that opens one can do this, and nothing else:
+  - keep its socket busy for as long as it likes: a function has one user at a
+    time
+  - cause findings, like a driver with bugs; the server then ends with exit code
+    1, and its report names the function
+  - slow down all functions of the server: they share one engine
+  - stop them while a page of one of its files does not arrive (from a network
+    file system, or one in user space), or while one of its eventfds is full and
+    cannot take an interrupt
   - make the server hold 1 MiB for a message, and 65535 mappings in 4096 files
-A file that is cut while the device has it ends its user's connection only.";
+If it shortens a file while the device uses it, only its own connection ends.";

@@ -14,41 +14,42 @@ use e810_node::address::{OwnAddress, refuse_twice, why_no_gateway};
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Addresses")]
 pub struct AddressArgs {
-    /// Addresses of the function, joined by commas; they become entries of its GID table from
-    /// index 1 on.
+    /// IP addresses of the function, separated by commas. They become entries of its GID table,
+    /// from index 1 on.
     ///
-    /// Index 0 is always the link-local IPv6 address that the Ethernet address gives. A prefix
-    /// length (192.0.2.1/24) says which addresses are on the link; without one all of that family
-    /// are. While the command runs, ARP requests, neighbour solicitations and pings for these
-    /// addresses are answered, but not with --virtual and --warm.
+    /// Index 0 is always the link-local IPv6 address derived from the Ethernet address. A prefix
+    /// length (192.0.2.1/24) says which addresses are on the link; without one, all addresses of
+    /// that family are. While the command runs, it answers ARP requests, neighbour solicitations
+    /// and pings for these addresses, except with --virtual or --warm.
     #[arg(long, value_name = "ADDR[/LEN],..", value_delimiter = ',')]
     pub ip: Vec<OwnAddress>,
-    /// The router to addresses that are not on the link; one of each family at most, joined by a
+    /// The router to addresses that are not on the link: at most one of each family, separated by a
     /// comma.
     ///
-    /// It is in the network of one of --ip, or a link-local address.
+    /// It must be in a network of --ip, or link-local.
     #[arg(long, value_name = "ADDR[,ADDR]", value_delimiter = ',')]
     pub gateway: Vec<IpAddr>,
-    /// Give the function's LAN queues to a network interface of this name, a TAP: the host's own
-    /// network stack answers there, and finds where packets go.
+    /// Connect the function's LAN queues to a network interface of this name (a TAP). The host's
+    /// own network stack then answers there and resolves addresses.
     ///
-    /// It is made, and gone at the end, or a persistent one of that name (`ip tuntap`) is taken; it
-    /// is switched on, and has the port's Ethernet address, MTU and link. --ip are added to it, and
-    /// all its addresses are GIDs, those of VLAN interfaces on it with their VLAN, as they come and
-    /// go. It takes the rights to set up interfaces (CAP_NET_ADMIN).
+    /// The command creates the interface and removes it at the end, or uses a persistent TAP of
+    /// that name (`ip tuntap`). It sets the interface up with the port's Ethernet address, MTU and
+    /// link, and adds the addresses of --ip. Each address of the interface is a GID while it
+    /// exists, and so are addresses of VLAN interfaces on it, with their VLAN. This needs
+    /// CAP_NET_ADMIN.
     #[arg(long, value_name = "NAME", value_parser = interface_name, conflicts_with_all = ["gateway", "warm", "virtual_time"])]
     pub tap: Option<String>,
-    /// Index of the GID to use [default: the first of --ip, if there is one].
+    /// Index of the GID to use [default: the first address of --ip, if any].
     #[arg(short = 'x', long, value_name = "N", value_parser = number::<u8>(0, 31))]
     pub gid_index: Option<u8>,
-    /// VLAN that the addresses are on; packets carry its tag.
+    /// VLAN of the addresses; packets carry its tag.
     #[arg(long, value_name = "ID", value_parser = number::<u16>(1, 4094))]
     pub vlan: Option<u16>,
-    /// Priority of packets: the queue set they leave by, and the priority in the VLAN tag.
+    /// Priority of packets: it selects the queue set, and the VLAN tag carries it.
     #[arg(long, value_name = "N", default_value = "0", value_parser = number::<u8>(0, 7))]
     pub priority: u8,
-    /// Payload bytes of a full packet: 256, 512, 1024, 2048 or 4096 [default: as much as fits both
-    /// interfaces].
+    /// Path MTU (payload bytes of a full packet): 256, 512, 1024, 2048 or 4096 [default: the
+    /// largest that fits both interfaces].
     #[arg(short = 'm', long, value_name = "BYTES", value_parser = parse_path_mtu)]
     pub path_mtu: Option<Mtu>,
 }

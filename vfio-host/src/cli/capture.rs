@@ -24,11 +24,12 @@ const BUFFER: usize = 1 << 20;
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Records and memory")]
 pub struct CaptureArgs {
-    /// Write every frame that a simulated function of this process sends, or gets from another
-    /// process, to this file, for tshark and the like.
+    /// Write every frame that simulated functions of this process send, or receive from other
+    /// processes, to this capture file, for tshark and similar tools.
     ///
-    /// In the order they are sent, with the simulator's time (0 when it starts), also those that
-    /// the wire loses or changes later; those of other processes when they come.
+    /// Frames are in the order in which they are sent, with the simulator's time (0 when it
+    /// starts), including those that the wire later loses or changes. Frames of other processes are
+    /// written when they arrive.
     #[arg(long, value_name = "FILE", value_parser = checked(output))]
     pub pcap: Option<PathBuf>,
 }

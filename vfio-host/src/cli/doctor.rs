@@ -6,7 +6,7 @@ use e810_backends::spec::Bdf;
 /// Arguments of `e810 doctor`.
 #[derive(Args, Debug, Clone)]
 pub struct DoctorArgs {
-    /// The function to check, like 0000:3b:00.0; without it, all E810 functions.
+    /// The function to check, like 0000:3b:00.0 [default: all E810 functions].
     #[arg(value_name = "BDF")]
     pub function: Option<Bdf>,
     /// Print one JSON object instead of text.

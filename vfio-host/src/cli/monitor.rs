@@ -24,26 +24,26 @@ fn without_refused(arg: Arg) -> Arg {
 #[derive(Args, Debug, Clone)]
 #[command(mut_args(without_refused))]
 pub struct MonitorArgs {
-    /// Monitor the command that was started with `--monitor PATH`; without this, a stream of
-    /// messages is started, and monitored.
+    /// Monitor the command that was started with `--monitor PATH`; without --at, send a stream of
+    /// messages and monitor that.
     #[arg(long, value_name = "PATH", value_parser = checked(socket_path), conflicts_with_all = ["op", "size", "qps", "depth", "device", "peer"])]
     pub at: Option<PathBuf>,
-    /// Print one view, and exit.
+    /// Print one view and exit.
     #[arg(long, conflicts_with_all = ["count", "duration"])]
     pub once: bool,
-    /// Print so many views, and exit.
+    /// Print this many views and exit.
     #[arg(long, value_name = "N", value_parser = number::<u64>(1, u64::MAX), conflicts_with = "duration")]
     pub count: Option<u64>,
-    /// Monitor for so many seconds, and exit.
+    /// Monitor for this many seconds and exit.
     #[arg(short = 'D', long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Ns>,
-    /// Milliseconds between two views, which rates are of: 10 to 60000.
+    /// Milliseconds from one view to the next, over which rates are measured: 10 to 60000.
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = number::<u64>(10, 60_000))]
     pub interval: u64,
-    /// Print a JSON object for each view, one a line.
+    /// Print one JSON object per view, one per line.
     #[arg(long)]
     pub json: bool,
-    /// The operation of the messages.
+    /// The operation that carries the messages.
     #[arg(long, value_enum, default_value_t = Op::Send)]
     pub op: Op,
     /// Bytes of a message, 1 to 8M (K = 1024).

@@ -26,66 +26,66 @@ use e810_sim::link::parse_mac;
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Functions", group(ArgGroup::new("has_other_mac").args(["warm", "listen", "connect"]).multiple(true)))]
 pub struct PairArgs {
-    /// The initiator: `sim`, `vfio-user:PATH`, or a PCI address like 3b:00.0 [default:
-    /// E810_DEVICE, else sim].
+    /// The initiator: `sim`, `vfio-user:PATH`, or a PCI address like 3b:00.0 [default: E810_DEVICE,
+    /// else sim].
     ///
-    /// `sim:latency=2us,rate=25G`, or one of them, gives the simulated wire a latency, and the
-    /// functions' ports a rate in bits per second. Without that there is no limit of the rate, and
-    /// no latency, but 1 µs with --virtual. `sim:wire=NAME` is on one Ethernet segment with all
-    /// processes of this machine that name it (`e810 sim --wire NAME`), so that --listen and
-    /// --connect work without a card; `mac=MAC` is the address of the first function there.
+    /// `sim:latency=2us,rate=25G` sets the latency of the simulated wire, and the rate of the
+    /// functions' ports in bits per second; either can be left out. By default the rate is not
+    /// limited, and the latency is 0, or 1 µs with --virtual. `sim:wire=NAME` puts the function on
+    /// an Ethernet segment with all processes of this machine that name it (`e810 sim --wire
+    /// NAME`), so that --listen and --connect work without a card. `mac=MAC` sets the Ethernet
+    /// address of the first function.
     #[arg(short, long, value_name = "SPEC", value_parser = checked(device::spec))]
     pub device: Option<DeviceSpec>,
     /// The responder [default: with `sim`, another function of the same simulator].
     #[arg(long, value_name = "SPEC", value_parser = checked(device::spec))]
     pub peer: Option<DeviceSpec>,
-    /// Run the simulator in virtual time: reproducible, prints counts and no times.
+    /// Run the simulator in virtual time: runs are reproducible, and no times are printed.
     #[arg(long = "virtual", conflicts_with_all = ["listen", "connect"])]
     pub virtual_time: bool,
-    /// Sleep until an interrupt says that there are completions, instead of polling for them all
-    /// the time.
+    /// Wait for interrupts instead of polling for completions all the time.
     ///
-    /// With both functions in one process the thread does not sleep, but polls only after
+    /// With both functions in one process the thread does not sleep, but it polls only after
     /// interrupts.
     #[arg(short, long)]
     pub events: bool,
-    /// How long events may wait for others: `off`, `adaptive`, `dim`, TIME like 50us, or
-    /// COUNT/TIME like 16/50us [default: off].
+    /// Interrupt moderation: `off`, `adaptive`, `dim`, TIME like 50us, or COUNT/TIME like 16/50us
+    /// [default: off; `e810 monitor`: adaptive].
     ///
-    /// TIME: an interrupt comes at most every TIME. COUNT/TIME: or when about COUNT completions
-    /// are there. `adaptive` goes by the rate of completions, `dim` by Linux' rules.
+    /// TIME: at most one interrupt in each TIME. COUNT/TIME: an interrupt after about COUNT
+    /// completions, or after TIME. `adaptive` follows the rate of completions, `dim` follows Linux'
+    /// rules.
     #[arg(long, value_name = "SETTING")]
     pub moderation: Option<ModerationArg>,
-    /// Window, ACK credits, time-outs and READ fences of the queue pairs of this process, as
-    /// existing drivers set them.
+    /// The driver whose settings the queue pairs of this process get: window, ACK credits, timeouts
+    /// and READ fences.
     #[arg(long, value_enum, default_value_t = TuningArg::Linux)]
     pub tuning: TuningArg,
-    /// Let `e810 monitor --at PATH` monitor this run: PATH becomes a socket.
+    /// Create a socket at PATH, through which `e810 monitor --at PATH` monitors this run.
     #[arg(long, value_name = "PATH", value_parser = checked(socket_path))]
     pub monitor: Option<PathBuf>,
-    /// Seed of the payload, and of the simulator's choices.
+    /// Seed of the payload and of the simulator's random choices.
     #[arg(long, value_name = "N", default_value = "1", value_parser = number::<u64>(0, u64::MAX))]
     pub seed: u64,
-    /// What the simulated wire does to frames: loss=N%,dup=N%,reorder=N%,corrupt=N%,delay=TIME,
-    /// any of them.
+    /// Faults of the simulated wire, any of loss=N%,dup=N%,reorder=N%,corrupt=N%,delay=TIME.
     ///
-    /// Shares of all frames lost, delivered twice, overtaken by later ones, and delivered with one
-    /// bit flipped; each frame may take up to TIME (like 500ns, 20us, 1ms) longer. The seed
-    /// decides which.
+    /// The shares of frames that are lost, delivered twice, overtaken by later ones, and delivered
+    /// with one bit flipped. `delay`: each frame may take up to TIME longer (like 500ns, 20us,
+    /// 1ms). The seed decides which frames are hit.
     #[arg(long, value_name = "FAULTS")]
     pub faults: Option<Faults>,
-    /// Addresses of the peer in this process; as `--ip` [defaults: 10.8.10.1 here and 10.8.10.2
-    /// there].
+    /// IP addresses of the peer in this process, like `--ip` [defaults: 10.8.10.1 for --ip,
+    /// 10.8.10.2 for --peer-ip].
     #[arg(long, value_name = "ADDR[/LEN],..", value_delimiter = ',', conflicts_with_all = ["listen", "connect"])]
     pub peer_ip: Vec<OwnAddress>,
-    /// Ethernet address of the peer: with `--warm` what it has, as `--mac`; with `--listen` or
-    /// `--connect` where packets go.
+    /// Ethernet address of the peer. With `--warm` it is that function's own address, like `--mac`;
+    /// with `--listen` or `--connect` packets go to it.
     ///
-    /// Between two processes it is not needed: the peer tells its address, or it is resolved, as
-    /// that of --gateway is. This one is taken instead, whatever others say.
+    /// Between two processes it is not needed: the peer sends its address, or the command resolves
+    /// it, or that of --gateway. This option overrides both.
     #[arg(long, value_name = "MAC", requires = "has_other_mac", value_parser = parse_mac)]
     pub peer_mac: Option<[u8; 6]>,
-    /// VSI of the peer in this process; as `--vsi`.
+    /// VSI of the peer in this process, like `--vsi`.
     #[arg(long, value_name = "N", requires = "warm", conflicts_with_all = ["listen", "connect"], value_parser = number::<u16>(0, u16::MAX.into()))]
     pub peer_vsi: Option<u16>,
     /// Where the other process is, if there is one.

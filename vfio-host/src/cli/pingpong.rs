@@ -18,34 +18,34 @@ pub struct PingpongArgs {
     /// Messages to exchange [default: 10000].
     #[arg(short = 'n', long, value_name = "N", value_parser = number::<u64>(1, 1_000_000_000))]
     pub iters: Option<u64>,
-    /// Go on for so many seconds, however many messages that are.
+    /// Run for this many seconds instead of --iters messages.
     #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with_all = ["iters", "virtual_time"], value_parser = seconds)]
     pub duration: Option<Ns>,
     /// The operation that carries a message.
     ///
-    /// send-inv has messages of 4 bytes at least.
+    /// send-inv needs messages of at least 4 bytes.
     #[arg(long, value_enum, default_value_t = PingpongOp::Send)]
     pub op: PingpongOp,
-    /// How messages are carried: a reliable connection, or datagrams.
+    /// How messages are carried: by a reliable connection or by datagrams.
     ///
-    /// Datagrams have --op send only, and at most the path MTU of payload. One that has no answer
-    /// in 50 ms is sent again, and counted.
+    /// Datagrams work only with --op send, and carry at most the path MTU. A datagram that is not
+    /// answered within 50 ms is sent again and counted.
     #[arg(long, value_enum, default_value_t = ServiceArg::Rc)]
     pub transport: ServiceArg,
-    /// Multicast group that messages are sent to: the side that answers is a member of it.
+    /// Multicast group to send messages to; the side that answers joins it.
     ///
-    /// An address of 224.0.0.0/4 or ff00::/8, of the family of --ip. Answers go to the side that
-    /// asks alone. Has --transport ud only.
+    /// An address of 224.0.0.0/4 or ff00::/8, of the family of --ip. Answers go only to the side
+    /// that asks. Needs --transport ud.
     #[arg(long, value_name = "ADDR", value_parser = group)]
     pub group: Option<IpAddr>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
-    /// Also print what the counters of each function of this process have grown by.
+    /// Also print how much the counters of each function of this process have grown.
     #[arg(long)]
     pub counters: bool,
-    /// The same of the queue pairs, which get counters of their own: they are then not among the
-    /// function's.
+    /// Also print how much the counters of the queue pairs have grown. Each queue pair gets its own
+    /// counters, and the function's counters do not include them.
     #[arg(long, conflicts_with = "counters")]
     pub qp_counters: bool,
     /// The functions.

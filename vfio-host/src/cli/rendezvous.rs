@@ -16,29 +16,28 @@ type Open = fn(&HostPort, u16, Program, Duration) -> Result<Rendezvous, Handshak
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Another process", group(ArgGroup::new("has_peer_process").args(["listen", "connect"]).multiple(true)))]
 pub struct RendezvousArgs {
-    /// Wait here for another e810 that has `--connect`: ADDR:PORT, ADDR or :PORT.
+    /// Wait for another e810 with `--connect`, at ADDR:PORT, ADDR or :PORT.
     ///
-    /// Without ADDR at all addresses of this machine, with port 0 at a free port, which is
-    /// printed. Then there is one function in this process, and the other one in that. What
-    /// they have to know of each other goes over this TCP connection, neither encrypted nor
-    /// authenticated.
+    /// Without ADDR it listens on all addresses of this machine; with port 0 on a free port, which
+    /// is printed. Each process then has one function. The two exchange what they need to know over
+    /// this TCP connection, which is neither encrypted nor authenticated.
     #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["connect", "peer"])]
     pub listen: Option<HostPort>,
-    /// Go to another e810 that has `--listen`: HOST:PORT or HOST. This side begins.
+    /// Connect to another e810 with `--listen`, at HOST:PORT or HOST. This side sends first.
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "peer")]
     pub connect: Option<HostPort>,
-    /// Port where `--listen` or `--connect` names none.
+    /// The port, where `--listen` or `--connect` names none.
     #[arg(short = 'p', long, value_name = "PORT", default_value = "18515", requires = "has_peer_process", value_parser = number::<u16>(0, u16::MAX.into()))]
     pub port: u16,
-    /// The program at the other end: another e810, or libibverbs' `ibv_rc_pingpong`, unmodified, on
-    /// any RDMA host.
+    /// The program at the other end: another e810, or the unmodified `ibv_rc_pingpong` of
+    /// libibverbs on any RDMA host.
     ///
-    /// With `ibv_rc_pingpong` messages are SENDs of a reliable connection; --size, --iters and
-    /// --path-mtu are then 4096, 1000 and 1024, as that program has them, unless they are given
-    /// (there: -s, -n and -m). It does not say its Ethernet address, which is resolved.
+    /// With `ibv_rc_pingpong`, messages are SENDs of a reliable connection, and --size, --iters and
+    /// --path-mtu have that program's defaults: 4096, 1000 and 1024 (its -s, -n and -m). It does
+    /// not send its Ethernet address, which is resolved.
     #[arg(long, value_enum, value_name = "PROGRAM", default_value_t = Program::E810, requires = "has_peer_process")]
     pub with: Program,
-    /// How long to wait for the other process, and for each of its answers.
+    /// Seconds to wait for the other process, and for each of its answers.
     #[arg(long, value_name = "SECONDS", default_value = "60", requires = "has_peer_process", value_parser = number::<u32>(1, 3600))]
     pub wait: u32,
 }

@@ -18,21 +18,21 @@ pub struct ReportArgs {
     /// E810_DEVICE, else sim].
     #[arg(short, long, value_name = "SPEC", value_parser = checked(device::spec))]
     pub device: Option<DeviceSpec>,
-    /// Only look: level 0.
+    /// Only look (level 0).
     ///
-    /// Nothing is written to the function or the machine, and the function keeps the driver that
-    /// it has. Only this level sees what that driver or the firmware left.
+    /// This writes nothing to the function or the machine, and the function keeps its driver. Only
+    /// this level shows the state that the driver or the firmware left.
     #[arg(long, conflicts_with = "level")]
     pub passive: bool,
-    /// How far to go: 0 looks, 1 opens the function, which resets it, and reads its registers, 2
-    /// asks the firmware, 3 asks the RDMA engine.
+    /// How far to go: 0 looks, 1 opens the function (which resets it) and reads its registers, 2
+    /// queries the firmware, 3 queries the RDMA engine.
     #[arg(long, value_name = "N", default_value = "3", value_parser = number::<u8>(0, 3))]
     pub level: u8,
-    /// Also reset, in this order, and read the registers after each reset (level 4): the function
-    /// (pfr), or the whole card (corer, globr, empr).
+    /// Also do these resets, in this order, and read the registers after each (level 4): the
+    /// function (pfr), or the whole card (corer, globr, empr).
     ///
-    /// A reset of the card resets all of its functions, and the package is gone. Refused while
-    /// another function of the same slot is bound to a kernel's driver or in use.
+    /// A reset of the card resets all of its functions and removes the package. It is refused while
+    /// another function of the same slot is bound to a kernel driver or in use.
     #[arg(
         long,
         value_name = "KINDS",
@@ -41,26 +41,26 @@ pub struct ReportArgs {
         conflicts_with = "passive"
     )]
     pub reset: Vec<ResetArg>,
-    /// Go on above level 0 with a function of an unknown Intel Ethernet id; reset the card even if
-    /// others use its functions.
+    /// Go above level 0 with a function of an unknown Intel Ethernet id; reset the card even if its
+    /// other functions are in use.
     ///
-    /// The registers of such a function are not read beside its driver: level 0 leaves them out.
+    /// Level 0 does not read the registers of such a function while its driver has it.
     #[arg(long, conflicts_with = "passive")]
     pub force: bool,
-    /// Write the report to FILE, a line before each access, so that a machine that dies tells
-    /// which one it was.
+    /// Write the report to FILE, with a line before each access: after a crash of the machine, the
+    /// file shows which access it was.
     #[arg(short, long, value_name = "FILE", value_parser = checked(output))]
     pub out: Option<PathBuf>,
-    /// Write FILE anew, and leave out the access that the report in it ended at.
+    /// Overwrite FILE, and skip the access at which the report in it ended.
     #[arg(long, requires = "out")]
     pub skip_after_crash: bool,
-    /// Also print in what this card is not that of FILE, an earlier report.
+    /// Also print how this card differs from that of FILE, an earlier report.
     ///
-    /// Compared are registers after resets, answers, limits and configuration space without what
-    /// the host sets in it.
+    /// This compares registers after resets, answers, limits, and the configuration space except
+    /// for what the host sets in it.
     #[arg(long, value_name = "FILE")]
     pub compare: Option<PathBuf>,
-    /// Keep Ethernet addresses and serial numbers in.
+    /// Keep Ethernet addresses and serial numbers in the report.
     #[arg(long)]
     pub identities: bool,
     /// How functions behind a backend are used.

@@ -14,18 +14,18 @@ use e810_sim::link::parse_mac;
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Bring-up")]
 pub struct StartArgs {
-    /// The card's package (DDP) [default: E810_DDP, else intel/ice/ddp/ice.pkg of the firmware;
-    /// `sim` has its own].
+    /// The card's package (DDP) [default: E810_DDP, else intel/ice/ddp/ice.pkg in the firmware
+    /// folders; `sim` has its own].
     #[arg(long, value_name = "FILE", conflicts_with = "warm")]
     pub ddp: Option<PathBuf>,
-    /// The function's LAN side is ready, as only a simulator started with `--warm` leaves it.
+    /// The function's LAN side is up already; only a simulator with `--warm` has such functions.
     #[arg(long)]
     pub warm: bool,
-    /// Ethernet address of a function with --warm [default: from its serial number]; that of a
-    /// simulated function of this process is `sim:mac=MAC`.
+    /// Ethernet address of a function with --warm [default: from its serial number]. For a
+    /// simulated function of this process use `sim:mac=MAC`.
     #[arg(long, value_name = "MAC", value_parser = parse_mac)]
     pub mac: Option<[u8; 6]>,
-    /// VSI of a function with --warm whose packets reach the RDMA engine [default: the only one its
+    /// With --warm, the VSI whose packets reach the RDMA engine [default: the only one that the
     /// registers name].
     #[arg(long, value_name = "N", value_parser = number::<u16>(0, u16::MAX.into()))]
     pub vsi: Option<u16>,
@@ -33,7 +33,7 @@ pub struct StartArgs {
     /// 9000].
     #[arg(long, value_name = "BYTES", value_parser = number::<u16>(68, 9702))]
     pub mtu: Option<u16>,
-    /// Leave the port's link as it is, and only wait for it: on boards whose management controller
+    /// Leave the port's link as it is and only wait for it, on boards whose management controller
     /// owns it.
     #[arg(long, conflicts_with = "warm")]
     pub leave_link: bool,
@@ -60,13 +60,13 @@ impl StartArgs {
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Records and memory")]
 pub struct BackendArgs {
-    /// Take memory for the device from huge pages of 2 MiB, which have to be reserved.
+    /// Take device memory from huge pages of 2 MiB, which must be reserved.
     #[arg(long)]
     pub hugepages: bool,
-    /// Write what driver and device do to FILE, for `e810 trace`.
+    /// Record what driver and device do in FILE, for `e810 trace`.
     ///
-    /// Each access to a register, each command with its buffers, each work request and each entry
-    /// of a queue, with times. A file that is there is overwritten; a trace ends at 256 MiB.
+    /// The trace has each register access, each command with its buffers, each work request and
+    /// each queue entry, with times. An existing file is overwritten; a trace ends at 256 MiB.
     #[arg(long, value_name = "FILE", value_parser = checked(output))]
     pub trace: Option<PathBuf>,
     /// Which functions are opened: no option of its own.

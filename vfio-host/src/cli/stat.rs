@@ -10,14 +10,14 @@ use super::{BackendArgs, StartArgs};
 /// Arguments of `e810 stat`.
 #[derive(Args, Debug, Clone)]
 pub struct StatArgs {
-    /// The function: `sim`, `vfio-user:PATH`, or a PCI address like 3b:00.0 [default:
-    /// E810_DEVICE, else sim].
+    /// The function: `sim`, `vfio-user:PATH`, or a PCI address like 3b:00.0 [default: E810_DEVICE,
+    /// else sim].
     ///
-    /// It is brought up for this, so it is one that nobody else uses; `e810 pingpong --counters`
-    /// counts messages.
+    /// The command brings the function up, so nobody else may be using it. To count messages, use
+    /// `e810 pingpong --counters`.
     #[arg(short, long, value_name = "SPEC", value_parser = checked(device::spec))]
     pub device: Option<DeviceSpec>,
-    /// Also show what the device offers: its limits, by the names of `ibv_devinfo -v`.
+    /// Also show the limits of the device, by the names of `ibv_devinfo -v`.
     #[arg(short, long)]
     pub verbose: bool,
     /// Print one JSON object instead of text.

@@ -13,17 +13,17 @@ use e810_node::address::OwnAddress;
 /// Arguments of `e810 tap`.
 #[derive(Args, Debug, Clone)]
 pub struct TapArgs {
-    /// The interface: one that is made, and gone at the end, or a persistent TAP.
+    /// The interface: created here and removed at the end, or a persistent TAP.
     #[arg(value_name = "NAME", value_parser = interface_name)]
     pub name: String,
     /// The function: `sim:wire=NAME`, `vfio-user:PATH`, or a PCI address like 3b:00.0 [default:
     /// E810_DEVICE].
     #[arg(short, long, value_name = "SPEC", value_parser = checked(device::spec))]
     pub device: Option<DeviceSpec>,
-    /// Addresses that the interface gets, joined by commas; more can be added while it is there.
+    /// IP addresses of the interface, separated by commas; others can be added while it exists.
     #[arg(long, value_name = "ADDR[/LEN],..", value_delimiter = ',')]
     pub ip: Vec<OwnAddress>,
-    /// Print one JSON object a line instead of text.
+    /// Print JSON objects, one per line, instead of text.
     #[arg(long)]
     pub json: bool,
     /// How the function is started.

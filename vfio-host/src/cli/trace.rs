@@ -16,7 +16,8 @@ pub struct TraceArgs {
 /// What can be done with a trace.
 #[derive(Subcommand, Debug, Clone)]
 pub enum TraceAction {
-    /// Print a trace, commands and buffers as Linux' ice and irdma print theirs with dynamic debug.
+    /// Print a trace; commands and buffers look as Linux' ice and irdma print theirs with dynamic
+    /// debug.
     Show {
         /// The trace.
         #[arg(value_name = "FILE")]
@@ -25,14 +26,14 @@ pub enum TraceAction {
         #[command(flatten)]
         only: OnlyArgs,
     },
-    /// Print in what two traces differ, without times, repeated reads and addresses.
+    /// Print how two traces differ, without times, repeated reads and addresses.
     ///
-    /// Exit status 1 if they differ.
+    /// Exit code 1 if they differ.
     Diff {
-        /// One trace.
+        /// The first trace.
         #[arg(value_name = "FILE")]
         one: PathBuf,
-        /// The other.
+        /// The second trace.
         #[arg(value_name = "FILE")]
         other: PathBuf,
         /// Only lines of these kinds.
@@ -44,8 +45,8 @@ pub enum TraceAction {
 /// Which lines of a trace.
 #[derive(Args, Debug, Clone)]
 pub struct OnlyArgs {
-    /// Only these: accesses to registers, commands of the firmware's queue, commands of the
-    /// Control QP, work requests with completions and events, memory for the device.
+    /// Print only lines of these kinds: register accesses, firmware commands, Control QP commands,
+    /// work requests with completions and events, memory for the device.
     #[arg(long, value_name = "KINDS", value_enum, value_delimiter = ',')]
     pub only: Vec<KindArg>,
 }
@@ -68,11 +69,11 @@ impl OnlyArgs {
 /// A kind of lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum KindArg {
-    /// Accesses to registers.
+    /// Register accesses.
     Registers,
-    /// Commands, answers and events of the firmware.
+    /// Firmware commands, answers and events.
     Adminq,
-    /// Commands of the Control QP.
+    /// Control QP commands.
     Cqp,
     /// Work requests, completions and events.
     Queues,

@@ -10,21 +10,21 @@ use super::number::number;
 /// Limits in place of those that the programs' queue pairs have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Args)]
 pub struct TransportArgs {
-    /// Time without an answer after which requests are sent again, like 500ms [default: as the
-    /// queue pair says (RTOMIN); 67.1ms of 5].
+    /// Resend requests after this time without an answer, like 500ms [default: as the queue pair
+    /// says (RTOMIN); 67.1ms for 5].
     ///
-    /// For a peer that is slow to answer, such as one in an emulated machine.
+    /// For a peer that answers slowly, such as one in an emulated machine.
     #[arg(long, value_name = "TIME", value_parser = ack_timeout)]
     pub ack_timeout: Option<Ns>,
-    /// Packets of sends and writes on the way at most [default: as the queue pair says (CWNDROCE);
+    /// Maximum packets of SENDs and WRITEs in flight [default: as the queue pair says (CWNDROCE);
     /// 1024].
     #[arg(long, value_name = "PACKETS", value_parser = number::<u32>(1, 1 << 20))]
     pub window: Option<u32>,
-    /// Code of the time that a sender is asked to wait when there is no receive, 0 to 31 [default:
-    /// 12, which is 0.64 ms].
+    /// RNR timer code, 0 to 31: how long a sender waits when there is no receive [default: 12,
+    /// which is 0.64 ms].
     #[arg(long, value_name = "CODE", value_parser = number::<u8>(0, 31))]
     pub rnr_timer: Option<u8>,
-    /// Credit code of acknowledges, 0 to 31, where 31 stands for "not limited" [default: as the
+    /// Credit code in acknowledgements, 0 to 31, where 31 means "not limited" [default: as the
     /// queue pair says (ACKCREDITS)].
     #[arg(long, value_name = "CODE", value_parser = number::<u8>(0, 31))]
     pub ack_credits: Option<u8>,

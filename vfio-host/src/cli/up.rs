@@ -18,20 +18,19 @@ pub struct UpArgs {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
-    /// Print the limits of the card instead, as an expression of Rust: for a
-    /// program that computes its memory as a constant (`Config::dma_bytes`).
+    /// Print the limits of the card as a Rust expression instead, for a program that computes its
+    /// memory as a constant (`Config::dma_bytes`).
     #[arg(long, conflicts_with = "json")]
     pub card: bool,
-    /// Reset the whole card first (a core reset): the way out where no function can load a package
-    /// any more.
+    /// Reset the whole card first (a core reset), for when no function can load a package any more.
     ///
-    /// All functions of the card are reset, and the package is gone. Refused while another
-    /// function of the same slot is bound to a kernel's driver or in use; functions that a
-    /// virtual machine or another host has are not seen.
+    /// This resets all functions of the card and removes the package. It is refused while another
+    /// function of the same slot is bound to a kernel driver or in use; use by a virtual machine or
+    /// another host is not detected.
     #[arg(long)]
     pub reset_card: bool,
-    /// Go on with a function of an unknown Intel Ethernet id; reset the card even if others use
-    /// its functions.
+    /// Continue with a function of an unknown Intel Ethernet id; reset the card even if its other
+    /// functions are in use.
     #[arg(long)]
     pub force: bool,
     /// How the function is started.

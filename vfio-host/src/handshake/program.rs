@@ -5,10 +5,10 @@ use clap::ValueEnum;
 /// A program that `--listen` and `--connect` meet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum Program {
+    /// This program.
     #[default]
-    /// This one.
     E810,
-    /// The one of that name of libibverbs, unmodified, on any RDMA device.
+    /// The program of that name from libibverbs, unmodified, on any RDMA device.
     #[value(name = "ibv_rc_pingpong")]
     IbvRcPingpong,
 }
