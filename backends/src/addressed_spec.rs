@@ -32,12 +32,11 @@ impl FromStr for SpecAddress {
             None => (text, None),
         };
         let ip = ip.parse::<IpAddr>();
-        let ip = ip.map_err(|_| format!("`{text}` is no IP address"))?;
+        let ip = ip.map_err(|_| format!("`{text}` is not an IP address"))?;
         let most = if ip.is_ipv4() { 32 } else { 128 };
         let length = length.map(|length| {
             let length = length.parse().ok().filter(|length| *length <= most);
-            length
-                .ok_or_else(|| format!("`{text}`: the network of an address has 0 to {most} bits"))
+            length.ok_or_else(|| format!("`{text}`: the prefix length is 0 to {most}"))
         });
         Ok(Self {
             ip,
@@ -77,10 +76,10 @@ const MOST_WAIT: u16 = 3600;
 
 fn gateway(text: &str, before: &[IpAddr]) -> Result<IpAddr, String> {
     let ip = text.parse::<IpAddr>();
-    let ip = ip.map_err(|_| format!("`gateway={text}`: `{text}` is no IP address"))?;
+    let ip = ip.map_err(|_| format!("`gateway={text}`: `{text}` is not an IP address"))?;
     if before.iter().any(|other| other.is_ipv4() == ip.is_ipv4()) {
         return Err(format!(
-            "`gateway={text}`: there is one of its family already; leave one of them out"
+            "`gateway={text}`: there is already one of this family; leave one out"
         ));
     }
     Ok(ip)
@@ -121,9 +120,7 @@ fn interface(name: &str) -> Result<String, String> {
 fn once<T>(place: &mut Option<T>, value: T, word: &str) -> Result<(), String> {
     match place.replace(value) {
         None => Ok(()),
-        Some(_) => Err(format!(
-            "`{word}`: there is one already; leave one of them out"
-        )),
+        Some(_) => Err(format!("`{word}`: there is already one; leave one out")),
     }
 }
 
@@ -155,7 +152,7 @@ impl FromStr for AddressedSpec {
                         .any(|other| other.ip.to_canonical() == own)
                     {
                         return Err(format!(
-                            "`{word}`: the address is there already; leave one of them out"
+                            "`{word}`: the address is given twice; leave one out"
                         ));
                     }
                     made.addresses.push(address);
@@ -215,48 +212,42 @@ mod tests {
     #[test]
     fn what_is_no_address_is_named() {
         let error = |text: &str| text.parse::<AddressedSpec>().unwrap_err();
-        assert_eq!(error("3b:00.0@10.8.1"), "`10.8.1` is no IP address");
+        assert_eq!(error("3b:00.0@10.8.1"), "`10.8.1` is not an IP address");
         for (word, why) in [
-            ("10.8.1/24", "`10.8.1/24` is no IP address"),
-            (
-                "10.8.1.1/33",
-                "`10.8.1.1/33`: the network of an address has 0 to 32 bits",
-            ),
+            ("10.8.1/24", "`10.8.1/24` is not an IP address"),
+            ("10.8.1.1/33", "`10.8.1.1/33`: the prefix length is 0 to 32"),
             (
                 "fd00::1/129",
-                "`fd00::1/129`: the network of an address has 0 to 128 bits",
+                "`fd00::1/129`: the prefix length is 0 to 128",
             ),
-            (
-                "10.8.1.1/",
-                "`10.8.1.1/`: the network of an address has 0 to 32 bits",
-            ),
-            ("gateway=x", "`gateway=x`: `x` is no IP address"),
+            ("10.8.1.1/", "`10.8.1.1/`: the prefix length is 0 to 32"),
+            ("gateway=x", "`gateway=x`: `x` is not an IP address"),
             (
                 "gateway=10.0.0.1,gateway=10.0.0.2",
-                "`gateway=10.0.0.2`: there is one of its family already; leave one of them out",
+                "`gateway=10.0.0.2`: there is already one of this family; leave one out",
             ),
             ("wait=0", "`wait=0`: seconds are 1 to 3600"),
             ("wait=3601", "`wait=3601`: seconds are 1 to 3600"),
-            ("tip=10.8.1.1", "`tip=10.8.1.1` is no IP address"),
+            ("tip=10.8.1.1", "`tip=10.8.1.1` is not an IP address"),
             (
                 "tap=a,tap=b",
-                "`tap=b`: there is one already; leave one of them out",
+                "`tap=b`: there is already one; leave one out",
             ),
             (
                 "mtu=1500,10.8.1.1,mtu=1500",
-                "`mtu=1500`: there is one already; leave one of them out",
+                "`mtu=1500`: there is already one; leave one out",
             ),
             (
                 "wait=1,wait=2",
-                "`wait=2`: there is one already; leave one of them out",
+                "`wait=2`: there is already one; leave one out",
             ),
             (
                 "10.8.1.1/24,::ffff:10.8.1.1/120",
-                "`::ffff:10.8.1.1/120`: the address is there already; leave one of them out",
+                "`::ffff:10.8.1.1/120`: the address is given twice; leave one out",
             ),
             (
                 "10.8.1.1/24,fd00::1,10.8.1.1/16",
-                "`10.8.1.1/16`: the address is there already; leave one of them out",
+                "`10.8.1.1/16`: the address is given twice; leave one out",
             ),
         ] {
             assert_eq!(error(&format!("3b:00.0@{word}")), why);

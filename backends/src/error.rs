@@ -122,7 +122,7 @@ pub enum BackendError {
     /// Devices of different kinds, or simulated ones with different options, cannot be opened
     /// together.
     #[error(
-        "{device} and {other}: these are not of one kind; name two of one kind, simulated ones with the same options"
+        "{device} and {other}: these are different kinds of devices; name two of one kind, and simulated ones with the same options"
     )]
     Unlike {
         /// The first device.

@@ -318,7 +318,7 @@ impl<T: Transport> Drop for Inner<T> {
         if self.domain.transport.failure().is_none()
             && let Err(error) = self.quiet()
         {
-            log::warn!("the function was not left in order: {error}");
+            log::warn!("the function was not closed cleanly: {error}");
         }
     }
 }

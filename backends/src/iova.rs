@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 pub enum IovaError {
     /// A range is empty, does not consist of whole pages, or overlaps another one; or the page size
     /// is no power of two.
-    #[error("the range {first:#x}..={last:#x} in pages of {page} bytes is no I/O address range")]
+    #[error(
+        "the range {first:#x}..={last:#x} in pages of {page} bytes is not an I/O address range"
+    )]
     BadRange {
         /// First address.
         first: u64,

@@ -22,7 +22,7 @@ pub fn lan<T: Transport>(
 ) -> Result<Lan> {
     let mac = mac.map_or_else(|| serial_mac(function), Ok)?;
     let vsi = match asked_vsi {
-        Some(vsi) => VsiId::new(vsi).with_context(|| format!("{vsi} is no VSI"))?,
+        Some(vsi) => VsiId::new(vsi).with_context(|| format!("{vsi} is not a VSI number"))?,
         None => vsi(function)?,
     };
     Ok(Lan {
@@ -48,7 +48,9 @@ fn serial_mac<T: Transport>(function: &Function<T>) -> Result<[u8; 6]> {
          is made of function 0's Ethernet address: give its own with --mac"
     );
     function.identity().mac().with_context(|| {
-        format!("{name}: its serial number is not made of an Ethernet address; give one with --mac")
+        format!(
+            "{name}: its serial number is not derived from an Ethernet address; give one with --mac"
+        )
     })
 }
 

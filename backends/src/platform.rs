@@ -50,7 +50,7 @@ unsafe impl<T: Transport> DmaAlloc for Function<T> {
 
     unsafe fn dma_free(&self, raw: RawDma) {
         if !lock(&self.inner.pool).free(raw) {
-            log::error!("{} is no live DMA allocation: not freed", raw.iova);
+            log::error!("{} is not a live DMA allocation: not freed", raw.iova);
         }
     }
 }

@@ -46,7 +46,7 @@ pub struct SimSpec {
 pub enum NoSimSpec {
     /// No `=`, or an unknown option.
     #[error(
-        "`{0}` is no option of a simulated device: use sim, or sim: with latency=TIME, rate=RATE, wire=NAME, mac=MAC and classes=N, any of them, joined by commas"
+        "`{0}` is not an option of a simulated device: use sim, or sim: with any of latency=TIME, rate=RATE, wire=NAME, mac=MAC and classes=N, separated by commas"
     )]
     Unknown(String),
     /// An option twice.
@@ -62,7 +62,7 @@ pub enum NoSimSpec {
     #[error("wire: {0}")]
     Wire(#[from] NoWireName),
     /// Not a number of traffic classes.
-    #[error("classes: `{0}` is none of 1 to 8")]
+    #[error("classes: `{0}` is not a number from 1 to 8")]
     Classes(String),
     /// Not an Ethernet address.
     #[error("mac: {0}")]

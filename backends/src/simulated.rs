@@ -95,7 +95,8 @@ impl TransportInfo for SimPlatform {
     fn lan(&self, mac: Option<[u8; 6]>, vsi: Option<u16>, mtu: u16) -> Result<Lan> {
         let vsi = vsi.unwrap_or_else(|| self.vsi());
         Ok(Lan {
-            vsi: VsiId::new(vsi).with_context(|| format!("the simulator's VSI {vsi} is none"))?,
+            vsi: VsiId::new(vsi)
+                .with_context(|| format!("the simulator's VSI {vsi} is not a VSI number"))?,
             mac: MacAddr(mac.unwrap_or_else(|| self.mac())),
             mtu,
         })

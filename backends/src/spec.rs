@@ -286,10 +286,10 @@ mod tests {
     fn options_of_a_simulated_device_are_refused_one_by_one() {
         for (text, part) in [
             ("sim:", "rate=RATE, wire=NAME, mac=MAC and classes=N"),
-            ("sim:wire=a/b", "`a/b` is no name of a wire"),
+            ("sim:wire=a/b", "`a/b` is not a wire name"),
             ("sim:latency=1", "`1` has no unit: give 1ns, 1us or 1ms"),
             ("sim:rate=1", "`1` has no unit: give 1K, 1M or 1G"),
-            ("sim:classes=9", "`9` is none of 1 to 8"),
+            ("sim:classes=9", "`9` is not a number from 1 to 8"),
         ] {
             let error = text.parse::<DeviceSpec>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

@@ -48,7 +48,7 @@ pub fn refuse_twice(own: &[OwnAddress], option: &str) -> Result<(), String> {
             before.find(|other| other.ip.to_canonical() == address.ip.to_canonical())
         {
             return Err(format!(
-                "{option} {other},{address}: that is one address; leave one of them out"
+                "{option} {other},{address}: this is the same address twice; leave one out"
             ));
         }
     }
@@ -91,7 +91,7 @@ pub fn why_no_gateway(gateway: IpAddr, own: &[OwnAddress], option: &str) -> Opti
     let is_reached = networks.any(|own| is_local || own.has_on_link(gateway));
     (!is_reached).then(|| {
         format!(
-            "it is in no network of {option}; give the prefix length there (ADDR/LEN), without which all addresses are on the link"
+            "it is in no network of {option}; give the prefix length there (ADDR/LEN): without one, all addresses are on the link"
         )
     })
 }
@@ -115,7 +115,7 @@ impl FromStr for OwnAddress {
         };
         let ip: IpAddr = ip
             .parse()
-            .map_err(|_| format!("`{text}` is no IP address: give it like 192.0.2.1/24"))?;
+            .map_err(|_| format!("`{text}` is not an IP address: give it like 192.0.2.1/24"))?;
         let Some(length) = length else {
             return Ok(Self::alone(ip));
         };
@@ -124,16 +124,14 @@ impl FromStr for OwnAddress {
         let length = length.parse().ok().filter(|_| plain);
         let network = length.and_then(|length| Prefix::new(ip, length));
         let Some(network) = network else {
-            return Err(format!(
-                "`{text}`: the network of an address has a prefix of 0 to {most} bits"
-            ));
+            return Err(format!("`{text}`: the prefix length is 0 to {most}"));
         };
         // RFC 919 7, RFC 3021: no host has the first or the last address of an IPv4 network.
         let is_first = network.length() < 31 && network.ip() == ip && network.length() > 0;
         let is_last = network.broadcast().map(IpAddr::V4) == Some(ip);
         if ip.is_ipv4() && (is_first || is_last) {
             return Err(format!(
-                "`{text}` is the network itself, or all of its hosts: give the address of one host"
+                "`{text}` is the network or broadcast address of its network: give the address of a host"
             ));
         }
         Ok(Self {

@@ -233,7 +233,9 @@ impl<P: HostPlatform> NeighbourTracker<P> {
                 Err(error) => {
                     self.again_at = Some(Instant::now() + AGAIN);
                     if !was_refused {
-                        log::warn!("paths to {destination} stay, and are tried again: {error}");
+                        log::warn!(
+                            "paths to {destination} are not changed yet and are tried again: {error}"
+                        );
                     }
                 }
             }
@@ -256,6 +258,6 @@ impl<P: HostPlatform> NeighbourTracker<P> {
 pub fn without_station(destination: IpAddr) -> Unresolved {
     Unresolved::NoStation {
         destination,
-        why: "its LAN queues are not ours, or could not be opened",
+        why: "another driver has its LAN queues, or they could not be opened",
     }
 }

@@ -242,7 +242,7 @@ impl<T> EventQueue<T> {
         waiting.lost.reported = count;
         drop(waiting);
         complain(&format!(
-            "{}: {count} are lost, the last ones: {} wait at most until the program takes them",
+            "{}: the last {count} are lost: at most {} wait until the program takes them",
             self.what, self.most
         ));
     }

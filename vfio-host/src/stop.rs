@@ -95,7 +95,7 @@ impl Stop {
                 let signal = match signals.wait_for(AGAIN) {
                     Ok(Some(signal)) => signal,
                     Ok(None) => continue,
-                    Err(error) => return log::warn!("signals are not seen any more: {error:#}"),
+                    Err(error) => return log::warn!("signals are no longer received: {error:#}"),
                 };
                 let first = *first.get_or_insert_with(Instant::now);
                 if shared.check().is_ok() {

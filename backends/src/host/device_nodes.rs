@@ -33,7 +33,7 @@ const CLASSES: [&str; 2] = [FOLDER, "infiniband_verbs"];
 /// # Errors
 /// Which step failed.
 pub fn add(count: usize, sysfs: &Path) -> Result<()> {
-    leave_namespace().context("a mount namespace of its own: be root, or allow user namespaces")?;
+    leave_namespace().context("making a mount namespace: run as root, or allow user namespaces")?;
     mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE).context("/")?;
     replace(DEV, &[FOLDER], |staged| {
         let folder = staged.join(FOLDER);

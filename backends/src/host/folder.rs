@@ -31,8 +31,9 @@ impl Folder {
         let folder = File::open(&path).map_err(|cause| match cause.kind() {
             ErrorKind::NotFound => BackendError::Unfit {
                 device: device.to_owned(),
-                what: "there is no PCI function at this address; `e810 list` shows those of E810 cards"
-                    .to_owned(),
+                what:
+                    "there is no PCI function at this address; `e810 list` shows the E810 functions"
+                        .to_owned(),
             },
             _ => BackendError::system(device, "opening its folder in sysfs", &cause),
         })?;

@@ -10,12 +10,12 @@ use std::path::Path;
 /// Opens the plain file at `path` as `how` says, without waiting for another process.
 ///
 /// # Errors
-/// The system's error, or that it is no plain file.
+/// The system's error, or that it is not a regular file.
 pub fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
     let file = how.custom_flags(libc::O_NONBLOCK).open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::other("no plain file: name one")),
+        false => Err(io::Error::other("not a regular file: name one")),
     }
 }
 
@@ -51,7 +51,7 @@ mod tests {
         assert!(made.unwrap().success());
         for other in [fifo.as_path(), folder.as_path(), Path::new("/dev/zero")] {
             let text = read(other, 4).unwrap_err().to_string();
-            assert_eq!(text, "no plain file: name one", "{}", other.display());
+            assert_eq!(text, "not a regular file: name one", "{}", other.display());
         }
     }
 }

@@ -38,7 +38,7 @@ pub enum PassiveError {
         path: PathBuf,
     },
     /// The BAR is smaller than the registers of an E810, or not aligned.
-    #[error("{}: {bytes} bytes, and the registers of an E810 take {BAR0_LEN}", path.display())]
+    #[error("{}: {bytes} bytes, but the registers of an E810 take {BAR0_LEN}", path.display())]
     TooSmall {
         /// The file.
         path: PathBuf,

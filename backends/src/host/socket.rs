@@ -11,9 +11,9 @@ pub fn why_not(path: &Path) -> Option<&'static str> {
     let there = fs::metadata(path).ok()?.file_type();
     Some(match () {
         () if there.is_socket() => return None,
-        () if there.is_dir() => "it is a folder, and no socket",
-        () if there.is_file() => "it is a plain file, and no socket",
-        () if there.is_fifo() => "it is a FIFO, and no socket",
-        () => "it is a device, and no socket",
+        () if there.is_dir() => "it is a folder, not a socket",
+        () if there.is_file() => "it is a regular file, not a socket",
+        () if there.is_fifo() => "it is a FIFO, not a socket",
+        () => "it is a device, not a socket",
     })
 }

@@ -19,7 +19,7 @@ pub enum NoUserFolder {
     },
     /// Others may write there.
     #[error(
-        "{} is not a folder of this user alone: remove it, or have its owner and mode (0700) put right",
+        "{} is not a folder of this user alone: remove it, or correct its owner and mode (0700)",
         path.display()
     )]
     OfOthers {

@@ -383,7 +383,7 @@ mod tests {
             kernel.is_done();
         }
         let text = |errno| unusual(&io::Error::from_raw_os_error(errno));
-        assert!(text(libc::EEXIST).contains("mapped at these I/O addresses already"));
+        assert!(text(libc::EEXIST).contains("these I/O addresses are already mapped"));
         assert!(text(libc::EIO).contains("Input/output error"));
     }
 

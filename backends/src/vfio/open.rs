@@ -74,10 +74,12 @@ pub(super) fn device(
 pub(super) fn not_opened(device: &str, file: &str, load: &str, cause: &io::Error) -> BackendError {
     let what = match cause.kind() {
         io::ErrorKind::NotFound => {
-            format!("{file} is not there: load the driver with `{load}`")
+            format!("{file} does not exist: load the driver with `{load}`")
         }
         io::ErrorKind::PermissionDenied => {
-            format!("no right to open {file}: run as root, or be given it (`e810 doctor` says how)")
+            format!(
+                "no permission to open {file}: run as root, or get access to it (`e810 doctor` says how)"
+            )
         }
         io::ErrorKind::ResourceBusy => {
             format!("{file} is in use by another process (`fuser {file}` names it)")

@@ -75,7 +75,7 @@ pub(super) fn why_not_mapped(
 pub(super) fn unusual(cause: &io::Error) -> String {
     match cause.raw_os_error() {
         Some(libc::EEXIST) => {
-            "something is mapped at these I/O addresses already: a mistake of this program, please report it"
+            "these I/O addresses are already mapped: a bug of this program, please report it"
                 .to_owned()
         }
         _ => cause.to_string(),

@@ -9,7 +9,7 @@ use e810_hal::Ns;
 pub enum Unresolved {
     /// The next hop does not answer.
     #[error(
-        "resolving {destination}: {via} answered no {} within {limit}; check that it is there and its address right (`e810 ping`), that both ports are in one VLAN, or give its Ethernet address with --peer-mac", question(*via)
+        "resolving {destination}: {via} answered no {} within {limit}; check that it is up, that its address is right (`e810 ping`) and that both ports are in one VLAN, or give its Ethernet address with --peer-mac", question(*via)
     )]
     NoAnswer {
         /// Where packets are to go.
@@ -21,7 +21,7 @@ pub enum Unresolved {
     },
     /// None of our addresses could send to it.
     #[error(
-        "resolving {destination}: no own address has a route there; give one of its family with --ip ADDR/LEN, and --gateway if it is on no network of these"
+        "resolving {destination}: no address of the function has a route there; give one of that family with --ip ADDR/LEN, and --gateway if the peer is in none of these networks"
     )]
     NoRoute {
         /// Where packets are to go.
@@ -29,7 +29,7 @@ pub enum Unresolved {
     },
     /// The host's stack has no route through the TAP interface.
     #[error(
-        "resolving {destination}: the host has no route there through {interface}; see `ip route get {destination}`, and give that interface an address of its network, or a route"
+        "resolving {destination}: the host has no route there through {interface}; see `ip route get {destination}`, and give that interface an address in its network, or a route"
     )]
     NoKernelRoute {
         /// Where packets are to go.
@@ -49,7 +49,7 @@ pub enum Unresolved {
     },
     /// Our address could not be used: it was not found out whether another station has it.
     #[error(
-        "resolving {destination}: the own address for it is still being looked for on the link after {limit}; see whether the link is up, and the log for a duplicate"
+        "resolving {destination}: the check that no other host has the function's address has not ended after {limit}; check whether the link is up, and the log for a duplicate"
     )]
     NoSource {
         /// Where packets are to go.
@@ -79,7 +79,7 @@ pub enum Unresolved {
     },
     /// The resolving thread has ended.
     #[error(
-        "resolving {destination}: the thread that resolves has ended; the log says why, please report it"
+        "resolving {destination}: the thread that resolves addresses has ended; the log says why, please report it"
     )]
     Ended {
         /// Where packets are to go.

@@ -90,7 +90,7 @@ impl<P: HostPlatform> Station<P> {
         let now = platform.now();
         let (interface, refused) = network.interface(lan.mac, lan.mtu, now);
         for (own, error) in refused {
-            log::warn!("own address {own}: {error}; nothing is answered for it");
+            log::warn!("own address {own}: {error}; this function does not answer for it");
         }
         for group in interface.groups().chain([ALL_HOSTS.into()]) {
             let Some(mac) = multicast_mac(group) else {

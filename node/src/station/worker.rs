@@ -275,10 +275,10 @@ impl<P: Platform> Worker<P> {
             }
             Event::NeighbourUnreachable(ip) => log::info!("{ip} does not answer"),
             Event::AddressDuplicate { ip, by } => log::warn!(
-                "own address {ip}: {by} has it; nothing is answered for it here: give this function another --ip"
+                "own address {ip}: {by} has it already, so this function does not answer for it: give it another --ip"
             ),
             Event::AddressContended { ip, by } => log::warn!(
-                "own address {ip}: {by} uses it too, and packets for it go to one of the two: give one of them another address"
+                "own address {ip}: {by} uses it too, and packets for it reach only one of the two: give one of them another address"
             ),
             Event::EchoReply {
                 seq,

@@ -51,7 +51,7 @@ pub enum TapError {
     },
     /// It needs privileges.
     #[error(
-        "TAP interface {name}: not permitted; run as root, or give the program CAP_NET_ADMIN (`setcap cap_net_admin+ep`), which an interface that is there takes too"
+        "TAP interface {name}: not permitted; run as root, or give the program CAP_NET_ADMIN (`setcap cap_net_admin+ep`), which an existing interface needs too"
     )]
     NotPermitted {
         /// Its name.
@@ -59,7 +59,7 @@ pub enum TapError {
     },
     /// Another program uses it.
     #[error(
-        "TAP interface {name}: another program has that interface open; give another name, or end it"
+        "TAP interface {name}: another program has that interface open; give another name, or end that program"
     )]
     Busy {
         /// Its name.
@@ -67,7 +67,7 @@ pub enum TapError {
     },
     /// It is another kind of interface.
     #[error(
-        "TAP interface {name}: an interface of that name is no TAP with one queue (`ip -d link show dev {name}`); give another name"
+        "TAP interface {name}: an interface of that name is not a TAP with one queue (`ip -d link show dev {name}`); give another name"
     )]
     NoTap {
         /// Its name.
@@ -124,7 +124,7 @@ mod tests {
             (libc::ENOENT, "modprobe tun"),
             (libc::EPERM, "CAP_NET_ADMIN"),
             (libc::EBUSY, "give another name"),
-            (libc::EINVAL, "is no TAP"),
+            (libc::EINVAL, "is not a TAP"),
             (libc::ENOMEM, "memory"),
         ] {
             let error = TapError::of("lab0", io::Error::from_raw_os_error(code));

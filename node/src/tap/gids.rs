@@ -66,7 +66,7 @@ impl FollowedGids {
                     changed.push(change(own, index, true));
                 }
                 Err(error) if self.refused.insert(own) => {
-                    log::warn!("{ip} becomes no entry of the GID table: {error}");
+                    log::warn!("{ip} is not added to the GID table: {error}");
                 }
                 Err(_) => {}
             }

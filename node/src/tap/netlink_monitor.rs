@@ -272,7 +272,7 @@ impl NetlinkMonitor {
         if mac.is_some_and(|mac| mac != self.mac) && !self.has_warned {
             self.has_warned = true;
             log::warn!(
-                "{}: its Ethernet address is no longer the port's, which receives for {} only: set that again with `ip link set dev {} address {}`",
+                "{}: its Ethernet address is no longer the port's, and the port receives only for {}: set it back with `ip link set dev {} address {}`",
                 self.name,
                 self.mac,
                 self.name,

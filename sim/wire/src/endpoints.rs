@@ -43,7 +43,7 @@ pub enum NoEnds {
     #[error("`{0}` is one end: give both, as LOCAL_ADDR:PORT,PEER_ADDR:PORT")]
     OneEnd(String),
     /// Not an address with a port.
-    #[error("`{0}` is no address with a port, like 127.0.0.1:4791 or [::1]:4791")]
+    #[error("`{0}` is not an address with a port, like 127.0.0.1:4791 or [::1]:4791")]
     Address(String),
     /// Port 0.
     #[error("`{0}` has no port: both ends need to know each other's, from 1 to 65535")]

@@ -16,7 +16,7 @@ pub struct WireName(String);
 
 /// Why a string is not the name of a segment.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{0}` is no name of a wire: 1 to 64 letters, digits, -, _ and .")]
+#[error("`{0}` is not a wire name: use 1 to 64 letters, digits, -, _ and .")]
 pub struct NoWireName(pub String);
 
 impl WireName {

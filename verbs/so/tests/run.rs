@@ -275,7 +275,7 @@ fn a_program_finds_its_device_in_sysfs() {
         [] => assert_eq!(said.lines, [gid, "RoCE v2", "/dev/null", "/sys/class/net"]),
         // Where namespaces are forbidden.
         [line] => assert!(
-            line.contains("--dev-infiniband: a mount namespace of its own: be root"),
+            line.contains("--dev-infiniband: making a mount namespace: run as root"),
             "{line}"
         ),
         lines => panic!("{lines:?}"),

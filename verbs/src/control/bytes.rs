@@ -16,9 +16,9 @@ const MOST: usize = 4096;
 /// Bytes that are no message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Malformed {
-    #[error("version {0} of the messages, and not {VERSION}: use one version of the library")]
+    #[error("version {0} of the messages, not {VERSION}: use one version of the library")]
     Version(u8),
-    #[error("{0} bytes that are no message")]
+    #[error("{0} bytes that are not a message")]
     Other(usize),
 }
 

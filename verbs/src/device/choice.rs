@@ -85,7 +85,7 @@ fn sentence(name: &str, refusal: &Refusal) -> String {
             None => format!("{name}: process {pid} has it"),
         },
         Refusal::Of(None) => format!("{name}: a process of another container has it"),
-        Refusal::Here => format!("{name}: it is a device of this process already"),
+        Refusal::Here => format!("{name}: this process already has it"),
         Refusal::NoLock(why) => format!("{name}: it cannot be locked for this process: {why}"),
     }
 }

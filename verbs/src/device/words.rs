@@ -141,9 +141,9 @@ mod tests {
         assert_eq!(words.len(), 2);
         assert_eq!(wrong.len(), 4, "{wrong:?}");
         assert!(wrong[0].starts_with("`nonsense`: `nonsense` names no device"));
-        assert_eq!(wrong[1], "`sim@10.8`: `10.8` is no IP address");
+        assert_eq!(wrong[1], "`sim@10.8`: `10.8` is not an IP address");
         assert!(wrong[2].starts_with("`vfio:zz`: "));
-        let network = "`sim@10.8.1.0/24`: `10.8.1.0/24` is the network itself";
+        let network = "`sim@10.8.1.0/24`: `10.8.1.0/24` is the network or broadcast address";
         assert!(wrong[3].starts_with(network), "{wrong:?}");
     }
 }

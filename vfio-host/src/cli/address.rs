@@ -68,15 +68,13 @@ pub fn interface_name(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!(
-        "`{text}` is no name of an interface: give 1 to {INTERFACE_NAME} letters, digits, `-`, `_` or `.`"
+        "`{text}` is not an interface name: give 1 to {INTERFACE_NAME} letters, digits, `-`, `_` or `.`"
     ))
 }
 
 fn parse_path_mtu(text: &str) -> Result<Mtu, String> {
     let bytes = text.parse().ok().and_then(Mtu::of_bytes);
-    bytes.ok_or_else(|| {
-        format!("`{text}` is no path MTU: RoCE has 256, 512, 1024, 2048 and 4096 bytes")
-    })
+    bytes.ok_or_else(|| format!("`{text}` is not a path MTU: use 256, 512, 1024, 2048 or 4096"))
 }
 
 /// The address that a function uses.
@@ -98,12 +96,12 @@ impl AddressArgs {
             && index == 0
         {
             refuse!(
-                "--gid-index 0 --vlan {vlan}: the link-local address of index 0 is on no VLAN; choose an address of --ip, or leave out --vlan"
+                "--gid-index 0 --vlan {vlan}: the link-local address at index 0 is on no VLAN; choose an address of --ip, or leave out --vlan"
             );
         }
         if let (Some(tap), Some(vlan), false) = (&self.tap, self.vlan, self.ip.is_empty()) {
             refuse!(
-                "--ip with --vlan and --tap: make the VLAN's interface and give that the address: `ip link add link {tap} name {tap}.{vlan} type vlan id {vlan}`, on a persistent {tap} (`ip tuntap add dev {tap} mode tap`) before this command"
+                "--ip with --vlan and --tap: the address belongs to the VLAN's interface; before this command, make a persistent TAP (`ip tuntap add dev {tap} mode tap`) and the interface on it (`ip link add link {tap} name {tap}.{vlan} type vlan id {vlan}`), and give that the address"
             );
         }
         refuse_twice(&self.ip, "--ip").map_err(Usage)?;
@@ -111,7 +109,7 @@ impl AddressArgs {
             let is_same = |other: &IpAddr| other.is_ipv4() == gateway.is_ipv4();
             let mut before = self.gateway.iter().take(at);
             if let Some(other) = before.find(|other| is_same(other)) {
-                refuse!("--gateway {other},{gateway}: one of each family at most");
+                refuse!("--gateway {other},{gateway}: give at most one of each family");
             }
             if let Some(why) = why_no_gateway(*gateway, &self.ip, "--ip") {
                 refuse!("--gateway {gateway}: {why}");
@@ -179,7 +177,7 @@ impl AddressArgs {
     pub fn mtu(&self, mtu: u16) -> Result<Mtu> {
         let Some(fits) = Mtu::fitting(mtu) else {
             refuse!(
-                "the interface MTU of {mtu} bytes is below 256 and headers: give a larger one with --mtu"
+                "the interface MTU of {mtu} bytes is below 256 bytes plus headers: give a larger --mtu"
             );
         };
         match self.path_mtu {

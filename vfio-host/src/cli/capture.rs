@@ -82,7 +82,7 @@ impl Shared {
         if self.failed.is_none() {
             self.failed = write(&mut self.file).err();
             if let Some(error) = &self.failed {
-                log::warn!("--pcap: {error}; the command goes on, without recording frames");
+                log::warn!("--pcap: {error}; the command continues without recording frames");
             }
         }
         self.failed.is_none()

@@ -51,7 +51,7 @@ pub fn socket_path(path: OsString) -> Result<PathBuf, String> {
         0 => Err("a socket needs a path".to_owned()),
         1..=SOCKET_NAME => Ok(path.into()),
         bytes => Err(format!(
-            "the path has {bytes} bytes, and that of a socket at most {SOCKET_NAME}: use a shorter one, or a relative one"
+            "the path has {bytes} bytes, but a socket's path has at most {SOCKET_NAME}: use a shorter or a relative path"
         )),
     }
 }

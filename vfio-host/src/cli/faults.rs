@@ -14,14 +14,16 @@ pub struct Faults(pub Quality);
 pub enum FaultsError {
     /// No `=`, or a name that is none.
     #[error(
-        "`{0}` is no fault: use loss=N%, dup=N%, reorder=N%, corrupt=N% and delay=TIME, joined by commas"
+        "`{0}` is not a fault: use loss=N%, dup=N%, reorder=N%, corrupt=N% and delay=TIME, separated by commas"
     )]
     Unknown(String),
     /// A fault twice.
     #[error("`{0}` is given twice")]
     Twice(String),
     /// Not a share of all frames.
-    #[error("`{0}` is no share of frames, like 1% or 0.05%: 0 to 100, at most four decimals")]
+    #[error(
+        "`{0}` is not a share of frames, like 1% or 0.05%: give 0 to 100 with at most four decimals"
+    )]
     Share(String),
     /// Not a time.
     #[error(transparent)]

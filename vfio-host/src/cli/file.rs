@@ -21,7 +21,7 @@ pub(crate) fn output(path: OsString) -> Result<PathBuf, String> {
     match path.as_bytes() {
         b"" => Err("a file needs a path".to_owned()),
         b"-" => Err(
-            "standard output has what the command prints: give a file, ./- for one of that name, or a FIFO (mkfifo) to read along"
+            "standard output is for what the command prints: name a file (`./-` if that is its name), or a FIFO (mkfifo) to read it meanwhile"
                 .to_owned(),
         ),
         _ => Ok(path.into()),
@@ -36,7 +36,7 @@ pub(crate) fn picture(path: OsString) -> Result<PathBuf, String> {
     let path = output(path)?;
     match path.extension() {
         Some(other) if !other.eq_ignore_ascii_case("svg") => Err(format!(
-            "`{}`: what is written is SVG; give a name that ends in .svg",
+            "`{}`: the picture is SVG; give a name that ends in .svg",
             path.display()
         )),
         _ => Ok(path),

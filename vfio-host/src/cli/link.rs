@@ -17,7 +17,7 @@ pub enum LinkArg {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoLink {
     /// Neither of the two kinds.
-    #[error("`{0}` is no link: use in-process or udp:LOCAL_ADDR:PORT,PEER_ADDR:PORT")]
+    #[error("`{0}` is not a link: use in-process or udp:LOCAL_ADDR:PORT,PEER_ADDR:PORT")]
     Unknown(String),
     /// Not the ends of a wire.
     #[error("udp:LOCAL_ADDR:PORT,PEER_ADDR:PORT: {0}")]

@@ -38,7 +38,7 @@ pub enum SameFile {
     },
     /// By any names: links count as what they lead to.
     #[error(
-        "{one} {} and {other} {}: they are one file, and the one would overwrite the other; name two",
+        "{one} {} and {other} {}: they are one file, and one would overwrite the other; name two files",
         one_path.display(), other_path.display()
     )]
     Overwritten {
@@ -53,7 +53,7 @@ pub enum SameFile {
     },
     /// It is also where standard output or standard error goes.
     #[error(
-        "{option} {}: {stream} goes to this file, and the one would overwrite the other; name another",
+        "{option} {}: {stream} also goes to this file, and one would overwrite the other; name another file",
         path.display()
     )]
     Stream {

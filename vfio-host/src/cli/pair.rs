@@ -159,7 +159,7 @@ impl PairArgs {
             (true, None) => WaitMode::Interrupt(CqModeration::Off),
             (true, Some(ModerationArg(moderation))) => WaitMode::Interrupt(moderation),
             (false, None) => WaitMode::BusyPoll,
-            (false, Some(_)) => refuse!("--moderation: it delays events; add --events"),
+            (false, Some(_)) => refuse!("--moderation: it applies only to events; add --events"),
         })
     }
 }

@@ -62,7 +62,7 @@ fn group(text: &str) -> Result<IpAddr, String> {
     let address = text.parse::<IpAddr>().ok();
     address
         .filter(IpAddr::is_multicast)
-        .ok_or_else(|| format!("`{text}` is no address of 224.0.0.0/4 or ff00::/8"))
+        .ok_or_else(|| format!("`{text}` is not a multicast address (224.0.0.0/4 or ff00::/8)"))
 }
 
 /// How messages are carried.

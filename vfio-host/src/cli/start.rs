@@ -48,7 +48,7 @@ impl StartArgs {
         for (option, is_given) in [("--mac", self.mac.is_some()), ("--vsi", self.vsi.is_some())] {
             if is_given && !self.warm {
                 refuse!(
-                    "{option}: a function that is brought up from its reset says it itself; leave it out, or give it with --warm"
+                    "{option}: a function without --warm reports this itself; leave it out, or add --warm"
                 );
             }
         }

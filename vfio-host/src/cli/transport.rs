@@ -34,7 +34,7 @@ pub struct TransportArgs {
 fn ack_timeout(text: &str) -> Result<Ns, String> {
     let time = parse_time(text).map_err(|error| error.to_string())?;
     if time == Ns(0) {
-        return Err("0 leaves no time for an answer: name a longer time, such as 10ms".to_owned());
+        return Err("0 leaves no time for an answer: give a longer time, such as 10ms".to_owned());
     }
     Ok(time)
 }

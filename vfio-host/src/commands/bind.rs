@@ -142,7 +142,7 @@ fn find_functions(host: &Host, wanted: &[Bdf]) -> Result<Vec<Function>> {
     let mut functions: Vec<Function> = Vec::new();
     for bdf in wanted {
         let function = Function::read(host, *bdf)
-            .with_context(|| format!("{bdf}: there is no such PCI function; see `e810 list`"))?;
+            .with_context(|| format!("{bdf}: no such PCI function; see `e810 list`"))?;
         if !functions.iter().any(|known| known.bdf == *bdf) {
             functions.push(function);
         }
@@ -155,15 +155,15 @@ fn check(host: &Host, function: &Function, args: &BindArgs) -> Result<()> {
     let bdf = function.bdf;
     if !has_vfio_pci(host) {
         match module(host, VFIO_PCI) {
-            Module::Missing => bail!(
-                "{bdf}: this kernel has no vfio-pci; install the kernel package that brings it"
-            ),
+            Module::Missing => {
+                bail!("{bdf}: this kernel has no vfio-pci; install the kernel package that has it")
+            }
             _ => bail!("{bdf}: vfio-pci is not loaded; load it first: modprobe vfio-pci"),
         }
     }
     let Some(number) = function.group else {
         bail!(
-            "{bdf}: it has no IOMMU group, so the IOMMU is off; `e810 doctor` tells how to switch it on"
+            "{bdf}: it has no IOMMU group, so the IOMMU is off; `e810 doctor` says how to switch it on"
         );
     };
     check_group(host, &Group::read(host, number), bdf, &args.functions)?;
@@ -173,7 +173,7 @@ fn check(host: &Host, function: &Function, args: &BindArgs) -> Result<()> {
         return Ok(());
     }
     let by_force = match is_known {
-        true => " (--force binds it all the same)",
+        true => " (--force binds it anyway)",
         false => "",
     };
     let dependents = Dependents::of(host, function);
@@ -184,7 +184,7 @@ fn check(host: &Host, function: &Function, args: &BindArgs) -> Result<()> {
     );
     if let Some(vfs) = function.vfs.filter(|vfs| vfs.enabled > 0) {
         bail!(
-            "{bdf}: {} virtual functions are enabled and would go away; {}{by_force}",
+            "{bdf}: {} virtual functions are enabled and would disappear; {}{by_force}",
             vfs.enabled,
             match used_virtual_function(host, function) {
                 Some(used) => used,
@@ -209,7 +209,7 @@ fn check_group(host: &Host, group: &Group, bdf: Bdf, together: &[Bdf]) -> Result
     }
     let names: Vec<String> = in_the_way.iter().map(|member| member.to_string()).collect();
     bail!(
-        "{bdf}: IOMMU group {} is shared with {}, so it could not be used; {}",
+        "{bdf}: IOMMU group {} is shared with {}, so the function could not be used; {}",
         group.number,
         names.join(", "),
         advice(host, bdf, &in_the_way)

@@ -118,9 +118,8 @@ pub fn run_on(host: &Host, args: &DoctorArgs, out: &mut dyn Write) -> Result<()>
     let functions = match args.function {
         None => e810s(host),
         Some(bdf) => {
-            let function = Function::read(host, bdf).with_context(|| {
-                format!("{bdf}: there is no such PCI function; see `e810 list`")
-            })?;
+            let function = Function::read(host, bdf)
+                .with_context(|| format!("{bdf}: no such PCI function; see `e810 list`"))?;
             ensure!(
                 function.adapter().is_some(),
                 "{bdf} is {:04x}:{:04x}, not an E810; see `e810 list`",
@@ -135,9 +134,7 @@ pub fn run_on(host: &Host, args: &DoctorArgs, out: &mut dyn Write) -> Result<()>
         checks.push(Check::error(
             "card",
             "no E810 function in this machine",
-            format!(
-                "lspci -nn -d 8086: shows what is there; {DEVICES} is where it was searched for"
-            ),
+            format!("`lspci -nn -d 8086:` shows what is there; e810 looks in {DEVICES}"),
         ));
     }
     for function in &functions {

@@ -51,7 +51,7 @@ pub fn run(args: &MonitorArgs, out: &mut dyn Write) -> Result<()> {
 /// Runs a load and monitors it.
 fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
     if args.pair.virtual_time {
-        refuse!("--virtual: rates are of real time; leave it out");
+        refuse!("--virtual: rates need real time; leave it out");
     }
     if args.pair.rendezvous.listen.is_some() || args.pair.rendezvous.connect.is_some() {
         refuse!(
@@ -113,7 +113,7 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
         stop.store(true, Ordering::Relaxed);
         let ended = running
             .join()
-            .unwrap_or_else(|_| Err(anyhow!("the thread of the messages panicked")));
+            .unwrap_or_else(|_| Err(anyhow!("the thread that sends the messages panicked")));
         let mut steps = Steps::default();
         steps.note(ended);
         steps.note(shown);
@@ -169,8 +169,7 @@ impl<'a> Show<'a> {
         pause: impl Fn(Duration) -> Result<bool>,
         mut take_snapshot: impl FnMut() -> Result<Option<Snapshot>>,
     ) -> Result<()> {
-        let mut before =
-            take_snapshot()?.context("it has ended before there was anything to see")?;
+        let mut before = take_snapshot()?.context("it ended before there was anything to show")?;
         // The time is of monitoring, not of a bring-up.
         let end = self.duration.map(|duration| Instant::now() + duration);
         let is_over = || end.is_some_and(|end| Instant::now() >= end);

@@ -92,7 +92,7 @@ fn check(args: &PingArgs, device: &DeviceSpec, is_alone: bool) -> Result<IpAddr>
     addresses.check()?;
     refuse_twice(&args.peer_ip, "--peer-ip").map_err(Usage)?;
     if args.start.warm {
-        refuse!("--warm: the LAN queues of such a function are another driver's; leave it out");
+        refuse!("--warm: another driver has the LAN queues of such a function; leave it out");
     }
     if !is_alone && !args.peer_ip.is_empty() {
         refuse!("--peer-ip: with {device} the peer has its own addresses; leave it out");
@@ -103,7 +103,7 @@ fn check(args: &PingArgs, device: &DeviceSpec, is_alone: bool) -> Result<IpAddr>
         }
         Some(destination) => Ok(destination),
         None if is_alone => Ok(peer_addresses(args).first().map_or(PEER, |peer| peer.ip)),
-        None => refuse!("DEST is missing: give the IP address on {device} to ask"),
+        None => refuse!("DEST is missing: give the IP address to ping from {device}"),
     }
 }
 
@@ -122,17 +122,19 @@ fn peer_addresses(args: &PingArgs) -> Vec<OwnAddress> {
 const fn remedy(unanswered: &Unanswered) -> &'static str {
     match unanswered {
         Unanswered { no_route: 1.., .. } => {
-            ": no own address has a route there; give one of its family with --ip ADDR/LEN, and --gateway"
+            ": no address of the function has a route there; give one of that family with --ip ADDR/LEN, and --gateway"
         }
         Unanswered { too_long: 1.., .. } => {
-            ": the packet is longer than the path takes; give a smaller --size, or a larger --mtu"
+            ": the packet is too long for the path; give a smaller --size, or a larger --mtu"
         }
         Unanswered {
             unreachable: 1.., ..
         } => {
             ": the next hop answers neither ARP nor neighbour discovery; check cable, VLAN and addresses"
         }
-        _ => ": it is known on the link and answers no echo; see whether a firewall drops it there",
+        _ => {
+            ": it is on the link but answers no echo request; check whether a firewall drops them there"
+        }
     }
 }
 
@@ -232,7 +234,7 @@ fn shut_down<P: HostPlatform, T>(
         (Ok(_), Err(error)) => Err(error),
         (Err(error), end) => {
             if let Err(end) = end {
-                log::warn!("not shut down in order: {end:#}");
+                log::warn!("not shut down cleanly: {end:#}");
             }
             Err(error)
         }
@@ -359,7 +361,7 @@ const fn reason(why: PingFailure) -> &'static str {
     match why {
         PingFailure::NoRoute => "no route there",
         PingFailure::Unreachable => "the next hop does not answer",
-        PingFailure::TooLong => "longer than the path takes",
-        _ => "in time",
+        PingFailure::TooLong => "too long for the path",
+        _ => "timed out",
     }
 }

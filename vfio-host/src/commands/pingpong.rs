@@ -54,7 +54,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
     };
     if args.transport == ServiceArg::Ud && args.op != PingpongOp::Send {
         refuse!(
-            "--transport ud --op {}: datagrams can only be sent; use --op send, or --transport rc",
+            "--transport ud --op {}: datagrams allow only SENDs; use --op send, or --transport rc",
             args.op.name()
         );
     }

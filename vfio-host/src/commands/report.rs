@@ -120,7 +120,7 @@ fn to_leave_out(path: &Path, goes_on: bool) -> Result<BTreeSet<String>> {
     };
     if !goes_on {
         refuse!(
-            "--out {}: there is such a file; choose another name, or, if it is a report of a machine that died, say --skip-after-crash",
+            "--out {}: the file exists; choose another name, or give --skip-after-crash if it is the report of a machine that died",
             path.display()
         );
     }

@@ -44,7 +44,7 @@ fn card(path: &Path) -> Result<RecordedCard> {
 fn check_sockets(sockets: &[PathBuf]) -> Result<()> {
     if sockets.len() > MAX_FUNCTIONS {
         refuse!(
-            "{} of --socket: a card has {MAX_FUNCTIONS} functions; start another `e810 sim` for the others, on the same --wire NAME",
+            "--socket is given {} times, but a card has {MAX_FUNCTIONS} functions; start another `e810 sim` for the others, on the same --wire NAME",
             sockets.len()
         );
     }

@@ -68,7 +68,7 @@ pub fn run(args: &TapArgs, out: &mut dyn Write) -> Result<()> {
     let device = chosen(args.device.as_ref())?;
     refuse_twice(&args.ip, "--ip").map_err(Usage)?;
     if args.start.warm {
-        refuse!("--warm: the LAN queues of such a function are another driver's; leave it out");
+        refuse!("--warm: another driver has the LAN queues of such a function; leave it out");
     }
     if device.simulated().is_some_and(|spec| spec.wire.is_none()) {
         refuse!(

@@ -105,7 +105,7 @@ pub(super) fn check_addresses(args: &PairArgs) -> Result<()> {
             "--gid-index {index}: the GID tables have no such entry; entry 0 is the link-local address, and those of --ip and --peer-ip follow"
         ),
         (None, Some(own), Some(other)) if own.ip.is_ipv4() != other.ip.is_ipv4() => refuse!(
-            "{} and {} are not of one family: give --ip and --peer-ip alike",
+            "{} and {} are not of one family: give --ip and --peer-ip of the same family",
             own.ip,
             other.ip
         ),

@@ -13,7 +13,7 @@ pub(crate) fn refuse_if_used(host: &Host, bdf: Bdf, option: &str) -> Result<()> 
     let users = card::users_beside(host, bdf);
     ensure!(
         users.is_empty(),
-        "{option} resets all functions of the card, and there are in use: {}; end that first (`e810 bind` takes a function from its driver), or say --force",
+        "{option} resets all functions of the card, and these are in use: {}; end that first (`e810 bind` takes a function from its driver), or give --force",
         users.join(", ")
     );
     Ok(())

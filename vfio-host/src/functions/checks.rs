@@ -22,7 +22,7 @@ pub(crate) fn exists(host: &Host, device: &DeviceSpec) -> Result<()> {
         let is_missing = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);
         ensure!(
             !is_missing,
-            "{device}: there is no such socket; start `e810 sim --socket {}`, or name another path",
+            "{device}: no such socket; start `e810 sim --socket {}`, or name another path",
             path.display()
         );
         if let Some(why) = socket::why_not(path) {
@@ -32,7 +32,7 @@ pub(crate) fn exists(host: &Host, device: &DeviceSpec) -> Result<()> {
     if let Some(bdf) = device.bdf() {
         ensure!(
             host.exists(&format!("{DEVICES}/{bdf}")),
-            "{device}: there is no such PCI function; `e810 list` shows the E810s of this machine"
+            "{device}: no such PCI function; `e810 list` shows the E810s of this machine"
         );
     }
     Ok(())
@@ -52,10 +52,10 @@ pub(crate) fn warn_of_memlock(devices: &[&DeviceSpec]) {
     };
     match memory_need::need() {
         Ok(need) if limit < need.bytes().saturating_mul(functions) => log::warn!(
-            "this process may pin {limit} bytes, and {} of a card: {} bytes, and what is registered; `e810 doctor` says how to raise the limit",
+            "this process may pin {limit} bytes, but {} of a card {} bytes and what is registered; `e810 doctor` says how to raise the limit",
             match functions {
-                1 => "there is need for one function".to_owned(),
-                many => format!("there is need for {many} functions"),
+                1 => "one function needs".to_owned(),
+                many => format!("{many} functions need"),
             },
             need.bytes().saturating_mul(functions)
         ),

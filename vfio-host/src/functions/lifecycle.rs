@@ -93,7 +93,7 @@ pub(super) fn close<S, O, const N: usize>(
     }
     for (side, name) in sides {
         match (shut_down(side).context(name), &outcome) {
-            (Err(error), Err(_)) => log::warn!("not shut down in order: {error:#}"),
+            (Err(error), Err(_)) => log::warn!("not shut down cleanly: {error:#}"),
             (closed, _) => closed?,
         }
     }

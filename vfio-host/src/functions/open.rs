@@ -39,7 +39,7 @@ pub(crate) fn open<const N: usize, V: DeviceVisitor<N, Error = Error>>(
         None => return outcome,
         Some(Ended::Full) => {
             log::warn!(
-                "--trace {}: it reached the size of the largest trace that can be read, and ends there",
+                "--trace {}: the trace reached the largest size that can be read, and ends there",
                 path.display()
             );
             return outcome;

@@ -108,7 +108,7 @@ pub(crate) fn run<J: Workload>(args: &PairArgs, workload: &J) -> Result<J::Outco
         match &wire {
             None => only_simulated(args)?,
             Some(WireReport { name: None, .. }) => refuse!(
-                "--device {device}: a function of this process has no wire to another process; give both --device sim:wire=NAME with one name, or serve functions with `e810 sim` and give each process one, as vfio-user:PATH"
+                "--device {device}: a function of this process has no wire to another process; give both processes --device sim:wire=NAME with the same name, or serve functions with `e810 sim` and give each process one (vfio-user:PATH)"
             ),
             Some(_) => {}
         }
@@ -188,7 +188,7 @@ fn only_simulated(args: &PairArgs) -> Result<()> {
     args.capture.refuse(&device)?;
     if args.faults.is_some() {
         refuse!(
-            "--faults: the wire of {device} is not in this process; give them to the `e810 sim` that serves it"
+            "--faults: the wire of {device} is not in this process; give --faults to the `e810 sim` that serves it"
         );
     }
     if args.virtual_time {

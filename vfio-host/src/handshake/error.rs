@@ -21,7 +21,7 @@ pub enum HandshakeError {
         error: io::Error,
     },
     /// A connection to the port cannot be taken.
-    #[error("taking a connection to {at}: {error}; see the limit on open files (ulimit -n)")]
+    #[error("accepting a connection at {at}: {error}; check the limit on open files (ulimit -n)")]
     Accept {
         /// Where.
         at: SocketAddr,
@@ -29,7 +29,7 @@ pub enum HandshakeError {
         error: io::Error,
     },
     /// The host is not known.
-    #[error("{host}: {error}; name an address, or a host that this machine finds")]
+    #[error("{host}: {error}; give an address, or a host name that this machine resolves")]
     Host {
         /// As it was named.
         host: String,
@@ -60,7 +60,7 @@ pub enum HandshakeError {
     },
     /// The peer says nothing.
     #[error(
-        "{peer} said nothing for {limit:?}: see whether the other e810 is still there, or wait longer with --wait"
+        "{peer} sent nothing for {limit:?}: check whether the other e810 still runs, or wait longer with --wait"
     )]
     Silent {
         /// Who.
@@ -69,7 +69,7 @@ pub enum HandshakeError {
         limit: Duration,
     },
     /// The peer has ended.
-    #[error("{peer} ended the connection: see what the program there printed")]
+    #[error("{peer} closed the connection: see what the program there printed")]
     Gone {
         /// Who.
         peer: SocketAddr,
@@ -84,7 +84,7 @@ pub enum HandshakeError {
     },
     /// A line that does not end.
     #[error(
-        "a line with {peer} is longer than {limit} bytes: if that is another e810, use fewer queue pairs"
+        "a line to or from {peer} is longer than {limit} bytes: if that is another e810, use fewer queue pairs"
     )]
     TooLong {
         /// Who.
@@ -102,7 +102,7 @@ pub enum HandshakeError {
     },
     /// What this side has said came back.
     #[error(
-        "{peer} sends back what it is sent: check that the address is the --listen of another e810"
+        "{peer} sends back what it receives: check that the address is the --listen of another e810"
     )]
     Echo {
         /// Who.
@@ -110,7 +110,7 @@ pub enum HandshakeError {
     },
     /// Another version.
     #[error(
-        "{peer} speaks version {theirs} of the exchange and this is {VERSION}: use the same e810 on both sides"
+        "{peer} has version {theirs} of the protocol and this side {VERSION}: use the same e810 on both sides"
     )]
     Version {
         /// Who.
@@ -140,7 +140,7 @@ pub enum HandshakeError {
     #[error("{0}")]
     Asked(Interrupted),
     /// A signal ended the peer before all was done.
-    #[error("the peer, {peer}, was {by} before all was done; start both again")]
+    #[error("the peer {peer} was {by} before it was done; start both again")]
     Interrupted {
         /// Who.
         peer: SocketAddr,
@@ -178,7 +178,7 @@ impl fmt::Display for Reached {
 fn others(strangers: u64) -> String {
     match strangers {
         0 => String::new(),
-        1 => " but one that does not speak this protocol".to_owned(),
-        many => format!(" but {many} that do not speak this protocol"),
+        1 => " except one that does not speak this protocol".to_owned(),
+        many => format!(" except {many} that do not speak this protocol"),
     }
 }

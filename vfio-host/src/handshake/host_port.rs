@@ -32,7 +32,7 @@ impl FromStr for HostPort {
         }
         if text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(format!(
-                "`{text}` is a number and no host: a port alone is :{text}"
+                "`{text}` is a number, not a host: a port alone is :{text}"
             ));
         }
         // An IPv6 address is full of colons.
@@ -50,7 +50,7 @@ impl FromStr for HostPort {
                 match (rest, rest.strip_prefix(':')) {
                     ("", _) => (host, None),
                     (_, Some(port)) => (host, Some(port)),
-                    (_, None) => return Err(wrong("goes on after its brackets")),
+                    (_, None) => return Err(wrong("has text after its brackets")),
                 }
             }
             None => match text.split_once(':') {
@@ -68,7 +68,7 @@ impl FromStr for HostPort {
         };
         let allowed = |c: char| c.is_ascii_alphanumeric() || ".-_:%".contains(c);
         if !host.chars().all(allowed) {
-            return Err(wrong("is no host"));
+            return Err(wrong("is not a host"));
         }
         Ok(Self {
             host: Some(host.to_owned()).filter(|host| !host.is_empty()),

@@ -68,7 +68,7 @@ impl Texts {
     /// Both sides say their texts, a server later.
     pub(super) fn exchange(&mut self, offer: &Offer) -> Result<Peer, HandshakeError> {
         let [qp] = offer.places.as_slice() else {
-            return Err(self.malformed("it has one queue pair, and here are more"));
+            return Err(self.malformed("it has one queue pair, and this side has more"));
         };
         let qp = qp.remote();
         let qp = qp.ok_or_else(|| self.malformed("our own queue pair"))?;

@@ -283,7 +283,7 @@ fn a_listener_waits_on_when_a_stranger_connects() {
     drop(TcpStream::connect(listener.at()).unwrap());
     let error = listener.establish(&|| Ok(())).unwrap_err().to_string();
     assert!(
-        error.contains("within 1s but one that does not speak"),
+        error.contains("within 1s except one that does not speak"),
         "{error}"
     );
 }

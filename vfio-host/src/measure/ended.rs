@@ -132,7 +132,7 @@ mod tests {
             (
                 at_peer.into(),
                 Ended::Interrupted,
-                "the peer, 127.0.0.1:1, was interrupted by signal 2 before all was done; start both again",
+                "the peer 127.0.0.1:1 was interrupted by signal 2 before it was done; start both again",
             ),
         ] {
             let ending = of(Err(error).context("it"));

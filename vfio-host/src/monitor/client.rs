@@ -97,13 +97,13 @@ impl Client {
             let left = end.saturating_duration_since(Instant::now());
             ensure!(
                 !left.is_zero(),
-                "no answer within {:?}: the process is stopped, or its loop is held up; see what it does, or start it again",
+                "no answer within {:?}: the process is stopped or busy; check what it does, or start it again",
                 self.patience
             );
             self.stream.set_read_timeout(Some(left))?;
             match self.stream.read(&mut chunk) {
                 Ok(0) if self.kept.is_empty() => return Ok(None),
-                Ok(0) => bail!("half a one: the process ended in the middle of its answer"),
+                Ok(0) => bail!("the process ended in the middle of its answer"),
                 Ok(bytes) => self.kept.extend(chunk.iter().take(bytes)),
                 Err(error) => match error.kind() {
                     ErrorKind::ConnectionReset => return Ok(None),
@@ -173,7 +173,7 @@ mod tests {
         let said = client(answer(b"{}\n"));
         assert!(said.contains("another version"), "{said}");
         let said = client(answer(b"{"));
-        assert!(said.contains("half a one"), "{said}");
+        assert!(said.contains("in the middle of its answer"), "{said}");
     }
 
     #[test]

@@ -118,7 +118,10 @@ pub fn print_within(view: &View, size: Size, out: &mut dyn Write) -> Result<()> 
     let left_out = shown.len().saturating_sub(room);
     if left_out > 0 {
         shown.truncate(room.saturating_sub(1));
-        shown.push(format!("  {} lines more: make it higher", left_out + 1));
+        shown.push(format!(
+            "  {} more lines: enlarge the terminal",
+            left_out + 1
+        ));
     }
     for line in shown {
         writeln!(out, "{line}")?;
@@ -144,7 +147,7 @@ fn lines(view: &View, layout: Layout) -> Vec<String> {
             lines.push(String::new());
         }
         lines.push(format!(
-            "{name} does not answer: it is starting, or its loop is held up"
+            "{name} does not answer: it is starting, or its loop is blocked"
         ));
     }
     lines

@@ -79,7 +79,7 @@ impl Service {
                     }
                 }
             })
-            .context("a thread for it")?;
+            .context("starting its thread")?;
         Ok(Self {
             socket: Some(socket),
             waker,
@@ -95,9 +95,7 @@ impl Shared {
         clients.retain(|(_, thread)| !thread.is_finished());
         if clients.len() == CLIENTS {
             self.quota.line(|more| {
-                log::warn!(
-                    "{CLIENTS} clients are connected already; one more is turned away{more}"
-                );
+                log::warn!("{CLIENTS} clients are connected already; another one is refused{more}");
             });
             return;
         }

@@ -134,7 +134,7 @@ fn a_view_is_readable() {
         "  2 asynchronous events, the last:",
         "    2.5 s ago, CQ 3: CQ_OPERATION_ERROR: it overflowed; make it larger (only a reset helps)",
         "  no counter grew",
-        "function 2 does not answer: it is starting, or its loop is held up",
+        "function 2 does not answer: it is starting, or its loop is blocked",
     ] {
         assert!(
             text.lines().any(|there| there == line),
@@ -307,7 +307,7 @@ fn answers_that_are_none_are_refused() {
     for (answer, says) in [
         (&b"{}\n"[..], "another version"),
         (b"not json\n", "another version"),
-        (b"{\"command\":\"per", "half a one"),
+        (b"{\"command\":\"per", "in the middle of its answer"),
     ] {
         let folder = folder();
         let path = folder.as_path().join("look");

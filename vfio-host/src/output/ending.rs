@@ -81,7 +81,7 @@ impl Steps {
 /// The error that counts after a failure, and the log of another one at the end of its function.
 pub(crate) fn after_failure(error: Error, closed: Result<(), Error>) -> Error {
     if let Err(end) = closed {
-        log::warn!("not shut down in order: {end:#}");
+        log::warn!("not shut down cleanly: {end:#}");
     }
     error
 }

@@ -26,7 +26,7 @@ impl<'a> Lasting<'a> {
         let said = write(self.out).and_then(|()| Ok(self.out.flush()?));
         let had_failed = std::mem::replace(&mut self.has_failed, said.is_err());
         if let (Err(error), false) = (said, had_failed) {
-            log::warn!("{error:#}; the command goes on without");
+            log::warn!("{error:#}; the command continues without it");
         }
     }
 

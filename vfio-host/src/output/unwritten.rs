@@ -24,7 +24,7 @@ pub(crate) fn of_file(option: &str, path: &Path, error: impl Into<Error>) -> Err
 pub(crate) fn of_unfinished_file(option: &str, path: &Path, error: &io::Error) -> Error {
     let remedy = remedy(error).map_or_else(String::new, |remedy| format!(": {remedy}"));
     let path = path.display();
-    anyhow!("{option} {path}: {error}; the file is not whole{remedy}")
+    anyhow!("{option} {path}: {error}; the file is incomplete{remedy}")
 }
 
 /// `error` of a file that a user names, with what to do, unless it says so itself.
@@ -110,15 +110,15 @@ mod tests {
             assert!(text.starts_with("--x dir/f: a part: "), "{text}");
             assert!(text.ends_with(&format!("; {what}")), "{text}");
         }
-        let own = io::Error::other("no plain file: name one");
+        let own = io::Error::other("not a regular file: name one");
         assert_eq!(
             of_file("--x", Path::new("f"), own).to_string(),
-            "--x f: no plain file: name one"
+            "--x f: not a regular file: name one"
         );
         let full = io::Error::from_raw_os_error(libc::ENOSPC);
         assert_eq!(
             of_unfinished_file("--x", Path::new("f"), &full).to_string(),
-            "--x f: No space left on device (os error 28); the file is not whole: make room there, or name another file"
+            "--x f: No space left on device (os error 28); the file is incomplete: make room there, or name another file"
         );
     }
 }

@@ -55,7 +55,7 @@ impl FromStr for ModerationArg {
                 None => String::new(),
             };
             format!(
-                "`{text}` is no moderation: {has_no_unit}use off, adaptive, dim, TIME like 50us (at most {MOST_US}us), or COUNT/TIME like 16/50us (COUNT at most {})",
+                "`{text}` is not a moderation setting: {has_no_unit}use off, adaptive, dim, TIME like 50us (at most {MOST_US}us), or COUNT/TIME like 16/50us (COUNT at most {})",
                 u16::MAX
             )
         };
@@ -113,11 +113,13 @@ mod tests {
             "70000/1us",
         ] {
             let error = text.parse::<ModerationArg>().unwrap_err();
-            assert!(error.contains(&format!("`{text}` is no moderation")));
+            assert!(error.contains(&format!("`{text}` is not a moderation setting")));
         }
         for (text, right) in [("50", "50us"), ("16/50", "16/50us")] {
             let error = text.parse::<ModerationArg>().unwrap_err();
-            let said = format!("`{text}` is no moderation: the time has no unit, give {right}; ");
+            let said = format!(
+                "`{text}` is not a moderation setting: the time has no unit, give {right}; "
+            );
             assert!(error.starts_with(&said), "{error}");
         }
     }

@@ -157,7 +157,10 @@ fn what_cannot_be_is_said() {
         ("pingpong --moderation adaptive", "add --events"),
         ("monitor --at x --qps 2", "cannot be used with"),
         ("monitor --once --count 2", "cannot be used with"),
-        ("perf --events --moderation 50", "is no moderation"),
+        (
+            "perf --events --moderation 50",
+            "is not a moderation setting",
+        ),
     ] {
         let text = format!("{:#}", run(words).unwrap_err());
         assert!(text.contains(says), "{words}: {text}");

@@ -38,8 +38,11 @@ fn the_other_function_answers() {
 fn no_reply_has_a_cause() {
     for (words, cause) in [
         ("10.8.10.77", "neither ARP nor neighbour discovery"),
-        ("2001:db8::1", "no own address has a route there"),
-        ("--mtu 1500 -s 1500", "longer than the path takes"),
+        (
+            "2001:db8::1",
+            "no address of the function has a route there",
+        ),
+        ("--mtu 1500 -s 1500", "too long for the path"),
         ("--ip 192.0.2.1/24 198.51.100.1", "--gateway"),
     ] {
         let error = run(&format!("ping -c 1 {words}")).unwrap_err().to_string();
@@ -63,7 +66,7 @@ fn options_that_do_not_fit_are_refused() {
             "--ip 192.0.2.1/24 --gateway 192.0.2.2,192.0.2.3",
             "one of each family",
         ),
-        ("--ip 192.0.2.1/40", "prefix of 0 to 32 bits"),
+        ("--ip 192.0.2.1/40", "the prefix length is 0 to 32"),
     ] {
         let error = format!("{:#}", run(&format!("ping -c 1 {words}")).unwrap_err());
         assert!(error.contains(complaint), "{words}: {error}");

@@ -48,10 +48,7 @@ fn a_file_that_is_there_is_kept() {
     fs::write(&file, "my notes").unwrap();
     let words = format!("report --passive --out {}", file.display());
     let error = run(&words).unwrap_err();
-    assert!(
-        error.to_string().contains("there is such a file"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("the file exists"), "{error}");
     // Nor is it taken for a report.
     let error = run(&format!("{words} --skip-after-crash")).unwrap_err();
     assert!(format!("{error:#}").contains("no report"), "{error:#}");

@@ -149,7 +149,7 @@ fn files_that_are_read_are_plain_ones() {
         for file in [fifo.to_str().unwrap(), "/dev/zero", "/dev/full", "/"] {
             let error = super::run(&words.replace("FILE", file)).unwrap_err();
             let text = format!("{error:#}");
-            let is_said = text.contains("no plain file") || text.contains("Is a directory");
+            let is_said = text.contains("not a regular file") || text.contains("Is a directory");
             assert!(is_said && text.contains(file), "{words}: {text}");
         }
     }

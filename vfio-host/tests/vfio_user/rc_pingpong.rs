@@ -61,7 +61,7 @@ fn what_it_says_is_checked() {
     for complaint in [
         "does not speak this protocol (queue pair 000001)",
         "is not LID:QPN:PSN:GID",
-        "resolving 10.8.10.1: no own address has a route there; give one of its family with --ip",
+        "resolving 10.8.10.1: no address of the function has a route there; give one of that family with --ip",
     ] {
         assert!(end.err.contains(complaint), "{end:?}");
     }
@@ -76,7 +76,7 @@ fn what_it_says_is_checked() {
     assert_eq!((&said[..5], said[TEXT - 1]), (&b"0000:"[..], 0));
     drop(peer);
     let line = e810.end().failure();
-    assert!(line.contains("ended the connection"), "{line}");
+    assert!(line.contains("closed the connection"), "{line}");
     let (end, report) = server.stop(libc::SIGTERM);
     assert!(end.status.success(), "{end:?}");
     assert_eq!(report["findings_in_all"], 0);

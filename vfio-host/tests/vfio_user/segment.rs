@@ -279,11 +279,7 @@ fn a_wire_by_name_that_cannot_be_is_one_line() {
             assert!(end.err.contains(part), "{part}: {}", end.err);
         }
     };
-    refused(
-        &["sim", &socket, "--wire=a/b"],
-        2,
-        &["is no name of a wire"],
-    );
+    refused(&["sim", &socket, "--wire=a/b"], 2, &["is not a wire name"]);
     let both = [
         "sim",
         &socket,

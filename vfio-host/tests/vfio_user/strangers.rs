@@ -68,10 +68,10 @@ fn what_is_no_server_is_one_line() {
     let link = folder.as_path().join("link");
     symlink(folder.as_path(), &link).unwrap();
     for (path, is) in [
-        (file.as_path(), "it is a plain file, and no socket"),
-        (folder.as_path(), "it is a folder, and no socket"),
-        (&link, "it is a folder, and no socket"),
-        (Path::new("/dev/null"), "it is a device, and no socket"),
+        (file.as_path(), "it is a regular file, not a socket"),
+        (folder.as_path(), "it is a folder, not a socket"),
+        (&link, "it is a folder, not a socket"),
+        (Path::new("/dev/null"), "it is a device, not a socket"),
     ] {
         for command in ["up", "pingpong", "ping", "stat"] {
             let line = on_device(command, path);

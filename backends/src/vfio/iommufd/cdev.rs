@@ -31,7 +31,7 @@ pub(super) fn cdev(
     let file = host.path(&file.to_string_lossy());
     if !file.exists() {
         return Err(unfit(format!(
-            "no {}, although the function is on vfio-pci: this /dev is not the kernel's; a container has to be given the file",
+            "no {}, although the function is on vfio-pci: this /dev is not the kernel's; give the container the file",
             file.display()
         )));
     }

@@ -167,7 +167,7 @@ impl Ioas {
                 Err(cause) if cause.raw_os_error() == Some(libc::EMSGSIZE) => {
                     if count <= room || count > MOST {
                         return Err(io::Error::other(format!(
-                            "{count} ranges of addresses where {room} were too few"
+                            "{count} ranges of addresses, but {room} were too few"
                         )));
                     }
                     room = count;

@@ -232,7 +232,7 @@ fn a_refused_mapping_says_what_to_do() {
         // More than may be locked, or, if this process has no limit, more than there is.
         (libc::ENOMEM, " 8192 bytes a"),
         (libc::ENOSPC, "no I/O addresses are left for 8192 bytes"),
-        (libc::EEXIST, "mapped at these I/O addresses already"),
+        (libc::EEXIST, "these I/O addresses are already mapped"),
         (
             libc::EFAULT,
             "are not all memory that this process may write",
@@ -422,7 +422,7 @@ fn a_kernel_without_device_files_is_named() {
     tree.folder(&format!("{at}/vfio-dev/vfio5/power"));
     assert_eq!(says(), without);
     tree.file(&format!("{at}/vfio-dev/vfio5/dev"), "511:5\n");
-    assert!(says().contains("a container"), "{}", says());
+    assert!(says().contains("the container"), "{}", says());
     let file = "/dev/vfio/devices/vfio5";
     tree.file(file, "");
     assert_eq!(cdev(host, NAME, bdf(), &place).unwrap(), host.path(file));

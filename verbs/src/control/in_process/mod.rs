@@ -217,7 +217,7 @@ impl DeviceVisitor<1> for Serving {
             Err(error) => {
                 if let Err(failed) = control.shutdown(events) {
                     let name = &self.opening.spec;
-                    complain(&format!("{name}: not shut down in order: {}", failed.error));
+                    complain(&format!("{name}: not shut down cleanly: {}", failed.error));
                 }
                 return Err(error);
             }

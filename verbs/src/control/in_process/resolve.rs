@@ -104,7 +104,7 @@ impl<P: HostPlatform> InProcess<P> {
             known,
         };
         let Some(pending) = lock(&self.resolver).begin(question) else {
-            let why = "its LAN queues are not ours, or could not be opened";
+            let why = "another driver has its LAN queues, or they could not be opened";
             let mac = known.ok_or(Unresolved::NoStation { destination, why })?;
             return Ok(Neighbour {
                 via: destination,

@@ -138,7 +138,7 @@ fn virtual_functions_are_kept() {
     refused(
         &tree,
         &args(&[FIRST], false),
-        &["go away; 0000:3b:01.0 is on vfio-pci", "--force"],
+        &["disappear; 0000:3b:01.0 is on vfio-pci", "--force"],
     );
     bind_with(&tree, &mut tree.kernel(), &args(&[FIRST], true)).unwrap();
 }

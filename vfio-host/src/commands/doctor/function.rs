@@ -29,7 +29,7 @@ pub(super) fn checks(host: &Host, function: &Function) -> Vec<Check> {
     checks.extend(vfs(host, function));
     checks.push(Check::ok(
         "msi-x",
-        "whether vectors can be added while it runs (NORESIZE) is not known before it is opened",
+        "whether vectors can be added at run time (NORESIZE) is known only after opening",
     ));
     checks.extend(errata(host, function));
     for check in &mut checks {
@@ -98,7 +98,7 @@ fn viable(host: &Host, function: &Function, group: Option<&Group>) -> Check {
         return Check::error(
             NAME,
             "in no IOMMU group",
-            "switch the IOMMU on, as said under iommu",
+            "switch the IOMMU on, as described under iommu",
         );
     };
     let number = group.number;
@@ -123,7 +123,7 @@ fn viable(host: &Host, function: &Function, group: Option<&Group>) -> Check {
     Check::error(
         NAME,
         format!(
-            "{number} cannot be used: {} must be on vfio-pci, pci-stub or no driver; in it are {}",
+            "{number} cannot be used: {} must be on vfio-pci, pci-stub or no driver; its other functions are {}",
             first,
             others.join(", ")
         ),
@@ -142,7 +142,7 @@ fn firmware(group: &Group) -> Check {
             "the firmware holds memory for this group ({}), so the kernel refuses it to user space",
             group.firmware_ranges.join(", ")
         ),
-        "switch off what shares memory with the card in the firmware setup (management by the card, pre-boot RDMA), or ask the maker of the machine for firmware without an RMRR for it",
+        "in the firmware setup, switch off features that share memory with the card (management by the card, pre-boot RDMA), or ask the machine's vendor for firmware without an RMRR for it",
     )
 }
 
@@ -173,9 +173,9 @@ fn access(host: &Host, group: &Group) -> Check {
             NAME,
             format!("{file} cannot be opened: {error}"),
             match owner(host, &file) {
-                Some(owner) => format!("it belongs to user {owner}: ask there"),
+                Some(owner) => format!("it belongs to user {owner}: ask that user"),
                 None => format!(
-                    "sudo chown $USER {file} (this group's alone; for good: docs/binding.md, 6)"
+                    "sudo chown $USER {file} (access to this group only; permanently: docs/binding.md, 6)"
                 ),
             },
         ),

@@ -75,7 +75,7 @@ fn iommu(host: &Host) -> Check {
         return Check::error(
             NAME,
             format!("{text}, and this is a virtual machine"),
-            "give the machine a virtual IOMMU where it is started (QEMU: -device intel-iommu,intremap=on or -device virtio-iommu-pci), or use the card on its host",
+            "start the machine with a virtual IOMMU (QEMU: -device intel-iommu,intremap=on or -device virtio-iommu-pci), or use the card on its host",
         );
     }
     let argument = match processor(host) {
@@ -103,10 +103,10 @@ fn iommu(host: &Host) -> Check {
         );
     }
     let remedy = if host.exists("/usr/sbin/grubby") {
-        format!("grubby --update-kernel=ALL --args={argument}, and a restart of the machine")
+        format!("grubby --update-kernel=ALL --args={argument}, then restart the machine")
     } else {
         format!(
-            "sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{argument} /' /etc/default/grub && update-grub, and a restart of the machine (with VT-d on in the firmware setup)"
+            "sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{argument} /' /etc/default/grub && update-grub, then restart the machine (with VT-d on in the firmware setup)"
         )
     };
     Check::error(NAME, text, remedy)
@@ -209,7 +209,7 @@ pub(super) fn memlock(limit: Option<Memlock>, need: Need) -> Check {
             NAME,
             format!("this process may pin {limit} bytes; {wanted}"),
             format!(
-                "sudo prlimit --pid $$ --memlock={bytes}:{bytes} for this shell, adding what the program registers; for good: see docs/binding.md"
+                "sudo prlimit --pid $$ --memlock={bytes}:{bytes} for this shell, adding what the program registers; permanently: see docs/binding.md"
             ),
         ),
         None => Check::warning(

@@ -98,7 +98,7 @@ fn members_of_a_group_are_named_whatever_their_domain_is() {
         .iter()
         .find(|check| check["check"] == "group" && check["function"] == card)
         .unwrap_or_else(|| panic!("{checks:?}"));
-    let text = "30 cannot be used: 10000:02:00.0 (nvme) must be on vfio-pci, pci-stub or no driver; in it are 10000:02:00.0 (nvme)";
+    let text = "30 cannot be used: 10000:02:00.0 (nvme) must be on vfio-pci, pci-stub or no driver; its other functions are 10000:02:00.0 (nvme)";
     assert_eq!(
         (&group["level"], &group["text"]),
         (&"error".into(), &text.into())

@@ -47,7 +47,7 @@ pub(super) fn plan(args: &PerfArgs) -> Result<Plan> {
     };
     if test == Test::Latency && (args.qps > 1 || args.post_list > 1 || args.depth.is_some()) {
         refuse!(
-            "--test lat: one message at a time has no use for --qps, --post-list or --depth; leave them out, or use --test bw"
+            "--test lat sends one message at a time: leave out --qps, --post-list and --depth, or use --test bw"
         );
     }
     let program = args.pair.rendezvous.with;
@@ -61,7 +61,7 @@ pub(super) fn plan(args: &PerfArgs) -> Result<Plan> {
     };
     if args.post_list > depth {
         refuse!(
-            "--post-list {}: a list does not fit a queue of {depth}; give a larger --depth",
+            "--post-list {}: the list does not fit a queue of depth {depth}; give a larger --depth",
             args.post_list
         );
     }
@@ -69,16 +69,16 @@ pub(super) fn plan(args: &PerfArgs) -> Result<Plan> {
         refuse!("--plot: virtual time measures nothing; leave out --virtual");
     }
     if args.plot.is_some() && args.pair.rendezvous.listen.is_some() {
-        refuse!("--plot: the side that connects measures; give it there");
+        refuse!("--plot: the side that connects measures; give --plot there");
     }
     if args.inline > 0 && args.op == Op::Read {
         refuse!("--op read --inline: a READ sends no data; leave it out, or use --op write");
     }
     if args.report_gbits && test == Test::Latency {
-        refuse!("--report-gbits: it is of bandwidth; use --test bw");
+        refuse!("--report-gbits: it applies to bandwidth only; use --test bw");
     }
     if args.histogram && test == Test::Bandwidth {
-        refuse!("--histogram: it is of latencies; use --test lat");
+        refuse!("--histogram: it applies to latency only; use --test lat");
     }
     let plan = Plan {
         op: args.op,
@@ -105,7 +105,7 @@ pub(super) fn plan(args: &PerfArgs) -> Result<Plan> {
     let memory = plan.places() as u64 * u64::from(plan.largest()) * 2;
     if memory > MOST_MEMORY {
         refuse!(
-            "--check: {} MiB of memory on each side for {} places of {} bytes; give a smaller --size, --depth or --qps",
+            "--check: it would take {} MiB of memory on each side, for {} places of {} bytes; give a smaller --size, --depth or --qps",
             memory >> 20,
             plan.places(),
             plan.largest()

@@ -47,7 +47,7 @@ impl Functions {
             }
             if text.contains(|c: char| c.is_whitespace() || c == '|') {
                 refuse!(
-                    "--device `{text}`: white space and | divide names of functions: name the socket otherwise"
+                    "--device `{text}`: white space and | separate functions: rename the socket"
                 );
             }
         }

@@ -53,7 +53,7 @@ impl Libraries {
         let folders = folders.iter().map(|folder| folder.display().to_string());
         let folders = folders.collect::<Vec<_>>().join(" nor in ");
         bail!(
-            "{files} are not in {folders}: cargo build -p e810-verbs-so -p e810-stub-mlx5 -p e810-stub-efa -p e810-stub-hns, or --libraries DIR"
+            "{files} are not in {folders}: run cargo build -p e810-verbs-so -p e810-stub-mlx5 -p e810-stub-efa -p e810-stub-hns, or give --libraries DIR"
         )
     }
 

@@ -36,7 +36,7 @@ impl<'a> Program<'a> {
         let path = find(name, &path)?;
         if let Some(why) = ignores_environment(&path)? {
             refuse!(
-                "{}: {why}, so that the loader gives it no other libraries: run a copy of it",
+                "{}: {why}, so the loader gives it no other libraries: run a copy of it",
                 path.display()
             );
         }
@@ -60,7 +60,7 @@ fn find(name: &OsStr, path: &OsStr) -> Result<PathBuf, CannotExecute> {
     }
     let name = name.display();
     Err(match places.iter().any(|place| place.exists()) {
-        true => CannotExecute::new(format!("{name}: it is no program"), NOT_EXECUTABLE),
+        true => CannotExecute::new(format!("{name}: it is not executable"), NOT_EXECUTABLE),
         false => CannotExecute::new(format!("{name}: no such program"), NOT_FOUND),
     })
 }

@@ -135,13 +135,13 @@ impl Plan {
         } = self;
         if cq_dma_bytes(self.cqes()).is_none() {
             refuse!(
-                "--qps {qps} --depth {depth}: one completion queue has not room for all their {} completions; give a smaller --qps or --depth",
+                "--qps {qps} --depth {depth}: one completion queue cannot hold all their {} completions; give a smaller --qps or --depth",
                 self.cqes()
             );
         }
         if self.caps().tracker_words().is_none() {
             refuse!(
-                "--depth {depth} --inline {inline}: no queue of the card is as long; give a smaller --depth or --inline"
+                "--depth {depth} --inline {inline}: the card has no queue that long; give a smaller --depth or --inline"
             );
         }
         Ok(())

@@ -147,7 +147,7 @@ pub fn ask<P: HostPlatform>(
             let now = side.endpoint.now();
             ensure!(
                 now - posted < MESSAGE_LIMIT,
-                "message {number} has no answer after {MESSAGE_LIMIT}, sent {tries} times: {UNREACHED}"
+                "message {number} was not answered within {MESSAGE_LIMIT}, sent {tries} times: {UNREACHED}"
             );
             if answer.is_none() && now - sent >= AGAIN {
                 outcome.lost += 1;

@@ -336,7 +336,7 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
             }
             ensure!(
                 self.endpoint.now() - start < MESSAGE_LIMIT,
-                "a key is not registered after {MESSAGE_LIMIT}"
+                "a key was not registered within {MESSAGE_LIMIT}"
             );
             self.endpoint.relax();
         }
