@@ -1,4 +1,4 @@
-//! The command line: what can be asked, and its limits.
+//! The command line and its limits.
 //!
 //! Usage errors end in exit code 2, which is clap's own.
 
@@ -62,7 +62,8 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// A negative number is a value, which an option refuses by its own words, and no option.
+/// Takes a negative number as a value, which the option refuses with its own message, not as an
+/// option.
 fn with_negative_numbers(arg: Arg) -> Arg {
     let takes_values = arg.get_action().takes_values();
     arg.allow_negative_numbers(takes_values)

@@ -23,7 +23,7 @@
 //! [`run`]; a new measurement is a module of `measure`, and the command in front of it.
 
 #![deny(unsafe_code)]
-// They panic where the output is closed: reports go to `out`, notes to `output`.
+// These macros panic when the output is closed: reports go to `out`, notes to `output`.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 use std::io::Write;

@@ -1,6 +1,5 @@
-//! The `e810` command. Exit code 0: done; 1: failed; 2: usage; 128 and a signal's
-//! number: that ended it, after an orderly shutdown (130 for Ctrl-C), 141 where the
-//! reader of the output is gone.
+//! The `e810` command. Exit codes: 0 done, 1 failed, 2 usage, 128 plus a signal's number after an
+//! orderly shutdown by that signal (130 for Ctrl-C), 141 when the reader of the output is gone.
 
 #![forbid(unsafe_code)]
 
@@ -33,8 +32,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is logged goes to standard error: warnings as the command's own lines, and
-/// with RUST_LOG what that asks for, with places and the seconds since the command began.
+/// Logs to standard error: warnings as the command's own lines, or with RUST_LOG whatever it
+/// selects, with targets and the seconds since the start.
 fn log() {
     let mut logger = Builder::from_env(Env::default().default_filter_or("warn"));
     let began = Instant::now();

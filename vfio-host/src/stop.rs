@@ -1,4 +1,4 @@
-//! Asking a run to end in order, by Ctrl-C or a `kill`.
+//! Ends a run cleanly on Ctrl-C or `kill`.
 
 use std::process::exit;
 use std::sync::Arc;
@@ -14,33 +14,32 @@ use e810_backends::signals::Signals;
 
 /// How often the waiting thread checks whether the run is over.
 const AGAIN: Duration = Duration::from_millis(100);
-/// How often [`watched`] work is looked after.
+/// How often [`watched`] checks its work.
 const LOOK: Duration = Duration::from_millis(20);
-/// Signals within this time are one request: `timeout`, and who ends a process and its group,
-/// sends each process two.
+/// Signals within this time are one request: `timeout` sends each process two, and so does a kill
+/// of a process and its group.
 const ONE_REQUEST: Duration = Duration::from_millis(500);
 
-/// A run that a signal ended before it was through, with everything in order.
+/// A run that a signal ended cleanly before it was done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("interrupted by signal {0}")]
 pub struct Interrupted(pub libc::c_int);
 
 impl Interrupted {
-    /// The exit code that shells use for it: 128 and the signal's number, 130
-    /// for Ctrl-C.
+    /// The exit code that shells use: 128 plus the signal's number, 130 for Ctrl-C.
     #[must_use]
     pub fn exit_code(self) -> u8 {
         128u8.saturating_add(u8::try_from(self.0).unwrap_or(u8::MAX))
     }
 }
 
-/// Why a side posts nothing more before it has posted all.
+/// Why a side stopped before it had posted all messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StoppedBy {
-    /// The time that both were asked for is over.
+    /// The time of the run is over.
     Duration,
-    /// This signal came.
+    /// By this signal.
     Signal(i32),
 }
 
@@ -48,7 +47,7 @@ pub enum StoppedBy {
 struct Shared {
     /// The signal that came; 0: none.
     signal: AtomicI32,
-    /// Nobody asks any more.
+    /// The run is over, so the thread can end.
     is_over: AtomicBool,
 }
 
@@ -61,7 +60,7 @@ impl Shared {
     }
 }
 
-/// Whether a run is asked to end, for those who wait in it and do not begin it.
+/// A view of a [`Stop`], for code that waits during the run.
 #[derive(Clone, Debug, Default)]
 pub struct StopView(Arc<Shared>);
 
@@ -75,16 +74,16 @@ impl StopView {
     }
 }
 
-/// Whether a run is asked to end: SIGINT, SIGTERM and SIGHUP no longer end the process
-/// where it stands. The second one does, unless it comes with the first.
+/// Whether a run is asked to end. SIGINT, SIGTERM and SIGHUP no longer kill the process at once; a
+/// second signal does, unless it comes with the first.
 #[derive(Debug, Default)]
 pub struct Stop(Arc<Shared>);
 
 impl Stop {
-    /// Waits for signals from now on; call it before any thread is made.
+    /// Waits for signals from now on. Call it before any thread is created.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn on_signals() -> Result<Self> {
         let signals = Signals::stop_and(&[])?;
         let stop = Self::default();
@@ -117,7 +116,7 @@ impl Stop {
         self.check().is_err()
     }
 
-    /// The same question, for others.
+    /// A view for other code.
     #[must_use]
     pub fn view(&self) -> StopView {
         StopView(Arc::clone(&self.0))
@@ -131,7 +130,7 @@ impl Stop {
         self.0.check()
     }
 
-    /// Why messages end before all were posted: a signal, or else their time is over.
+    /// Why the run stopped before all messages were posted: a signal, else the end of its time.
     #[must_use]
     pub fn stopped_by(&self) -> StoppedBy {
         match self.check() {
@@ -147,11 +146,11 @@ impl Drop for Stop {
     }
 }
 
-/// What `work` comes to, which waits for others and cannot be ended: a thread of its own, `name`,
-/// does it, and is left behind with it when `watch`, which is asked meanwhile, fails.
+/// Runs `work`, which may wait for others and cannot be interrupted, in a thread called `name`, and
+/// returns its result. `watch` is called meanwhile; if it fails, the thread is left behind.
 ///
 /// # Errors
-/// That of `watch`; no thread.
+/// The error of `watch`, or no thread.
 pub fn watched<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -160,7 +159,7 @@ pub fn watched<T: Send + 'static>(
     watch()?;
     let (tell, told) = sync_channel(1);
     let thread = thread::Builder::new().name(name.to_owned());
-    // Who has left does not hear of it.
+    // The caller may have left.
     let done = thread.spawn(move || drop(tell.send(work())));
     done.with_context(|| format!("a thread for {name}"))?;
     loop {

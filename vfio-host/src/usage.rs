@@ -1,12 +1,12 @@
-//! Options that cannot be what was meant, found after the command line was read.
+//! Wrong options that are found after the command line was parsed.
 
-/// An option that does not fit the others or the device: exit code 2, as for a
-/// command line that cannot be read.
+/// An option that does not fit the others or the device. Exit code 2, as for a command line that
+/// cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// Returns with a [`Usage`] error of a formatted text.
+/// Returns a [`Usage`] error with a formatted text.
 macro_rules! refuse {
     ($($text:tt)*) => {
         return Err($crate::usage::Usage(format!($($text)*)).into())

@@ -1,4 +1,4 @@
-//! Addresses: which of its own a function uses, and how packets reach the peer.
+//! Addresses: which address a function uses, and how packets reach the peer.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use crate::cli::number::number;
 use crate::usage::{Usage, refuse};
 use e810_node::address::{OwnAddress, refuse_twice, why_no_gateway};
 
-/// What a function is called on the network.
+/// The addresses of a function.
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Addresses")]
 pub struct AddressArgs {
@@ -54,13 +54,13 @@ pub struct AddressArgs {
     pub path_mtu: Option<Mtu>,
 }
 
-/// Bytes of an interface's name, at most.
+/// Maximum bytes of an interface name.
 const INTERFACE_NAME: usize = 15;
 
-/// The name of an interface, as the kernel takes it.
+/// Parses an interface name that the kernel accepts.
 ///
 /// # Errors
-/// One that it does not take.
+/// The kernel would refuse the name.
 pub fn interface_name(text: &str) -> Result<String, String> {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"/:%".contains(&byte);
     let is_fine = text.bytes().all(is_plain) && !["", ".", ".."].contains(&text);
@@ -87,10 +87,10 @@ pub struct Own {
 }
 
 impl AddressArgs {
-    /// Checks what the options say of each other.
+    /// Checks that the options fit together.
     ///
     /// # Errors
-    /// A gateway that nothing can be sent to, or that is never used.
+    /// Options that contradict each other, or a gateway that cannot be reached or is never used.
     pub fn check(&self) -> Result<()> {
         if let (None, Some(index), Some(vlan)) = (&self.tap, self.gid_index, self.vlan)
             && index == 0
@@ -118,12 +118,12 @@ impl AddressArgs {
         Ok(())
     }
 
-    /// Fills the GID table with `ips` and says which entry is used: one that is asked for, the
-    /// first of these, or the `usual` one.
+    /// Adds `ips` to the GID table and returns the entry to use: the one that was asked for, the
+    /// first of `ips`, or the `usual` one.
     ///
     /// # Errors
-    /// An address that no interface has, a full table, or an index that has no
-    /// entry or one that does not fit `--vlan`.
+    /// An address that no interface can have, a full table, or an index without an entry or whose
+    /// entry does not fit `--vlan`.
     pub fn settle<P: Platform>(
         &self,
         control: &mut Control<P>,
@@ -169,11 +169,11 @@ impl AddressArgs {
         })
     }
 
-    /// The greatest path MTU of an interface with MTU `mtu`, or what was asked
-    /// for if that fits.
+    /// The largest path MTU of an interface with MTU `mtu`, or the one that was asked for if it
+    /// fits.
     ///
     /// # Errors
-    /// An interface that is too small, with what to do.
+    /// The interface MTU is too small; the text says what to do.
     pub fn mtu(&self, mtu: u16) -> Result<Mtu> {
         let Some(fits) = Mtu::fitting(mtu) else {
             refuse!(

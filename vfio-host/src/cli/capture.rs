@@ -1,5 +1,4 @@
-//! `--pcap FILE`: what simulated functions send, in a file for network
-//! analysers.
+//! `--pcap FILE`: the frames of simulated functions, in a file for network analysers.
 
 use std::fmt;
 use std::io::{self, BufWriter};
@@ -16,8 +15,8 @@ use crate::output::file::OutputFile;
 use crate::output::unwritten::{of_file, of_unfinished_file};
 use crate::usage::refuse;
 
-/// Bytes that are held back before they are written: the simulated device
-/// waits for the file only that seldom.
+/// Bytes that are buffered before they are written, so that the simulated device rarely waits for
+/// the file.
 const BUFFER: usize = 1 << 20;
 
 /// Whether frames are recorded.
@@ -35,7 +34,7 @@ pub struct CaptureArgs {
 }
 
 impl CaptureArgs {
-    /// Begins to record the functions of `sim`, if that was asked for.
+    /// Starts to record the functions of `sim`, if that was asked for.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -44,10 +43,10 @@ impl CaptureArgs {
         path.map(|path| Recording::start(sim, path)).transpose()
     }
 
-    /// Refuses what cannot be done for functions that `device` names.
+    /// Refuses to record a device that this process does not simulate.
     ///
     /// # Errors
-    /// Frames were to be recorded, of a device that is not simulated here.
+    /// `--pcap` was given.
     pub fn refuse(&self, device: &dyn fmt::Display) -> Result<()> {
         if self.pcap.is_some() {
             refuse!(
@@ -58,7 +57,7 @@ impl CaptureArgs {
     }
 }
 
-/// A capture that goes on until this is finished or dropped.
+/// A capture that runs until this is finished or dropped.
 #[derive(Debug)]
 pub struct Recording {
     sim: Sim,
@@ -90,7 +89,7 @@ impl Shared {
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    // Nothing in here panics half-way.
+    // Nothing panics while the lock is held.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -121,10 +120,10 @@ impl Recording {
         })
     }
 
-    /// Brings the frames so far to the file. Answers with their number.
+    /// Writes the frames so far to the file and returns their number.
     ///
     /// # Errors
-    /// The first one of the file since the beginning; the capture ended there.
+    /// The first error of the file; the capture ended there.
     pub fn flush(&self) -> Result<u64> {
         let mut shared = lock(&self.shared);
         shared.attempt(Writer::flush);
@@ -135,7 +134,7 @@ impl Recording {
         }
     }
 
-    /// Ends the capture. Answers with the number of frames in the file.
+    /// Ends the capture and returns the number of frames in the file.
     ///
     /// # Errors
     /// As [`Recording::flush`].

@@ -1,4 +1,4 @@
-//! Functions and sockets, as the command line names them.
+//! Functions and sockets on the command line.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,13 +8,13 @@ use e810_backends::spec::{DeviceSpec, SimSpec};
 
 use crate::usage::Usage;
 
-/// The environment variable that names a function where no option does.
+/// The environment variable that names the function if no option does.
 pub(crate) const DEVICE: &str = "E810_DEVICE";
 
-/// The function that an option `named`, or the environment, or a simulated one.
+/// The function that the option `named`, else the one of the environment, else a simulated one.
 ///
 /// # Errors
-/// [`Usage`] when the environment variable names none.
+/// [`Usage`] when the environment variable does not name a function.
 pub fn chosen(named: Option<&DeviceSpec>) -> anyhow::Result<DeviceSpec> {
     match named {
         Some(named) => Ok(named.clone()),
@@ -30,22 +30,21 @@ fn of_environment(value: Option<OsString>) -> anyhow::Result<DeviceSpec> {
     Ok(spec.map_err(|error| Usage(format!("{DEVICE}: {error}")))?)
 }
 
-/// A function that an option names.
+/// Parses the function that an option names.
 ///
 /// # Errors
-/// It names none.
+/// It is not a function.
 pub(crate) fn spec(text: OsString) -> Result<DeviceSpec, String> {
     DeviceSpec::of_os(&text)
 }
 
-/// Bytes of the name of a socket, at most: what the kernel's addresses hold, less
-/// the zero at the end.
+/// Maximum bytes of a socket's path: what the kernel's addresses hold, minus the final zero.
 const SOCKET_NAME: usize = 107;
 
-/// The path of a socket on the command line.
+/// Parses the path of a socket.
 ///
 /// # Errors
-/// One that is longer than the name of a socket can be, or none.
+/// The path is empty or too long.
 pub fn socket_path(path: OsString) -> Result<PathBuf, String> {
     match path.len() {
         0 => Err("a socket needs a path".to_owned()),

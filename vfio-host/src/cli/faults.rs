@@ -1,4 +1,4 @@
-//! How a bad wire is described on the command line.
+//! `--faults` on the command line.
 
 use std::str::FromStr;
 
@@ -9,15 +9,15 @@ use e810_sim::link::{NoTime, parse_time};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Faults(pub Quality);
 
-/// Why a text describes no faults.
+/// Why a text is not a list of faults.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FaultsError {
-    /// No `=`, or a name that is none.
+    /// There is no `=`, or the name is unknown.
     #[error(
         "`{0}` is not a fault: use loss=N%, dup=N%, reorder=N%, corrupt=N% and delay=TIME, separated by commas"
     )]
     Unknown(String),
-    /// A fault twice.
+    /// A fault is given twice.
     #[error("`{0}` is given twice")]
     Twice(String),
     /// Not a share of all frames.

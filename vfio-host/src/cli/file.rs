@@ -1,4 +1,4 @@
-//! Files that commands write, as the command line names them.
+//! Output files on the command line.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -6,17 +6,17 @@ use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-/// What `check` makes of an argument, which need not be UTF-8.
+/// A parser that runs `check` on an argument, which need not be UTF-8.
 pub(crate) fn checked<T: Clone + Send + Sync + 'static>(
     check: fn(OsString) -> Result<T, String>,
 ) -> impl TypedValueParser<Value = T> {
     OsStringValueParser::new().try_map(check)
 }
 
-/// The path of a file to be written.
+/// Parses the path of a file to write.
 ///
 /// # Errors
-/// None, or `-`: standard output has what the command prints.
+/// The path is empty, or `-`: standard output is for what the command prints.
 pub(crate) fn output(path: OsString) -> Result<PathBuf, String> {
     match path.as_bytes() {
         b"" => Err("a file needs a path".to_owned()),
@@ -28,7 +28,7 @@ pub(crate) fn output(path: OsString) -> Result<PathBuf, String> {
     }
 }
 
-/// The same of an SVG picture.
+/// The same for an SVG picture.
 ///
 /// # Errors
 /// The name is that of another kind of picture.

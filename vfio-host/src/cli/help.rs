@@ -1,4 +1,4 @@
-//! What the command line's parser says, in lines that fit.
+//! Prints what the command line parser says, wrapped to the terminal.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -11,11 +11,11 @@ use crate::output::standard::Standard;
 use crate::output::terminal;
 use crate::output::wrap::wrap;
 
-/// Characters of a line of help, at most.
+/// Maximum width of a line of help.
 pub const WIDEST: usize = 100;
 
-/// Prints help, the version, or why the command line was not understood, which is JSON where the
-/// command line asks for it; gives the exit code.
+/// Prints help, the version, or why the command line was not understood (as JSON if it has
+/// `--json`), and returns the exit code.
 #[must_use]
 pub fn tell(said: &Error, line: impl IntoIterator<Item = OsString>) -> ExitCode {
     let code = u8::try_from(said.exit_code()).unwrap_or(2);
@@ -43,8 +43,8 @@ pub fn tell(said: &Error, line: impl IntoIterator<Item = OsString>) -> ExitCode 
     ExitCode::from(code)
 }
 
-/// Whether a command line that was not understood has `--json`: an option of the command, not of a
-/// program that `e810 run` starts.
+/// Whether a command line that was not understood has `--json` as an option of the command, not of
+/// a program that `e810 run` starts.
 fn wants_json(line: impl IntoIterator<Item = OsString>) -> bool {
     let mut words = line.into_iter().skip(1).take_while(|word| word != "--");
     words
@@ -52,7 +52,7 @@ fn wants_json(line: impl IntoIterator<Item = OsString>) -> bool {
         .is_some_and(|command| command != "run" && words.any(|word| word == "--json"))
 }
 
-/// The reason alone, in one line: without its label, the usage and where to find help.
+/// The reason alone, in one line, without its label, the usage and the hint to `--help`.
 fn reason(text: &str) -> String {
     let lines = text.lines().map(str::trim);
     let lines = lines.take_while(|line| {

@@ -1,4 +1,4 @@
-//! The wire of a server on the command line.
+//! `--link` on the command line.
 
 use std::str::FromStr;
 
@@ -13,13 +13,13 @@ pub enum LinkArg {
     Udp(UdpEnds),
 }
 
-/// Why a string does not name a wire.
+/// Why a text is not a link.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoLink {
-    /// Neither of the two kinds.
+    /// It is of neither kind.
     #[error("`{0}` is not a link: use in-process or udp:LOCAL_ADDR:PORT,PEER_ADDR:PORT")]
     Unknown(String),
-    /// Not the ends of a wire.
+    /// They are not the ends of a wire.
     #[error("udp:LOCAL_ADDR:PORT,PEER_ADDR:PORT: {0}")]
     Ends(#[from] NoEnds),
 }

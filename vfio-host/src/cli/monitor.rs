@@ -12,7 +12,7 @@ use super::number::{number, seconds, size};
 use crate::measure::op::Op;
 use crate::measure::perf::{DEPTH, MAX_DEPTH, MAX_QPS};
 
-/// Options of a pair that are refused here with what to do instead, and are no part of the help.
+/// Options of a pair that this command refuses (with a message) and hides from its help.
 const REFUSED: [&str; 6] = ["virtual_time", "listen", "connect", "port", "with", "wait"];
 
 fn without_refused(arg: Arg) -> Arg {
@@ -55,8 +55,8 @@ pub struct MonitorArgs {
     /// Messages outstanding on each queue pair, 1 to 4096.
     #[arg(short = 't', long, value_name = "N", default_value_t = DEPTH, value_parser = number::<u32>(1, MAX_DEPTH.into()))]
     pub depth: u32,
-    /// The functions. Completions are waited for by events, with adaptive moderation unless
-    /// `--moderation` says otherwise.
+    /// The functions. They wait for events, with adaptive moderation unless `--moderation` says
+    /// otherwise.
     #[command(flatten)]
     pub pair: PairArgs,
 }

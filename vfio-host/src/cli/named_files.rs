@@ -1,5 +1,5 @@
-//! Files that options name: each is one option's, or a command would overwrite what it reads or
-//! has written.
+//! Checks that no two options name one file: the command would overwrite what it reads or has
+//! written.
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -14,7 +14,7 @@ use super::{
 use crate::cli::capture::CaptureArgs;
 use crate::usage::Usage;
 
-/// Links to a file that is not there that are followed, as by the kernel.
+/// Maximum number of links that are followed to a file that does not exist, as in the kernel.
 const MOST_LINKS: usize = 40;
 
 /// A file that an option names.
@@ -28,7 +28,7 @@ pub struct NamedFile {
 /// Two options that name one file.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SameFile {
-    /// By one name, of an option that may be given several times.
+    /// One option was given twice with the same name.
     #[error("{option} {}: it is given twice", path.display())]
     Twice {
         /// The option.
@@ -36,7 +36,7 @@ pub enum SameFile {
         /// What it names.
         path: PathBuf,
     },
-    /// By any names: links count as what they lead to.
+    /// Under any names: a link counts as its target.
     #[error(
         "{one} {} and {other} {}: they are one file, and one would overwrite the other; name two files",
         one_path.display(), other_path.display()
@@ -51,7 +51,7 @@ pub enum SameFile {
         /// What it names.
         other_path: PathBuf,
     },
-    /// It is also where standard output or standard error goes.
+    /// Standard output or standard error goes there too.
     #[error(
         "{option} {}: {stream} also goes to this file, and one would overwrite the other; name another file",
         path.display()
@@ -72,16 +72,16 @@ impl From<SameFile> for Usage {
     }
 }
 
-/// Where the streams of this process go.
+/// The streams of this process.
 const STREAMS: [(&str, &str); 2] = [
     ("standard output", "/proc/self/fd/1"),
     ("standard error", "/proc/self/fd/2"),
 ];
 
-/// Refuses a file that several options name, of which one has it written.
+/// Refuses a file that two options name, if one of them writes it.
 ///
 /// # Errors
-/// The first two of them.
+/// The first two such options.
 pub fn check(files: &[NamedFile]) -> Result<(), SameFile> {
     let identities: Vec<_> = files.iter().map(|file| Identity::of(&file.path)).collect();
     let mut known = files.iter().zip(&identities);
@@ -123,18 +123,18 @@ fn same(one: &NamedFile, other: &NamedFile) -> SameFile {
     }
 }
 
-/// What a path leads to.
+/// The file that a path leads to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Identity {
-    /// A file that is there: device and number of the inode.
+    /// An existing file: device and inode number.
     There(u64, u64),
-    /// One that is not: its folder, and its name in it.
+    /// A new file: its folder, and its name there.
     New((u64, u64), OsString),
 }
 
 impl Identity {
-    /// `None` where there is no such folder, which is another mistake, and for a character device:
-    /// it keeps nothing that could be overwritten.
+    /// `None` if the folder does not exist (another check reports that), and for a character
+    /// device, which keeps nothing that could be overwritten.
     fn of(path: &Path) -> Option<Self> {
         let mut path = path.to_owned();
         for _ in 0..MOST_LINKS {
@@ -210,7 +210,7 @@ impl Files {
 }
 
 impl Command {
-    /// The files that its options name, but for those of a program that it runs.
+    /// The files that its options name, except those of a program that it runs.
     #[must_use]
     pub fn named_files(&self) -> Vec<NamedFile> {
         let files = Files::default();

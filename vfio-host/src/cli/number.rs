@@ -1,4 +1,4 @@
-//! Numbers on the command line: their errors say what would be right.
+//! Numbers on the command line. Their errors name the valid range.
 
 use std::ops::RangeInclusive;
 
@@ -19,8 +19,7 @@ pub(crate) fn number<T: TryFrom<u64>>(
     }
 }
 
-/// A parser of bytes from `least` to `most`, in bytes or with K, M or G behind
-/// them: 1024, 1024 K and 1024 M.
+/// A parser of sizes from `least` to `most`, in bytes or with the suffix K, M or G (K = 1024).
 pub(crate) fn size<T: TryFrom<u64>>(
     least: u64,
     most: u64,
@@ -33,8 +32,7 @@ pub(crate) fn size<T: TryFrom<u64>>(
     }
 }
 
-/// A parser of times in seconds, from a millisecond to a day: whole, or with up to three
-/// digits behind a point.
+/// Parses seconds, from a millisecond to a day, with at most three decimals.
 pub(crate) fn seconds(text: &str) -> Result<Ns, String> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -52,7 +50,7 @@ pub(crate) fn seconds(text: &str) -> Result<Ns, String> {
         .ok_or_else(|| format!("`{text}` is not a time from 0.001 to 86400 seconds"))
 }
 
-/// What [`seconds`] takes.
+/// The range of [`seconds`].
 const DURATION_MS: RangeInclusive<u64> = 1..=86_400_000;
 
 fn within<T: TryFrom<u64>>(value: Option<u64>, least: u64, most: u64) -> Option<T> {
@@ -60,7 +58,7 @@ fn within<T: TryFrom<u64>>(value: Option<u64>, least: u64, most: u64) -> Option<
     T::try_from(value).ok()
 }
 
-/// The upper end of a range, if it is worth a word.
+/// The upper end of a range, if it has one.
 fn limit(most: u64, show: &dyn Fn(u64) -> String) -> String {
     match most {
         u64::MAX => " on".to_owned(),
@@ -80,7 +78,7 @@ fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(1 << shift)
 }
 
-/// A size as it is given.
+/// A size as users write it.
 fn human(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{}M", bytes >> 20),

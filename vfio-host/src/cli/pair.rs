@@ -1,4 +1,4 @@
-//! What commands have in common that use two functions.
+//! Options that commands with two functions share.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ use crate::usage::refuse;
 use e810_node::address::OwnAddress;
 use e810_sim::link::parse_mac;
 
-/// Two functions, in this process or one in another, and what is between them.
+/// Two functions, both in this process or one in another, and the wire between them.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Functions", group(ArgGroup::new("has_other_mac").args(["warm", "listen", "connect"]).multiple(true)))]
 pub struct PairArgs {
@@ -109,15 +109,15 @@ impl PairArgs {
     /// The initiator.
     ///
     /// # Errors
-    /// An environment variable that names none.
+    /// The environment variable does not name a function.
     pub(crate) fn device(&self) -> Result<DeviceSpec> {
         device::chosen(self.device.as_ref())
     }
 
-    /// The function of this process that answers.
+    /// The responder in this process.
     ///
     /// # Errors
-    /// None was named, and nobody knows one.
+    /// None was named, and there is no default.
     pub(crate) fn peer(&self) -> Result<DeviceSpec> {
         if let Some(peer) = &self.peer {
             return Ok(peer.clone());
@@ -132,7 +132,7 @@ impl PairArgs {
         Ok(device)
     }
 
-    /// What is asked for, and so many `iterations` or a `duration`, as a report repeats it.
+    /// The parameters of the run, with its `iterations` or `duration`, as a report repeats them.
     pub(crate) fn asked(&self, iterations: u64, duration: Option<Ns>) -> Asked {
         let moderation = || match self.moderation {
             Some(moderation) => moderation.to_string(),
@@ -150,10 +150,10 @@ impl PairArgs {
         }
     }
 
-    /// How completions are waited for.
+    /// How the run waits for completions.
     ///
     /// # Errors
-    /// Moderation of events that are not waited for.
+    /// Moderation without events.
     pub(crate) fn wait_mode(&self) -> Result<WaitMode> {
         Ok(match (self.events, self.moderation) {
             (true, None) => WaitMode::Interrupt(CqModeration::Off),

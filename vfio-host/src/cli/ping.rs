@@ -13,7 +13,7 @@ use super::number::{number, seconds};
 use super::{BackendArgs, StartArgs};
 use e810_node::address::OwnAddress;
 
-/// Bytes of payload, at most: what fits the greatest MTU (9702) behind an IPv6 and an ICMP header.
+/// Maximum bytes of payload: what fits the largest MTU (9702) after an IPv6 and an ICMP header.
 const MOST: u64 = 9702 - 48;
 
 /// Arguments of `e810 ping`.

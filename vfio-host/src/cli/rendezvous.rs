@@ -1,4 +1,4 @@
-//! Where another process is, as options.
+//! Options that say where the other process is.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::number::number;
 use crate::handshake::{HandshakeError, HostPort, Program, Rendezvous};
 use crate::stop::watched;
 
-/// How a side is made: with the port where none is named, the other program, and how long it has.
+/// Makes a side, from the address, the default port, the other program and the time limit.
 type Open = fn(&HostPort, u16, Program, Duration) -> Result<Rendezvous, HandshakeError>;
 
 /// Where the other process is.
@@ -49,11 +49,11 @@ impl RendezvousArgs {
         self.listen.is_some() || self.connect.is_some()
     }
 
-    /// The meeting that was asked for, if any. A listener listens from here on. `watch` is asked
-    /// while hosts are looked for, and its error ends that.
+    /// The rendezvous that was asked for, if any. A listener listens from here on. `watch` is
+    /// called while a host name is resolved; its error ends that.
     ///
     /// # Errors
-    /// A host that is not found, or a port that cannot be listened on; what `watch` said.
+    /// A host that is not found, a port that cannot be listened on, or the error of `watch`.
     pub fn open(&self, watch: &dyn Fn() -> Result<()>) -> Result<Option<Rendezvous>> {
         let wait = Duration::from_secs(self.wait.into());
         let (port, with) = (self.port, self.with);
@@ -62,7 +62,7 @@ impl RendezvousArgs {
             (None, Some(at)) => (at.clone(), Rendezvous::connect as Open),
             (None, None) => return Ok(None),
         };
-        // A name server may be silent.
+        // A name server may not answer.
         let open = move || open(&at, port, with, wait);
         Ok(Some(watched("finding the host", open, watch)??))
     }

@@ -1,4 +1,4 @@
-//! How functions are opened and started, as options.
+//! Options that say how functions are opened and started.
 
 use std::path::PathBuf;
 
@@ -40,10 +40,10 @@ pub struct StartArgs {
 }
 
 impl StartArgs {
-    /// Checks what the options say of each other.
+    /// Checks that the options fit together.
     ///
     /// # Errors
-    /// What only a function with a LAN side that is ready is given.
+    /// An option that needs `--warm`.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         for (option, is_given) in [("--mac", self.mac.is_some()), ("--vsi", self.vsi.is_some())] {
             if is_given && !self.warm {
@@ -69,13 +69,13 @@ pub struct BackendArgs {
     /// each queue entry, with times. An existing file is overwritten; a trace ends at 256 MiB.
     #[arg(long, value_name = "FILE", value_parser = checked(output))]
     pub trace: Option<PathBuf>,
-    /// Which functions are opened: no option of its own.
+    /// Which functions are accepted; other options set it.
     #[arg(skip)]
     pub accept: Accept,
 }
 
 impl BackendArgs {
-    /// The same, with functions of an unknown Intel Ethernet id where `force` says so.
+    /// The same, but with `force` also for functions of an unknown Intel Ethernet id.
     #[must_use]
     pub fn accepting(&self, force: bool) -> Self {
         let accept = match force {
@@ -88,7 +88,7 @@ impl BackendArgs {
         }
     }
 
-    /// The same for a backend.
+    /// The options of a backend.
     #[must_use]
     pub const fn options(&self) -> Options {
         Options {

@@ -52,7 +52,7 @@ pub struct OnlyArgs {
 }
 
 impl OnlyArgs {
-    /// The same for a trace; all where nothing was named.
+    /// The kinds to show; all if none was named.
     #[must_use]
     pub fn kinds(&self) -> Kinds {
         let has = |kind| self.only.is_empty() || self.only.contains(&kind);

@@ -1,4 +1,4 @@
-//! What connections of a simulated engine do on the wire, as options.
+//! Options of a simulated engine's connections.
 
 use clap::Args;
 use e810_hal::Ns;
@@ -7,7 +7,7 @@ use e810_sim::pe::TransportLimits;
 
 use super::number::number;
 
-/// Limits in place of those that the programs' queue pairs have.
+/// Limits that replace those of the programs' queue pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Args)]
 pub struct TransportArgs {
     /// Resend requests after this time without an answer, like 500ms [default: as the queue pair
@@ -30,7 +30,7 @@ pub struct TransportArgs {
     pub ack_credits: Option<u8>,
 }
 
-/// A time in which an answer can come.
+/// Parses a time that is not 0.
 fn ack_timeout(text: &str) -> Result<Ns, String> {
     let time = parse_time(text).map_err(|error| error.to_string())?;
     if time == Ns(0) {

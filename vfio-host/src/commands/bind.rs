@@ -1,7 +1,7 @@
-//! `e810 bind` and `e810 unbind`: giving functions to vfio-pci and back.
+//! `e810 bind` and `e810 unbind`: binds functions to vfio-pci, and gives them back.
 //!
-//! What would take something from under the machine's feet is refused before
-//! anything is written. A failure later puts back every function that can be, and names the others.
+//! Before anything is written, these refuse a function that the machine depends on. After a later
+//! failure, they restore every function that they can and name the others.
 
 use std::io::Write;
 
@@ -22,7 +22,7 @@ use crate::output::ending::Steps;
 /// Runs `e810 bind`.
 ///
 /// # Errors
-/// Why a function is refused, and what the kernel refused.
+/// A function that is refused, or the kernel's error.
 pub fn bind(args: &BindArgs, out: &mut dyn Write) -> Result<()> {
     bind_on(&Host::default(), &mut Sysfs, args, out)
 }
@@ -30,8 +30,7 @@ pub fn bind(args: &BindArgs, out: &mut dyn Write) -> Result<()> {
 /// Runs `e810 unbind`.
 ///
 /// # Errors
-/// A function in use, a former driver that is not loaded, and what the kernel
-/// refused.
+/// A function in use, a former driver that is not loaded, or the kernel's error.
 pub fn unbind(args: &BindArgs, out: &mut dyn Write) -> Result<()> {
     unbind_on(&Host::default(), &mut Sysfs, args, out)
 }
@@ -76,7 +75,7 @@ pub fn bind_on(
     Ok(())
 }
 
-/// Takes back what this command has already bound: all that it can, and the rest is named.
+/// Restores every function that this command has bound, and names those that it cannot restore.
 fn undo(host: &Host, kernel: &mut dyn Kernel, done: &[Bdf], error: anyhow::Error) -> anyhow::Error {
     let mut left = Vec::new();
     for bdf in done.iter().rev() {
@@ -118,7 +117,7 @@ pub fn unbind_on(
             Err(error) => failed.push(format!("{error:#}")),
         }
     }
-    // Each names its function.
+    // Each text names its function.
     ensure!(failed.is_empty(), "{}", failed.join("; "));
     steps.end()
 }
@@ -150,7 +149,7 @@ fn find_functions(host: &Host, wanted: &[Bdf]) -> Result<Vec<Function>> {
     Ok(functions)
 }
 
-/// Refuses what must not, or cannot, be bound.
+/// Refuses a function that must not or cannot be bound.
 fn check(host: &Host, function: &Function, args: &BindArgs) -> Result<()> {
     let bdf = function.bdf;
     if !has_vfio_pci(host) {
@@ -167,7 +166,7 @@ fn check(host: &Host, function: &Function, args: &BindArgs) -> Result<()> {
         );
     };
     check_group(host, &Group::read(host, number), bdf, &args.functions)?;
-    // A card that nobody knows to be an E810 is not taken from its users at all.
+    // A card that may not be an E810 is never taken from its users.
     let is_known = function.adapter().is_some();
     if function.is_on_vfio() || args.force && is_known {
         return Ok(());
@@ -198,7 +197,7 @@ fn check(host: &Host, function: &Function, args: &BindArgs) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a function whose group could not be used once it is bound.
+/// Refuses a function whose group would be unusable after the bind.
 fn check_group(host: &Host, group: &Group, bdf: Bdf, together: &[Bdf]) -> Result<()> {
     let in_the_way: Vec<_> = group
         .others(bdf)
@@ -216,8 +215,8 @@ fn check_group(host: &Host, group: &Group, bdf: Bdf, together: &[Bdf]) -> Result
     )
 }
 
-/// Refuses a function that a program has open: the kernel would wait for that
-/// program, and this one with it, for as long as it takes.
+/// Refuses a function that a program has open: the kernel would wait for that program without
+/// limit, and so would this command.
 fn check_idle(host: &Host, function: &Function, force: bool, out: &mut dyn Write) -> Result<()> {
     if !function.is_on_vfio() {
         return Ok(());

@@ -1,8 +1,7 @@
 //! `e810 doctor`: what a function still needs to be used from user space.
 //!
-//! Each check is a line with a level, and with the command that fixes it. The
-//! checks read and never change anything; the files of VFIO are opened and
-//! closed, because only that shows whether this user may.
+//! Each check is a line with a level and the command that fixes it. The checks only read. They do
+//! open and close VFIO's files, because only that shows whether this user may.
 
 use std::io::Write;
 
@@ -18,15 +17,15 @@ use crate::output::terminal::Paint;
 mod function;
 mod machine;
 
-/// How a check went.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// As it should be.
     Ok,
-    /// It will work, but not as well as it could, or something should be checked.
+    /// It works, but something could be better or should be checked.
     Warning,
-    /// It will not work.
+    /// It does not work.
     Error,
 }
 
@@ -51,7 +50,7 @@ impl Level {
 /// The JSON of `e810 doctor`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct DoctorReport {
-    /// Those of the machine, and then those of each function.
+    /// The checks of the machine, then those of each function.
     pub checks: Vec<Check>,
 }
 
@@ -60,15 +59,15 @@ pub struct DoctorReport {
 pub struct Check {
     /// What was checked, a short name.
     pub check: &'static str,
-    /// The function it is about; absent for the machine as a whole.
+    /// The function that was checked; absent for the machine as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// How it went.
+    /// The result.
     pub level: Level,
     /// What was found.
     pub text: String,
-    /// The command, or the step, that fixes it. Never one that takes storage, the default
-    /// route, a console or another user's device away.
+    /// The command or step that fixes it. It never takes away storage, the default route, a console
+    /// or another user's device.
     pub remedy: Option<String>,
 }
 
@@ -104,8 +103,7 @@ impl Check {
 /// Runs the command.
 ///
 /// # Errors
-/// A check that ended in an error, after all of them were printed; an address
-/// that is no E810's.
+/// A check found an error (all checks are printed first), or the address is not that of an E810.
 pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> Result<()> {
     run_on(&Host::default(), args, out)
 }

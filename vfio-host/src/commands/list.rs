@@ -34,11 +34,11 @@ pub struct FunctionReport {
     pub iommu_group: Option<u32>,
     /// The other functions of the group.
     pub group_members: Vec<MemberReport>,
-    /// NUMA node, where the machine has several.
+    /// NUMA node, if the machine has several.
     pub numa_node: Option<u32>,
-    /// Virtual functions enabled; absent where there can be none.
+    /// Virtual functions that are enabled; absent if the function cannot have any.
     pub vfs: Option<u32>,
-    /// Virtual functions possible.
+    /// Virtual functions that the function can have.
     pub vfs_total: Option<u32>,
     /// Network interfaces; none while it is on vfio-pci.
     pub interfaces: Vec<InterfaceReport>,
@@ -57,9 +57,9 @@ pub struct MemberReport {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct InterfaceReport {
     pub name: String,
-    /// Operational state as Linux words it.
+    /// Operational state, in Linux' words.
     pub state: String,
-    /// Speed in Mb/s, where a link is up.
+    /// Speed in Mb/s, if the link is up.
     pub speed_mbps: Option<u32>,
     /// Whether a default route depends on it.
     pub default_route: bool,

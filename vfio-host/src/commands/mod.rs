@@ -1,5 +1,5 @@
-//! One module a command: it reads the arguments, does the work with the modules of
-//! [`functions`](crate::functions) and [`measure`](crate::measure), and prints.
+//! One module per command. It reads the arguments, does the work with the modules of
+//! [`functions`](crate::functions) and [`measure`](crate::measure), and prints the result.
 
 pub mod bind;
 pub mod doctor;

@@ -1,5 +1,5 @@
-//! `e810 monitor`: live state and rates of functions, of another process or under a
-//! load of its own.
+//! `e810 monitor`: live state and rates of functions, of another process or of a load that it makes
+//! itself.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,23 +21,23 @@ use crate::settings::ModerationArg;
 use crate::stop::Stop;
 use crate::usage::refuse;
 
-/// How long functions have for an answer.
+/// Time that functions have for an answer.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Between two checks of a run that is being brought up.
+/// Time between two checks of a run that is still starting.
 const STARTING: Duration = Duration::from_millis(10);
-/// Messages of a run on each queue pair: the load is asked to stop between two.
+/// Messages of a run on each queue pair; the load can stop between two runs.
 const ROUND: u64 = 4_096;
 
 /// Runs the command.
 ///
 /// # Errors
-/// No function to monitor, messages that failed, or options that do not fit together.
+/// No function to monitor, a message that failed, or options that do not fit together.
 pub fn run(args: &MonitorArgs, out: &mut dyn Write) -> Result<()> {
     let mut show = Show::new(args, out);
     match &args.at {
         Some(path) => {
             let mut client = Client::connect(path).context("--at")?;
-            // The functions are the other process's: this one may end anywhere.
+            // The functions belong to the other process, so this one may end at any time.
             let pause = |time| {
                 thread::sleep(time);
                 Ok(true)
@@ -64,7 +64,7 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
         moderation: args.pair.moderation.or(Some(adaptive)),
         ..args.pair.clone()
     };
-    // The functions are ours, to be shut down in order.
+    // The functions are ours and must be shut down cleanly.
     let signals = Signals::stop_and(&[])?;
     let plan = Plan {
         op: args.op,
@@ -93,7 +93,7 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
         plan: &plan,
         registry: Some(&registry),
         until: Some(&stop),
-        // A signal ends the monitoring, and that the messages.
+        // A signal ends the monitoring, which ends the messages.
         stop: &Stop::default(),
         rows: &DiscardRows,
     };
@@ -105,7 +105,7 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
             let pause = |time| Ok(signals.wait_for(time)?.is_none());
             show.all(pause, || {
                 let snapshot = registry.snapshot(LIMIT);
-                // Without functions it has ended.
+                // A run without functions has ended.
                 let is_over = snapshot.functions.is_empty() && snapshot.silent.is_empty();
                 Ok((!is_over).then_some(snapshot))
             })
@@ -121,25 +121,25 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
     })
 }
 
-/// Waits until there are functions to monitor, or will be none.
+/// Waits until there are functions to monitor, or the run has ended.
 fn wait_for(registry: &MonitorRegistry, running: &ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
-    // A bring-up is bounded by itself.
+    // A bring-up has its own time limit.
     while registry.functions() < 2 && !running.is_finished() {
         thread::sleep(STARTING);
     }
     Ok(())
 }
 
-/// Shows one view after the other.
+/// Prints views.
 struct Show<'a> {
     out: &'a mut dyn Write,
     json: bool,
     interval: Duration,
-    /// Views to come; `None`: no end.
+    /// Views that are left to print; `None`: no limit.
     left: Option<u64>,
-    /// On a terminal each view takes the place of the one before.
+    /// On a terminal each view replaces the one before.
     over: bool,
-    /// There is one before.
+    /// A view was printed before.
     shown: bool,
     /// How long it monitors.
     duration: Option<Duration>,
@@ -162,15 +162,15 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Shows what `take_snapshot` gives until it gives nothing more, all is shown, or a
-    /// pause says that it is enough.
+    /// Prints a view of each snapshot until `take_snapshot` returns none, all views are printed, or
+    /// a pause returns false.
     fn all(
         &mut self,
         pause: impl Fn(Duration) -> Result<bool>,
         mut take_snapshot: impl FnMut() -> Result<Option<Snapshot>>,
     ) -> Result<()> {
         let mut before = take_snapshot()?.context("it ended before there was anything to show")?;
-        // The time is of monitoring, not of a bring-up.
+        // The duration counts from the first snapshot, without the bring-up.
         let end = self.duration.map(|duration| Instant::now() + duration);
         let is_over = || end.is_some_and(|end| Instant::now() >= end);
         while self.left != Some(0) && !is_over() && pause(self.interval)? {
@@ -190,8 +190,7 @@ impl<'a> Show<'a> {
             return Ok(self.out.flush()?);
         }
         match (self.over, self.shown) {
-            // To the upper left corner, and away with what is there: however its
-            // lines were broken.
+            // Go to the upper left corner and clear the screen, however lines were wrapped.
             (true, _) => write!(self.out, "\x1b[H\x1b[J")?,
             (false, true) => writeln!(self.out)?,
             (false, false) => {}

@@ -32,7 +32,7 @@ use rows::{Plot, Rows, Sink};
 pub(crate) use plan::{ITERATIONS, SIZE};
 pub(super) use rows::DiscardRows;
 
-/// Turns of which one, if it is empty, looks at the clock.
+/// One of this many turns, if it is empty, reads the clock.
 const TURNS_PER_CLOCK: u32 = 16;
 /// Iterations between two calls of [`RunContext::watch`].
 const TURNS_PER_WATCH: u32 = 64;
@@ -46,7 +46,7 @@ const TURNS_PER_WATCH: u32 = 64;
 pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
     let plan = plan(args)?;
     let stop = Stop::on_signals()?;
-    // Not found to be impossible after all was measured.
+    // Opened first, so that an error is not found after the measurement.
     let plot = args.plot.as_deref().map(Plot::create).transpose()?;
     let served = workload::registry(&args.pair, "perf")?;
     let rows = Rows::new(args, &plan, out);
@@ -75,11 +75,11 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
 pub(super) struct Measure<'a, S> {
     pub(super) pair: &'a PairArgs,
     pub(super) plan: &'a Plan,
-    /// Where the functions are registered for `e810 monitor`.
+    /// The registry of the functions for `e810 monitor`.
     pub(super) registry: Option<&'a MonitorRegistry>,
-    /// All sizes again and again until this is set.
+    /// If given, the run repeats all sizes until this is set.
     pub(super) until: Option<&'a AtomicBool>,
-    /// Whether the run is to end before it is through.
+    /// Whether the run is asked to end early.
     pub(super) stop: &'a Stop,
     pub(super) rows: &'a S,
 }
@@ -171,8 +171,8 @@ impl<S: Sink> Measure<'_, S> {
             .context("connecting function 1")
     }
 
-    /// A run for each size, until all are done or it is to end; what was verified,
-    /// and what differed.
+    /// Runs each size until all are done or the run is asked to end. Returns how many payloads were
+    /// verified, and how many differed.
     fn all_sizes(&self, mut run: impl FnMut(u32) -> Result<Run>) -> Result<Done> {
         let mut done = Done {
             verified: 0,
@@ -184,7 +184,7 @@ impl<S: Sink> Measure<'_, S> {
                 done.verified += one.verified;
                 done.errors += one.errors;
                 let is_cut = one.iterations < self.plan.iterations;
-                // Without a message there is nothing to tell of the size.
+                // Without a message there is nothing to report.
                 if one.iterations > 0 || one.messages > 0 {
                     self.rows.add(*size, &one)?;
                 }
@@ -199,7 +199,7 @@ impl<S: Sink> Measure<'_, S> {
         }
     }
 
-    /// All sizes with a peer that was met.
+    /// Runs all sizes with a peer that is connected.
     fn with_peer<P: HostPlatform>(
         &self,
         role: Role,
@@ -244,7 +244,7 @@ impl<S: Sink> Measure<'_, S> {
         }
     }
 
-    /// Adds the row of a run that failed with `error`, if there is something to tell.
+    /// Adds the row of a run that failed with `error`, if there is something to report.
     fn cut(&self, size: u32, run: &Run, error: Error) -> Error {
         if run.messages > 0
             && let Err(unshown) = self.rows.add(size, run)
@@ -307,7 +307,7 @@ impl<S: Sink> Measure<'_, S> {
     ) -> Result<()> {
         link.ready()?;
         let peer_watch = PeerWatch::new(context, link);
-        // How long the peer takes is its business; whether it lives is seen.
+        // The peer may take any time; the watch checks that it lives.
         while !server.is_done() || !peer_watch.peer_is_through() {
             if !server.turn(end)? {
                 self.stop.check()?;
@@ -321,7 +321,7 @@ impl<S: Sink> Measure<'_, S> {
         Ok(link.ready()?)
     }
 
-    /// What both processes must have been asked for.
+    /// The parameters that both processes must share.
     fn terms(&self) -> Map<String, Value> {
         let plan = self.plan;
         let terms = [
@@ -346,7 +346,7 @@ impl<S: Sink> Measure<'_, S> {
     }
 }
 
-/// How long nothing has happened.
+/// Measures how long nothing has happened.
 #[derive(Default)]
 struct Patience {
     since: Option<Ns>,
@@ -354,7 +354,7 @@ struct Patience {
 }
 
 impl Patience {
-    /// Whether this is one of the turns in which the rest of the world has its.
+    /// Whether this is a turn for the watch and the progress line.
     const fn is_due(&self) -> bool {
         self.turns.is_multiple_of(TURNS_PER_WATCH)
     }
@@ -374,7 +374,7 @@ impl Patience {
             }
             return Ok(());
         }
-        // The clock costs as much as the turn.
+        // Reading the clock costs as much as the turn.
         if !self.turns.is_multiple_of(TURNS_PER_CLOCK) {
             return Ok(());
         }

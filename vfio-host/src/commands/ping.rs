@@ -1,4 +1,4 @@
-//! `e810 ping`: echoes asked for from a function's LAN queues.
+//! `e810 ping`: echo requests from a function's LAN queues.
 
 mod report;
 
@@ -34,11 +34,11 @@ use e810_node::station::{Network, Pace, Station, StationEvent};
 pub use report::{PingReport, RoundTrips, Unanswered};
 use report::{Times, ms};
 
-/// Requests under way at a time, at most, so that there is room for one more in the interface.
+/// Maximum requests in flight; the interface has room for one more.
 const UNDER_WAY: u64 = 15;
-/// How long the last reply is waited for, at most: the interface gives up after 10 s.
+/// Maximum wait for the last reply; the interface gives up after 10 s.
 const LAST: Duration = Duration::from_secs(12);
-/// How long the loop waits for an event before it looks at devices and signals.
+/// How long the loop waits for an event before it checks devices and signals.
 const STEP: Duration = Duration::from_millis(10);
 
 /// Runs the command.
@@ -47,7 +47,7 @@ const STEP: Duration = Duration::from_millis(10);
 /// A bring-up that failed, or no reply at all.
 pub fn run(args: &PingArgs, out: &mut dyn Write) -> Result<()> {
     let device = chosen(args.device.as_ref())?;
-    // Two functions of one process, if there is nobody else on the wire.
+    // Without others on the wire, a second function of this process answers.
     let is_alone = device.simulated().is_some_and(|spec| spec.wire.is_none());
     let destination = check(args, &device, is_alone)?;
     if !device.is_simulated() {
@@ -68,7 +68,7 @@ pub fn run(args: &PingArgs, out: &mut dyn Write) -> Result<()> {
     let report = open([&device], &args.backend, asked)?;
     show(args, &report, out)?;
     if report.received == 0 {
-        // Ctrl-C before the first one is no failure of the peer's.
+        // After Ctrl-C before the first reply, the peer has not failed.
         stop.check()?;
         bail!("{destination}: no reply{}", remedy(&report.unanswered));
     }
@@ -82,7 +82,7 @@ fn show(args: &PingArgs, report: &PingReport, out: &mut dyn Write) -> Result<()>
     }
 }
 
-/// Whom to ask, if the options fit together.
+/// The address to ping, if the options fit together.
 fn check(args: &PingArgs, device: &DeviceSpec, is_alone: bool) -> Result<IpAddr> {
     let addresses = AddressArgs {
         ip: args.ip.clone(),
@@ -107,7 +107,7 @@ fn check(args: &PingArgs, device: &DeviceSpec, is_alone: bool) -> Result<IpAddr>
     }
 }
 
-/// The addresses of two simulated functions, where no others are given.
+/// Default addresses of two simulated functions.
 const OWN: IpAddr = v4(10, 8, 10, 1);
 const PEER: IpAddr = v4(10, 8, 10, 2);
 
@@ -118,7 +118,7 @@ fn peer_addresses(args: &PingArgs) -> Vec<OwnAddress> {
     }
 }
 
-/// What may help, by what happened.
+/// What may help, by cause.
 const fn remedy(unanswered: &Unanswered) -> &'static str {
     match unanswered {
         Unanswered { no_route: 1.., .. } => {
@@ -222,7 +222,7 @@ fn on_link<P: HostPlatform, T>(
     Ok(done)
 }
 
-/// Shuts the function down, also after a failure, which says more.
+/// Shuts the function down. After a failure that failure is returned, because it says more.
 fn shut_down<P: HostPlatform, T>(
     control: Control<P>,
     events: EventSet<P>,
@@ -257,7 +257,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Asks until it is enough. What there is until a failure is shown.
+    /// Sends requests until the end. After a failure, prints what there is.
     fn ask<P: HostPlatform>(
         &mut self,
         station: &Station<P>,

@@ -1,4 +1,4 @@
-//! `e810 pingpong`: two functions, one connection, every byte checked.
+//! `e810 pingpong`: messages between two functions, every byte verified.
 
 pub mod report;
 mod with_peer;
@@ -94,7 +94,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
     let result = judged(&stop, workload::run(&args.pair, &job));
     let ending = Ending::of(&result, &stop);
     let done = job.done.into_inner();
-    // After a failure that no message came before there is nothing to report.
+    // A failure before the first message leaves nothing to report.
     let Some((outcome, transport)) =
         done.filter(|(outcome, _)| result.is_ok() || outcome.iterations > 0)
     else {
@@ -103,7 +103,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
     let (errors, iterations) = (outcome.errors, outcome.iterations);
     let report = report(args, &plan, &transport, outcome, ending);
     print(args, &transport, &report, out)?;
-    // Before the failure is on standard error.
+    // Before the error goes to standard error.
     out.flush()?;
     result?;
     if errors > 0 {
@@ -112,12 +112,12 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
     Ok(stop.check()?)
 }
 
-/// Bytes of a message, where nothing else is asked for.
+/// Default bytes of a message.
 pub(crate) const SIZE: u32 = 64;
-/// Messages, where nothing else is asked for.
+/// Default number of messages.
 pub(crate) const ITERATIONS: u64 = 10_000;
 
-/// What that program cannot do.
+/// Refuses what that program cannot do.
 fn refuse_for_rc_pingpong(args: &PingpongArgs) -> Result<()> {
     if args.transport != ServiceArg::Rc || args.op != PingpongOp::Send {
         refuse!(
@@ -138,16 +138,16 @@ struct Messages<'a> {
     wait_mode: WaitMode,
     registry: Option<&'a MonitorRegistry>,
     service: ServiceArg,
-    /// Where datagrams go that ask.
+    /// The group that requests go to.
     group: Option<IpAddr>,
     counted: Counted,
     plan: Plan,
     stop: &'a Stop,
-    /// What was exchanged, and over what, also by a run that failed; `None` before that.
+    /// The outcome, also of a run that failed, and what carried it; `None` before that.
     done: RefCell<Option<(Outcome, TransportLabel)>>,
 }
 
-/// Whose counters are wanted.
+/// Whose counters to report.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counted {
     Nothing,
@@ -240,7 +240,7 @@ impl Messages<'_> {
         }
     }
 
-    /// Exchanges endpoints in-process and connects both ways.
+    /// Exchanges endpoints within the process and connects both ways.
     fn connect<P: HostPlatform>(
         &self,
         [ask, answer]: [&mut PingpongEndpoint<P>; 2],
@@ -263,7 +263,7 @@ impl Messages<'_> {
         self.use_group(Role::Server, answer, &paths[1])
     }
 
-    /// Has a side that is connected along `path` use the group, if there is one.
+    /// Makes a side that is connected along `path` use the group, if there is one.
     fn use_group<P: HostPlatform>(
         &self,
         role: Role,
@@ -280,8 +280,7 @@ impl Messages<'_> {
         done.with_context(|| format!("multicast group {group}"))
     }
 
-    /// The exchange over datagrams: the responder has its turn when the
-    /// initiator waits.
+    /// Runs the exchange over datagrams; the responder runs while the initiator waits.
     fn datagrams<P: HostPlatform>(
         &self,
         [ask, answer]: [&mut PingpongEndpoint<P>; 2],
@@ -304,19 +303,19 @@ impl Messages<'_> {
         let asked = datagram::ask(ask, &self.plan, progress, &mut idle, (self.stop, outcome));
         responder.stop_at(outcome.iterations);
         let all = asked.and_then(|()| responder.check_all());
-        // An iteration is right when it was both ways.
+        // An iteration is right if both directions are.
         let there = responder.outcome();
         outcome.errors += there.errors;
         outcome.verified = outcome.verified.saturating_sub(there.errors);
         all
     }
 
-    /// Notes what was exchanged.
+    /// Keeps the outcome.
     fn done_with(&self, outcome: Outcome, context: RunContext<'_>) {
         self.done.replace(Some((outcome, context.carried())));
     }
 
-    /// The counters of functions or queue pairs, if they are wanted.
+    /// The counters of functions or queue pairs, if they were asked for.
     fn counters<P: HostPlatform, const N: usize>(
         &self,
         sides: [&mut PingpongEndpoint<P>; N],
@@ -329,7 +328,7 @@ impl Messages<'_> {
     }
 }
 
-/// What counters have grown by.
+/// How much counters have grown.
 fn grown(before: &[Stats], after: &[Stats]) -> Vec<Stats> {
     let pairs = after.iter().zip(before);
     pairs.map(|(after, before)| after.since(before)).collect()

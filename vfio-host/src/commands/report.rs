@@ -1,4 +1,4 @@
-//! `e810 report`: everything that a function says of itself.
+//! `e810 report`: everything that a function reports about itself.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -30,7 +30,7 @@ use e810_node::simulated::simulator;
 /// Runs the command.
 ///
 /// # Errors
-/// What kept the report from being complete; it has everything until then.
+/// Why the report is not complete; it has everything up to that point.
 pub fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<()> {
     run_on(&Host::default(), args, out)
 }
@@ -45,7 +45,7 @@ pub fn run_on(host: &Host, args: &ReportArgs, out: &mut dyn Write) -> Result<()>
         refuse!("--trace: level 0 opens no device, so there is nothing to trace; leave it out");
     }
     let backend = args.backend.accepting(args.force && args.highest() > 0);
-    // Before anything of it is read, and before there is a file.
+    // Before anything of the function is read, and before the file is created.
     if let Some(bdf) = device.bdf() {
         folder::check(host, &device.to_string(), bdf, backend.accept)?;
     }
@@ -56,7 +56,7 @@ pub fn run_on(host: &Host, args: &ReportArgs, out: &mut dyn Write) -> Result<()>
     {
         refuse_if_used(host, bdf, "--reset")?;
     }
-    // Before the card is touched: what is no report is not found out at the end.
+    // Before the card is touched, so that a wrong file is not found only at the end.
     let earlier = args.compare.as_deref().map(read_earlier).transpose()?;
     let header = Record::Report(Header {
         version: VERSION,
@@ -101,7 +101,7 @@ pub fn run_on(host: &Host, args: &ReportArgs, out: &mut dyn Write) -> Result<()>
     }
 }
 
-/// Bytes of a report that is read, at most.
+/// Maximum bytes of a report that is read.
 pub(super) const LONGEST: u64 = 256 << 20;
 
 /// The report of `--compare`.
@@ -111,7 +111,7 @@ fn read_earlier(path: &Path) -> Result<Document> {
     Document::parse(&bytes).with_context(of_file)
 }
 
-/// The accesses to leave out, as the report at `path` says.
+/// The accesses to skip, according to the report at `path`.
 fn to_leave_out(path: &Path, goes_on: bool) -> Result<BTreeSet<String>> {
     let bytes = match plain::read(path, LONGEST) {
         Ok(bytes) => bytes,
@@ -136,7 +136,7 @@ fn contents(file: &mut File) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The page, and in what the card is not that of an earlier report.
+/// Prints the page, and how the card differs from that of an earlier report.
 fn show(bytes: &[u8], earlier: Option<&Document>, out: &mut dyn Write) -> Result<()> {
     let document = Document::parse(bytes)?;
     write!(out, "{}", page::page(&document))?;
@@ -161,7 +161,7 @@ fn show(bytes: &[u8], earlier: Option<&Document>, out: &mut dyn Write) -> Result
     Ok(())
 }
 
-/// What is asked for, and on which machine.
+/// What was asked for, and the machine.
 struct Asked<'a> {
     host: &'a Host,
     args: &'a ReportArgs,
@@ -169,7 +169,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Goes through the levels. The report is ended in order whatever comes.
+    /// Goes through the levels. The report is finished properly even after an error.
     fn run<M: Medium>(
         &self,
         device: &DeviceSpec,
@@ -210,7 +210,7 @@ impl Asked<'_> {
     }
 }
 
-/// Says what a level does, before it begins.
+/// Prints what a level does before it begins.
 fn begin<M: Medium>(
     journal: &mut Journal<M>,
     level: u8,
@@ -277,19 +277,19 @@ impl<M: Medium> DeviceVisitor<1> for Opened<'_, M> {
         };
         let out = self.out;
         let result = levels::go(journal, &function, &asked, &mut |level, does| {
-            // A reader that went away does not end a report.
+            // The report goes on when the reader of the output is gone.
             let _ = writeln!(out, "level {level}: {does}").and_then(|()| out.flush());
         });
         let result = result.map_err(Error::new);
         match (result, function.failure()) {
-            // The transport knows more than that registers read as ones.
+            // The transport knows why registers read as all-ones.
             (Err(_), Some(failure)) => Err(Error::new(failure.clone())),
             (result, _) => result,
         }
     }
 }
 
-/// What the kernel, or the server of a function, offers for it.
+/// What the kernel or the server offers for a function.
 fn transport_facts(properties: &Properties) -> [(&'static str, String); 5] {
     let ranges = properties.iova_ranges.iter();
     let ranges: Vec<String> = ranges

@@ -1,4 +1,4 @@
-//! `e810 sim`: functions of a simulator, served on sockets until a signal stops it.
+//! `e810 sim`: serves simulated functions on sockets until a signal stops it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,9 +24,9 @@ use crate::output::lasting::Lasting;
 use crate::output::unwritten::{of_file, with_remedy};
 use crate::usage::refuse;
 
-/// What has the report written, and nothing else.
+/// The signal that writes the report.
 const WRITE_REPORT: libc::c_int = libc::SIGUSR1;
-/// What takes the cables out, or puts them back.
+/// The signal that unplugs the cables, or plugs them in again.
 const SWITCH_LINK: libc::c_int = libc::SIGUSR2;
 
 /// The option that names the file of the report.
@@ -40,7 +40,7 @@ fn card(path: &Path) -> Result<RecordedCard> {
     RecordedCard::from_document(&document).with_context(of_file)
 }
 
-/// Checks the sockets of a server.
+/// Refuses more sockets than a card has functions.
 fn check_sockets(sockets: &[PathBuf]) -> Result<()> {
     if sockets.len() > MAX_FUNCTIONS {
         refuse!(
@@ -51,13 +51,13 @@ fn check_sockets(sockets: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Functions of a server, at most.
+/// Maximum functions of a server.
 const MAX_FUNCTIONS: usize = 8;
 
 /// Runs the command.
 ///
 /// # Errors
-/// A socket that cannot be served, or findings; at the end, a file that cannot be written.
+/// A socket that cannot be served, findings, or a file that cannot be written.
 pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     check_sockets(&args.socket)?;
     let signals = Signals::stop_and(&[WRITE_REPORT, SWITCH_LINK])?;
@@ -80,7 +80,7 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
     running.end(out.out())
 }
 
-/// Functions that are served, with what is written of them.
+/// A running server and its output files.
 struct Running {
     server: Server,
     cables: Cables,
@@ -95,7 +95,7 @@ impl Running {
             (None, Some(wire)) => Some(wire.first_mac().context("--link")?),
             (given, _) => given,
         };
-        // Made before anybody can be disappointed.
+        // Before a user can connect.
         let report = args.report.as_ref().map(|path| {
             let file = ReportFile::create(path).map_err(|error| of_file(REPORT, path, error));
             Ok::<_, Error>((path.clone(), file?))
@@ -133,9 +133,9 @@ impl Running {
         })
     }
 
-    /// Writes the report so far. The users have no part in what fails here.
+    /// Writes the report so far. An error is logged only: users are not affected.
     fn write_report(&mut self) {
-        // First: a reader of the report may then read the frames.
+        // First, so that a reader of the report finds the frames.
         let flushed = self.recording.as_ref().map(Recording::flush);
         let report = self.report.as_mut();
         let written = report.map(|file| write(file, &self.server.report()));
@@ -145,7 +145,7 @@ impl Running {
         }
     }
 
-    /// Stops, and writes what is left to be written: files before what somebody may read.
+    /// Stops the server and writes the rest: files first, standard output last.
     fn end(self, out: &mut dyn Write) -> Result<()> {
         let report = self.server.report();
         drop(self.server);
@@ -176,7 +176,7 @@ fn simulator(args: &SimArgs, first_mac: Option<[u8; 6]>) -> Result<Sim> {
         latency: args.latency,
         rate: args.rate,
         mac: first_mac,
-        // The server joins it.
+        // The server joins the wire.
         wire: None,
     };
     let link = link(&of_link, Mode::Real, args.faults);

@@ -1,4 +1,4 @@
-//! `e810 stat`: what a port says of itself, and the function's counters.
+//! `e810 stat`: a port's state, and the function's counters.
 
 mod limits;
 
@@ -49,8 +49,7 @@ pub struct StatReport {
     pub state: &'static str,
     /// Speed of the link in Mbit/s; 0 when it is not known.
     pub link_mbps: u32,
-    /// Error correction that was negotiated; absent when it is not known, and of
-    /// no meaning without a link.
+    /// Error correction that was negotiated; absent if not known, and meaningless without a link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_fec: Option<&'static str>,
     /// Ethernet address.
@@ -59,14 +58,14 @@ pub struct StatReport {
     pub vsi: u32,
     /// MTU of the interface in bytes.
     pub mtu: u16,
-    /// Path MTU that fits it, in bytes; absent below 256 and headers.
+    /// Path MTU that fits it, in bytes; absent if not even 256 bytes and headers fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_mtu: Option<u32>,
-    /// The greatest path MTU of a port, in bytes.
+    /// The largest path MTU of a port, in bytes.
     pub max_path_mtu: u32,
     /// The longest message in bytes.
     pub max_message: u32,
-    /// What the device offers; absent unless asked for.
+    /// Limits of the device; absent unless asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<LimitsReport>,
     /// Our own addresses.
@@ -131,7 +130,7 @@ impl DeviceVisitor<1> for Asked<'_> {
     }
 }
 
-/// Brings a function up, asks it, and shuts it down.
+/// Brings a function up, queries it, and shuts it down.
 fn read_resources<P: Platform>(
     platform: P,
     start: &Start,
@@ -147,7 +146,7 @@ fn read_resources<P: Platform>(
     report
 }
 
-/// The device whose limits are wanted, if they are, and its machine.
+/// The device whose limits are wanted, and its machine; `None` if they are not wanted.
 type Wanted<'a> = Option<(&'a DeviceSpec, &'a Host)>;
 
 fn ask<P: Platform>(

@@ -1,4 +1,4 @@
-//! `e810 tap`: a port as a network interface of the host, beside its RDMA engine.
+//! `e810 tap`: a port as a network interface of the host, with the RDMA engine running beside it.
 
 use crate::output::ending::after_failure;
 use std::io::Write;
@@ -31,7 +31,7 @@ use e810_node::start::Start;
 use e810_node::station::RESOLVE_LIMIT;
 use e810_node::tap::{GidChange, Tap, TapChange, TapCounts, TapPlan};
 
-/// Time between two looks at what has changed.
+/// Time between two checks for changes.
 const STEP: Duration = Duration::from_millis(20);
 
 /// A line of the JSON of `e810 tap`.
@@ -63,7 +63,8 @@ pub enum TapEvent {
 /// Runs the command.
 ///
 /// # Errors
-/// A bring-up that failed, an interface that cannot be had or was deleted, a device that is gone.
+/// A bring-up that failed, an interface that cannot be opened or was deleted, or a device that is
+/// gone.
 pub fn run(args: &TapArgs, out: &mut dyn Write) -> Result<()> {
     let device = chosen(args.device.as_ref())?;
     refuse_twice(&args.ip, "--ip").map_err(Usage)?;
@@ -198,12 +199,12 @@ impl Resident<'_> {
                 Err(error) if error.needs_reset() => return Err(error.into()),
                 Err(error) => log::warn!("{error}"),
             }
-            // They say nothing here that the port's state does not.
+            // The port's state has all that these events say.
             while control.take_lan_event().is_some() {}
             tap.progress(control, &mut |change| changes.push(change))?;
             for change in changes.drain(..) {
                 let event = event(change);
-                // The interface stays, also when nobody reads of it.
+                // The interface stays, even if nobody reads the output.
                 self.out.say(|out| write(&event, self.args.json, out));
             }
             std::thread::sleep(STEP);
@@ -211,7 +212,7 @@ impl Resident<'_> {
         Ok(())
     }
 
-    /// Shows what there has to be at the beginning and at the end.
+    /// Prints a line that must not get lost, at the beginning and at the end.
     fn show(&mut self, event: &TapEvent) -> Result<()> {
         let out = self.out.out();
         write(event, self.args.json, out)?;

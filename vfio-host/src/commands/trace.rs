@@ -12,7 +12,7 @@ use crate::cli::{TraceAction, TraceArgs};
 /// Runs the command.
 ///
 /// # Errors
-/// A file that is no trace; two traces that differ.
+/// A file that is not a trace, or two traces that differ.
 pub fn run(args: &TraceArgs, out: &mut dyn Write) -> Result<()> {
     match &args.action {
         TraceAction::Show { file, only } => Ok(show(&read(file)?, only.kinds(), out)?),
@@ -31,7 +31,7 @@ pub fn run(args: &TraceArgs, out: &mut dyn Write) -> Result<()> {
     }
 }
 
-/// Bytes of a trace that is read, at most: it is held in memory.
+/// Maximum bytes of a trace that is read: it is held in memory.
 const LONGEST: u64 = 4 << 30;
 
 fn read(path: &Path) -> Result<Trace> {

@@ -56,7 +56,7 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
     let (full, demand, times) = open([&device], &args.backend.accepting(args.force), both_ways)?;
     if args.card {
         write!(out, "{}", as_source(&full.card))?;
-        // A comment to the source above.
+        // As a comment after the source.
         writeln!(out, "// GL_RDPU_CNTRL (0x52054): {:#010x}", full.rdpu)?;
         return Ok(());
     }
@@ -75,7 +75,7 @@ pub fn run(args: &UpArgs, out: &mut dyn Write) -> Result<()> {
     print(args, &report, out)
 }
 
-/// A function brought up in both ways: everything backed at once, and on demand.
+/// Brings a function up in both ways: with everything backed at once, and on demand.
 struct BothWays<'a> {
     args: &'a UpArgs,
     simulated: Option<Simulated>,
@@ -85,7 +85,7 @@ impl DeviceVisitor<1> for BothWays<'_> {
     type Outcome = (Up, Up, Option<Times>);
     type Error = Error;
 
-    /// With a function for each of the two ways.
+    /// With one function for each way.
     fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
         refuse_for_sim(&self.args.start, &self.args.backend)?;
         let sim = simulator(spec, 2, Mode::Real, 1, self.args.start.warm).build();
@@ -133,7 +133,7 @@ struct Up {
     backed: u64,
     linux: u64,
     card: FpmQuery,
-    /// GL_RDPU_CNTRL, a threshold that one existing driver sets and Linux leaves.
+    /// GL_RDPU_CNTRL, a threshold that one existing driver sets and Linux leaves alone.
     rdpu: u32,
 }
 
@@ -198,8 +198,8 @@ fn lan_report<P: Platform>(side: &LanSide<P>, lan: Lan) -> LanReport {
     }
 }
 
-/// What Linux' formula backs before its first page list: whole segments for
-/// everything but PBLEs, which it too adds as they are used.
+/// Bytes that Linux' formula backs before its first page list: whole segments for everything except
+/// PBLEs, which Linux also adds on demand.
 fn linux_bytes<P: Platform>(memory: &Memory<P>, linux: &LinuxPlan) -> u64 {
     let all: u64 = Object::ALL
         .into_iter()

@@ -1,4 +1,4 @@
-//! What the functions of a command are called, and how they reach each other.
+//! The addresses of a command's functions, and how they reach each other.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ use e810_node::start::Start;
 use e810_node::station::{Network, RESOLVE_LIMIT};
 use e810_node::tap::TapPlan;
 
-/// The addresses that function `which` of this process is given.
+/// The IP addresses of function `which` of this process.
 fn own_addresses(args: &PairArgs, which: usize) -> Vec<OwnAddress> {
     let (given, last) = match which {
         0 => (&args.address.ip, 1),
@@ -27,7 +27,7 @@ fn own_addresses(args: &PairArgs, which: usize) -> Vec<OwnAddress> {
     match given.as_slice() {
         [] if is_local && args.address.gid_index.is_none() => {
             let ip = v4(10, 8, 10, last);
-            // The host's stack has to know what is on the link.
+            // The host's stack has to know which addresses are on the link.
             let length = args.address.tap.as_ref().map(|_| 24);
             vec![OwnAddress { ip, length }]
         }
@@ -38,7 +38,7 @@ fn own_addresses(args: &PairArgs, which: usize) -> Vec<OwnAddress> {
 /// The network of function `which` of this process.
 fn network_of(args: &PairArgs, which: usize) -> Network {
     let addresses = own_addresses(args, which);
-    // Both functions may be on networks of their own: a gateway is for those that have it.
+    // The functions may be on different networks: each gets the gateways that it can reach.
     let reached = |gateway: &&IpAddr| {
         let is_local = matches!(gateway, IpAddr::V6(v6) if v6.is_unicast_link_local());
         let mut own = addresses.iter();
@@ -53,12 +53,12 @@ fn network_of(args: &PairArgs, which: usize) -> Network {
     }
 }
 
-/// Has a function of this process answer for its addresses, from its bring-up to its end: unless
-/// another driver has its LAN queues, or time is virtual. With `--tap` the host's stack answers for
-/// the first one.
+/// Makes a function of this process answer for its addresses from its bring-up to its end, unless
+/// another driver has its LAN queues or time is virtual. With `--tap` the host's stack answers for
+/// the first function.
 ///
 /// # Errors
-/// There is no TAP interface, which was asked for.
+/// The TAP interface cannot be opened.
 pub(crate) fn start_station<P: HostPlatform>(
     args: &PairArgs,
     start: &Start,
@@ -79,11 +79,11 @@ pub(crate) fn start_station<P: HostPlatform>(
     Ok(())
 }
 
-/// Checks what the options say of the addresses of two functions of this process.
+/// Checks the addresses that the options give to two functions of this process.
 ///
 /// # Errors
-/// [`Usage`]: an address of both, of different families, or an index
-/// without an address. What a TAP interface has is not known yet.
+/// [`Usage`]: one address for both, different families, or an index without an address. The
+/// addresses of a TAP interface are not known yet.
 pub(super) fn check_addresses(args: &PairArgs) -> Result<()> {
     refuse_twice(&args.peer_ip, "--peer-ip").map_err(Usage)?;
     let [here, there] = [0, 1].map(|which| own_addresses(args, which));
@@ -113,7 +113,7 @@ pub(super) fn check_addresses(args: &PairArgs) -> Result<()> {
     }
 }
 
-/// Names two functions of this process, and gives the path from each to the
+/// Gives two functions of this process their addresses, and returns the path from each to the
 /// other.
 pub(crate) fn paths<P: HostPlatform>(
     args: &PairArgs,
@@ -146,7 +146,7 @@ pub(crate) fn paths<P: HostPlatform>(
     Ok((paths, mtu))
 }
 
-/// Fills the function's GID table and says which entry it uses.
+/// Fills the function's GID table and returns the entry that it uses.
 ///
 /// # Errors
 /// As [`AddressArgs::settle`](crate::cli::address::AddressArgs::settle).
@@ -159,11 +159,11 @@ pub(crate) fn settle<P: HostPlatform>(
     args.address.settle(endpoint.control(), own, usual)
 }
 
-/// Where packets of function `which` to a peer go: to the address that was `announced`, if the
-/// peer is on the link; else to what its next hop answers. Its paths follow the next hop.
+/// The Ethernet address that packets of function `which` to a peer go to: the `announced` one if
+/// the peer is on the link, else the answer of the next hop. Paths follow the next hop.
 ///
 /// # Errors
-/// [`Unresolved`](super::station::Unresolved), or what `idle` said while that was found out.
+/// [`Unresolved`](super::station::Unresolved), or the error of `idle`.
 pub(crate) fn destination_mac<P: HostPlatform>(
     args: &PairArgs,
     which: usize,

@@ -1,14 +1,13 @@
-//! Who uses the other functions of a card, before all of them are reset.
+//! Checks who uses the other functions of a card before all of them are reset.
 
 use anyhow::{Result, ensure};
 use e810_backends::host::{Host, card};
 use e810_backends::spec::Bdf;
 
-/// Refuses what `option` asks for, a reset of the whole card, while others use functions
-/// of it.
+/// Refuses a reset of the whole card, which `option` asks for, while others use functions of it.
 ///
 /// # Errors
-/// Who does.
+/// Names the users.
 pub(crate) fn refuse_if_used(host: &Host, bdf: Bdf, option: &str) -> Result<()> {
     let users = card::users_beside(host, bdf);
     ensure!(

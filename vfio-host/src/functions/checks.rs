@@ -11,11 +11,10 @@ use e810_backends::spec::DeviceSpec;
 
 use super::memory_need;
 
-/// Checks that there is a device by this name, before something else is said of
-/// it.
+/// Checks that the device exists, before anything else about it is reported.
 ///
 /// # Errors
-/// There is not, and what there is.
+/// It does not; the text says what is there instead.
 pub(crate) fn exists(host: &Host, device: &DeviceSpec) -> Result<()> {
     if let Some(path) = device.socket() {
         let found = path.symlink_metadata();
@@ -38,10 +37,10 @@ pub(crate) fn exists(host: &Host, device: &DeviceSpec) -> Result<()> {
     Ok(())
 }
 
-/// Says so when functions of this machine need more memory than this process may
-/// pin: the kernel's refusal in the middle of a bring-up tells less.
+/// Warns if functions of this machine need more memory than this process may pin: the kernel's
+/// error in the middle of a bring-up says less.
 ///
-/// A warning, because only the device can tell the sizes of its objects.
+/// It is only a warning, because only the device knows the sizes of its objects.
 pub(crate) fn warn_of_memlock(devices: &[&DeviceSpec]) {
     let functions = devices.iter().filter_map(|device| device.bdf()).count() as u64;
     if functions == 0 {

@@ -11,8 +11,8 @@ use e810_node::start::{LINK, Sizes, Start};
 /// Two functions of this process.
 pub(super) const FUNCTIONS: [&str; 2] = ["function 0", "function 1"];
 
-/// Brings a function up and gives its parts. Its link is enabled and not waited
-/// for ([`wait_link`]): the other end may be the next function to be brought up.
+/// Brings a function up and returns its parts. This enables the link but does not wait for it
+/// ([`wait_link`]): the other end may be the next function to be brought up.
 pub(crate) fn bring_up<P: Platform>(
     platform: P,
     start: &Start,
@@ -20,7 +20,7 @@ pub(crate) fn bring_up<P: Platform>(
     bring_up_for(platform, start, Sizes::default())
 }
 
-/// The same, for as many objects as `sizes` says.
+/// The same, for the number of objects in `sizes`.
 pub(crate) fn bring_up_for<P: Platform>(
     platform: P,
     start: &Start,
@@ -30,10 +30,10 @@ pub(crate) fn bring_up_for<P: Platform>(
     Ok(device.split())
 }
 
-/// Waits for the link of a function, whose other end is enabled by now.
+/// Waits for the link of a function. The other end must be enabled.
 ///
 /// # Errors
-/// Why there is none.
+/// Why there is no link.
 pub(crate) fn wait_link<P: Platform>(control: &mut Control<P>) -> Result<()> {
     control.wait_link(LINK).context("waiting for the link")?;
     Ok(())
@@ -42,7 +42,7 @@ pub(crate) fn wait_link<P: Platform>(control: &mut Control<P>) -> Result<()> {
 /// Waits for the links of both functions.
 ///
 /// # Errors
-/// Why there is none, and of which function.
+/// Which function has no link, and why.
 pub(crate) fn wait_links<P: Platform>(controls: [&mut Control<P>; 2]) -> Result<()> {
     for (control, name) in controls.into_iter().zip(FUNCTIONS) {
         wait_link(control).context(name)?;
@@ -50,8 +50,8 @@ pub(crate) fn wait_links<P: Platform>(controls: [&mut Control<P>; 2]) -> Result<
     Ok(())
 }
 
-/// Makes a side of each of two functions of this process. Where the second cannot be made, the
-/// first is shut down.
+/// Makes a side of each of two functions of this process. If the second fails, this shuts the first
+/// down.
 ///
 /// # Errors
 /// What failed, and for which function.
@@ -68,7 +68,7 @@ pub(crate) fn sides<P, S>(
     }
 }
 
-/// Shuts both sides of this process down, as [`close`].
+/// Shuts down both sides of this process, as [`close`].
 pub(crate) fn close_both<S, O>(
     [ask, answer]: [S; 2],
     shut_down: impl Fn(S) -> Result<()>,
@@ -79,8 +79,7 @@ pub(crate) fn close_both<S, O>(
     close(sides, shut_down, outcome, context)
 }
 
-/// Shuts sides down and returns `outcome`: also after a failure, unless a
-/// device is gone.
+/// Shuts sides down and returns `outcome`. It does so after a failure too, unless a device is gone.
 pub(super) fn close<S, O, const N: usize>(
     sides: [(S, &'static str); N],
     shut_down: impl Fn(S) -> Result<()>,

@@ -8,12 +8,12 @@ use e810_node::lan_init;
 use e810_node::simulated::SIM_MTU;
 use e810_node::start::usual_ceqs;
 
-/// What a mapping is rounded up to.
+/// Mappings are rounded up to this size.
 const PAGE_BYTES: u64 = 4096;
 /// Bytes of a page list entry.
 const PBLE_BYTES: u64 = 8;
 
-/// Memory one function pins before its user registers any.
+/// Memory that a function pins before its user registers any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Need {
     /// The host memory cache, the queues of a bring-up and those of its LAN port.
@@ -47,7 +47,7 @@ pub fn need() -> Result<Need> {
     };
     let pinned = up_and_count(sim.function(0), &config, || {
         let memory = sim.memory(0);
-        // A page more a block than its bytes is the most that rounding adds.
+        // Rounding adds less than a page to each block.
         memory.dma_bytes + memory.dma_blocks * (PAGE_BYTES - 1)
     })?;
     let page_lists = u64::from(config.capacity.pbles) * PBLE_BYTES;

@@ -1,4 +1,4 @@
-//! The functions that a command uses: opened, started, watched, shut down.
+//! Opens, starts, watches and shuts down the functions that a command uses.
 //!
 //! * `checks`, `card_users` and `shared_group`, before anything is opened;
 //! * `simulated`, the simulator that `sim` names functions of;

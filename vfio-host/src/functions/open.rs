@@ -1,4 +1,4 @@
-//! Opening the devices of a command, with a trace of what is done with them if asked for.
+//! Opens the devices of a command, and traces them if asked to.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::output::unwritten::{of_file, of_unfinished_file};
 /// Opens devices as [`e810_backends::open`] does.
 ///
 /// # Errors
-/// The same; the trace cannot be begun.
+/// The same, or a trace that cannot be started.
 pub(crate) fn open<const N: usize, V: DeviceVisitor<N, Error = Error>>(
     specs: [&DeviceSpec; N],
     backend: &BackendArgs,

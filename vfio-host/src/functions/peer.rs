@@ -1,5 +1,5 @@
-//! The peer of a command in another process: connected with, given our queue pairs,
-//! and polled while messages go on.
+//! The peer of a command in another process: connects to it, exchanges queue pairs, and watches it
+//! during the messages.
 
 use crate::handshake::RemoteQp;
 use std::cell::{Cell, RefCell};
@@ -18,14 +18,14 @@ use crate::handshake::{HandshakeError, Link, Offer, Program, Rendezvous, Role, W
 use crate::measure::endpoint::Endpoint;
 use crate::stop::{Interrupted, Stop};
 
-/// How often its connection is polled.
+/// How often the connection is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Connects with the other process, does `job` with it and shuts `side` down. The peer
-/// gets the error if that fails.
+/// Connects to the other process, does `job` with it and shuts `side` down. If that fails, the peer
+/// gets the error.
 ///
 /// # Errors
-/// No peer, or what `job` or the end said.
+/// No peer, or the error of `job` or of the shutdown.
 pub(crate) fn run_with_peer<S, O>(
     mut side: S,
     rendezvous: Rendezvous,
@@ -46,7 +46,7 @@ pub(crate) fn run_with_peer<S, O>(
         let outcome = job(role, &mut side, &mut link);
         if let Err(error) = &outcome {
             match (error.downcast_ref::<Interrupted>(), error.downcast_ref()) {
-                // What was going on is not why.
+                // The reason is the signal, not the step that it interrupted.
                 (Some(interrupted), _) | (_, Some(HandshakeError::Asked(interrupted))) => {
                     link.interrupted(*interrupted);
                 }
@@ -58,8 +58,9 @@ pub(crate) fn run_with_peer<S, O>(
     close([(side, "shutting down")], shut_down, outcome, context)
 }
 
-/// Names the function of this process, tells the other process, waits for the link, and gives
-/// the path to it and its queue pairs. `idle` is called while its address is resolved.
+/// Gives the function of this process its addresses, exchanges parameters with the other process,
+/// waits for the link, and returns the path to the peer and its queue pairs. `idle` is called while
+/// the peer's address is resolved.
 pub(crate) fn exchange_params<P: HostPlatform>(
     args: &PairArgs,
     endpoint: &mut Endpoint<P>,
@@ -71,7 +72,7 @@ pub(crate) fn exchange_params<P: HostPlatform>(
     let own = settle(args, endpoint, &address.ip)?;
     let lan = endpoint.control().lan();
     let mtu = match (link.program(), address.path_mtu) {
-        // It does not say which it takes; this is its own default.
+        // The program does not send its path MTU; this is its default.
         (Program::IbvRcPingpong, None) => address.mtu(lan.mtu)?.min(Mtu::Mtu1024),
         _ => address.mtu(lan.mtu)?,
     };
@@ -96,7 +97,7 @@ pub(crate) fn exchange_params<P: HostPlatform>(
     Ok((address.path(own, peer.gid, mac), peer.mtu, peer.endpoints))
 }
 
-/// Watches the functions and the peer while messages go on.
+/// Watches the functions and the peer during the messages.
 pub(crate) struct PeerWatch<'a> {
     context: RunContext<'a>,
     program: Program,
@@ -107,7 +108,6 @@ pub(crate) struct PeerWatch<'a> {
 }
 
 impl<'a> PeerWatch<'a> {
-    /// Begins to watch.
     pub(crate) fn new(context: RunContext<'a>, link: &'a mut Link) -> Self {
         Self {
             context,
@@ -119,7 +119,7 @@ impl<'a> PeerWatch<'a> {
         }
     }
 
-    /// Fails when a device or the peer has.
+    /// Fails if a device or the peer has failed.
     pub(crate) fn watch(&self) -> Result<()> {
         (self.context.watch)()?;
         let now = Instant::now();
@@ -129,20 +129,20 @@ impl<'a> PeerWatch<'a> {
             self.has_message.set(link.try_receive()?);
             if let Some(posted) = link.stopped()? {
                 self.stopped.replace(Some(posted));
-                // What it says after that may be there already.
+                // Its next message may have arrived already.
                 self.has_message.set(link.try_receive()?);
             }
         }
         Ok(())
     }
 
-    /// What the peer has posted on each queue pair, if it has said that there will
-    /// be no more.
+    /// The number of messages that the peer has posted on each queue pair, if it has said that no
+    /// more come.
     pub(crate) fn stopped(&self) -> Option<Vec<u64>> {
         self.stopped.borrow().clone()
     }
 
-    /// Whether the peer has sent that it is done with the current step; one that never says so
+    /// Whether the peer has said that it is done with the current step. A peer that never says so
     /// counts as done.
     pub(crate) fn peer_is_through(&self) -> bool {
         self.has_message.get() || self.program == Program::IbvRcPingpong

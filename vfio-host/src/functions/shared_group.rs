@@ -6,9 +6,9 @@ use e810_backends::host::group::Member;
 use e810_backends::host::pci::Function;
 use e810_backends::spec::Bdf;
 
-/// What to do so that `bdf` and the functions `in_the_way` of its group can be used: a command
-/// only where all of them are functions of an E810 on which nothing depends. Anything else
-/// stays where it is, and what hangs on it is said.
+/// What to do so that `bdf` can be used although the functions `in_the_way` share its group. It is
+/// a command only if all of them are E810 functions on which nothing depends. Any other device
+/// stays as it is, and the text says what depends on it.
 pub(crate) fn advice(host: &Host, bdf: Bdf, in_the_way: &[&Member]) -> String {
     let dependents = |member: &Member| {
         let function = Function::read(host, member.bdf);

@@ -1,4 +1,4 @@
-//! The simulator of a command whose functions are of this process.
+//! The simulator of a command that simulates its functions in this process.
 
 use anyhow::{Result, bail};
 use e810_backends::TransportInfo as _;
@@ -22,7 +22,7 @@ pub(crate) struct Simulated {
 }
 
 impl Simulated {
-    /// Begins to record what its functions send, if that was asked for.
+    /// Starts to record the frames of its functions, if that was asked for.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -36,7 +36,7 @@ impl Simulated {
         &self.sim
     }
 
-    /// What became of the frames of a wire that has `faults`.
+    /// The counts of frames, for a wire with `faults`.
     pub(crate) fn frames(&self, faults: Option<Faults>) -> Option<FrameCounts> {
         faults.map(|_| self.sim.link().into())
     }
@@ -49,11 +49,10 @@ impl Simulated {
         sim_start(&self.sim.function(function), args)
     }
 
-    /// Ends the recording, and sees that the functions were used as a card wants it: what was
-    /// `done` with them.
+    /// Ends the recording and checks for findings; returns what was `done`.
     ///
     /// # Errors
-    /// Why it was not done; the file could not be written; findings.
+    /// The error of `done`, a file that could not be written, or findings.
     pub(crate) fn finish<T>(self, done: Result<T>) -> Result<T> {
         let recorded = self.recording.map(Recording::finish).transpose();
         let value = done.inspect_err(|_| {
@@ -73,7 +72,7 @@ impl Simulated {
     }
 }
 
-/// The link of a simulator with this name, which has these faults.
+/// The quality of the link of a simulator with these faults.
 pub(crate) fn link(spec: &SimSpec, mode: Mode, faults: Option<Faults>) -> Quality {
     let usual = Quality::default_in(mode);
     spec.link(match faults {
@@ -104,10 +103,10 @@ pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Star
     })
 }
 
-/// Refuses options that a simulator in this process has no use for.
+/// Refuses options that a simulator in this process does not use.
 ///
 /// # Errors
-/// [`Usage`](crate::usage::Usage), which names the first of them.
+/// [`Usage`](crate::usage::Usage), which names the first one.
 pub(crate) fn refuse_for_sim(start: &StartArgs, backend: &BackendArgs) -> Result<()> {
     let given = [
         (
@@ -133,5 +132,5 @@ pub(crate) fn refuse_for_sim(start: &StartArgs, backend: &BackendArgs) -> Result
     }
 }
 
-/// Why nobody names the LAN side of a function of this process.
+/// Why options cannot set the LAN side of a function of this process.
 pub(crate) const LAN_SIDE: &str = "its Ethernet address and VSI are known";

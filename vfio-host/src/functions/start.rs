@@ -1,4 +1,4 @@
-//! How the options say that a function of a device is started.
+//! How a function is started, according to the options.
 
 use anyhow::Result;
 use e810_backends::HostDevice;
@@ -8,13 +8,13 @@ use e810_node::start::{MTU, Source, Start, usual_ceqs};
 use super::watch::silence_driver_log;
 use crate::cli::StartArgs;
 
-/// How a function is started: from its reset on with the package for its card,
-/// or, if asked for, on a LAN side that another driver has set up.
+/// How a function is started: from its reset on, with the package for its card, or with `--warm` on
+/// a LAN side that is up already.
 ///
-/// From then on the driver's log of it ends when the way to it fails.
+/// From then on, the driver stops logging about the function if its transport fails.
 ///
 /// # Errors
-/// A package that cannot be read, a LAN side that has to be given, or must not be.
+/// A package that cannot be read, or options of the LAN side that are missing or not allowed.
 pub(crate) fn start<D: HostDevice>(device: &D, asked: &StartArgs) -> Result<Start> {
     asked.check()?;
     device.on_failure(silence_driver_log);

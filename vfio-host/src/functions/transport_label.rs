@@ -1,4 +1,4 @@
-//! What carries the messages of a command, as reports name it.
+//! What carries the messages of a command, in the words of reports.
 
 use e810_backends::spec::DeviceKind;
 
@@ -11,9 +11,9 @@ pub(crate) struct TransportLabel {
     pub(crate) name: &'static str,
     /// In words.
     pub(crate) text: &'static str,
-    /// What else is known of the run.
+    /// Details of the run.
     pub(crate) details: &'static str,
-    /// What every figure is.
+    /// The label of every figure.
     pub(crate) label: &'static str,
     /// The wire, if it is simulated in this process.
     pub(crate) wire: Option<WireReport>,
@@ -60,5 +60,5 @@ impl TransportLabel {
     }
 }
 
-/// What a simulator does for every message.
+/// What a simulator adds to every message.
 const SIMULATOR: &str = ", with IOMMU, ICRC and checks of the driver";

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Error, Result};
 use e810_backends::{BackendError, HostDevice, Notice};
 
-/// What the driver logs about a device that reads as all-ones is true and
-/// hides the cause, which the command prints: unless the user asked for a log,
-/// there is none from then on.
+/// Stops the driver's log, unless the user asked for a log. What it says about a device that reads
+/// as all-ones would hide the cause, which the command prints.
 pub(crate) fn silence_driver_log(_: &BackendError) {
     if env::var_os("RUST_LOG").is_none() {
         log::set_max_level(log::LevelFilter::Off);
@@ -26,11 +25,11 @@ pub(crate) struct KernelNotice {
     notice: Notice,
 }
 
-/// How often notices are asked for.
+/// How often this checks for notices.
 const NOTICE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Fails with [`KernelNotice`] once the kernel has a notice for one of the functions,
-/// and with its failure once a transport has one.
+/// Fails with [`KernelNotice`] once the kernel has a notice for one of the functions, or with the
+/// failure of a transport once there is one.
 pub(crate) fn watch<D: HostDevice, const N: usize>(functions: [&D; N]) -> impl Fn() -> Result<()> {
     let functions = functions.map(D::clone);
     let next = Cell::new(Instant::now());
@@ -50,8 +49,8 @@ pub(crate) fn watch<D: HostDevice, const N: usize>(functions: [&D; N]) -> impl F
     }
 }
 
-/// Asks each function for a sign of life: a server that died or hangs swallows
-/// doorbells, the driver misses a completion, and only a question shows why.
+/// Probes each function. A server that died or hangs swallows doorbells, and the driver only misses
+/// a completion; a probe shows why.
 pub(crate) fn probe<D: HostDevice>(functions: &[&D]) {
     for function in functions {
         // A transport that fails keeps the cause in `failure`.
@@ -67,8 +66,8 @@ pub(crate) fn is_lost<D: HostDevice>(functions: &[&D]) -> bool {
         .any(|function| function.failure().is_some())
 }
 
-/// `result`, or, when a transport failed underneath, why: what the driver
-/// makes of a device that reads as all-ones helps nobody then.
+/// Returns `result`, or the failure of a transport if there is one: the driver's error about a
+/// device that reads as all-ones does not help then.
 pub(crate) fn explain<D: HostDevice, R>(result: Result<R>, functions: &[&D]) -> Result<R> {
     result.map_err(|error| {
         probe(functions);

@@ -1,5 +1,5 @@
-//! A workload on two functions, or on one whose peer is in another process: the
-//! functions are opened, started, and watched while it runs.
+//! Runs a workload on two functions, or on one whose peer is in another process. This opens and
+//! starts the functions, and watches them during the run.
 
 use anyhow::{Error, Result};
 use e810::Mtu;
@@ -36,7 +36,7 @@ pub(crate) trait Workload {
     /// The result.
     type Outcome;
 
-    /// What asks it to end.
+    /// Asks the workload to end.
     fn stop(&self) -> &Stop;
 
     /// Runs with both functions in this process.
@@ -47,7 +47,7 @@ pub(crate) trait Workload {
         context: RunContext<'_>,
     ) -> Result<Self::Outcome>;
 
-    /// Runs with one, whose peer is a function of another process.
+    /// Runs with one function, whose peer is in another process.
     fn run_distributed<P: HostPlatform>(
         &self,
         platform: P,
@@ -57,21 +57,21 @@ pub(crate) trait Workload {
     ) -> Result<Self::Outcome>;
 }
 
-/// What watches over a job.
+/// What a job needs while it runs.
 #[derive(Clone, Copy)]
 pub(crate) struct RunContext<'a> {
-    /// Asked now and then; an error ends the job, with everything in order.
+    /// Called now and then. An error ends the job cleanly.
     pub(crate) watch: Watch<'a>,
-    /// Asked after a failure: whether a device is gone.
+    /// Called after a failure: whether a device is gone.
     pub(super) is_lost: &'a dyn Fn() -> bool,
     /// What carries the messages.
     pub(crate) transport: &'a TransportLabel,
-    /// What became of the frames of a wire with faults.
+    /// The counts of frames, for a wire with faults.
     frames: &'a dyn Fn() -> Option<FrameCounts>,
 }
 
 impl RunContext<'_> {
-    /// What has carried the messages until now.
+    /// What has carried the messages so far, with the counts.
     pub(crate) fn carried(&self) -> TransportLabel {
         let mut transport = self.transport.clone();
         if let Some(wire) = &mut transport.wire {
@@ -80,10 +80,10 @@ impl RunContext<'_> {
         transport
     }
 
-    /// What there is to do while something is waited for.
+    /// Called while the job waits.
     ///
     /// # Errors
-    /// What ends the job.
+    /// An error that ends the job.
     pub(crate) fn idle(&self, stop: &Stop) -> Result<()> {
         (self.watch)()?;
         Ok(stop.check()?)
@@ -93,8 +93,8 @@ impl RunContext<'_> {
 /// Does `workload` with the functions that `args` name.
 ///
 /// # Errors
-/// A function that cannot be opened, options that do not fit it, the job's own,
-/// or findings of the simulator.
+/// A function that cannot be opened, options that do not fit it, an error of the job, or findings
+/// of the simulator.
 pub(crate) fn run<J: Workload>(args: &PairArgs, workload: &J) -> Result<J::Outcome> {
     args.address.check()?;
     path_mtu(args)?;
@@ -127,7 +127,7 @@ pub(crate) fn run<J: Workload>(args: &PairArgs, workload: &J) -> Result<J::Outco
         return open([&device], &args.backend, run_distributed);
     }
     if args.peer.is_none() {
-        // What is missing first of all is not the peer.
+        // If the device is missing, report that and not the missing peer.
         exists(&Host::default(), &device)?;
     }
     let peer = args.peer()?;
@@ -162,10 +162,10 @@ pub(crate) fn run<J: Workload>(args: &PairArgs, workload: &J) -> Result<J::Outco
     open([&device, &peer], &args.backend, run_local)
 }
 
-/// The path MTU that the options of this process leave.
+/// The path MTU that follows from the options.
 ///
 /// # Errors
-/// [`Usage`](crate::usage::Usage): an interface that is too small.
+/// [`Usage`](crate::usage::Usage): the interface MTU is too small.
 pub(crate) fn path_mtu(args: &PairArgs) -> Result<Mtu> {
     let usual = match args.device()?.is_simulated() {
         true => SIM_MTU,
@@ -174,7 +174,7 @@ pub(crate) fn path_mtu(args: &PairArgs) -> Result<Mtu> {
     args.address.mtu(args.start.mtu.unwrap_or(usual))
 }
 
-/// How time passes for a simulator of this process.
+/// The time mode of a simulator of this process.
 const fn mode(args: &PairArgs) -> Mode {
     match args.virtual_time {
         true => Mode::Virtual,
@@ -182,7 +182,7 @@ const fn mode(args: &PairArgs) -> Mode {
     }
 }
 
-/// Options that only the simulator in this process has.
+/// Refuses options that only the simulator in this process has.
 fn only_simulated(args: &PairArgs) -> Result<()> {
     let device = args.device()?;
     args.capture.refuse(&device)?;
@@ -197,7 +197,7 @@ fn only_simulated(args: &PairArgs) -> Result<()> {
     Ok(())
 }
 
-/// The simulator of a command, with what else there is to it in `simulated`.
+/// Makes the simulator of a command, and puts what belongs to it into `simulated`.
 fn simulator_of(
     args: &PairArgs,
     spec: &SimSpec,
@@ -253,8 +253,8 @@ impl<J: Workload> DeviceVisitor<2> for LocalRun<'_, J> {
             let watch = watch::watch(both);
             let context = RunContext {
                 watch: &watch,
-                // Before the objects are dropped, which is when a driver that lost its
-                // device has much to say about memory.
+                // Checked before the objects are dropped: a driver that lost its device logs much
+                // about memory then.
                 is_lost: &|| watch::is_lost(&both),
                 transport: self.transport,
                 frames: &|| None,
@@ -267,7 +267,7 @@ impl<J: Workload> DeviceVisitor<2> for LocalRun<'_, J> {
             simulated.start(0, &args.start)?,
             simulated.start(1, &args.start)?,
         ];
-        // What is in this process is not lost, and nobody wants it back.
+        // A function of this process cannot get lost, and no kernel asks for it.
         let context = RunContext {
             watch: &|| Ok(()),
             is_lost: &|| false,
@@ -298,7 +298,7 @@ impl<J: Workload> DeviceVisitor<1> for DistributedRun<'_, J> {
 
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> Result<J::Outcome> {
         if self.rendezvous.role == Role::Server {
-            // Not with the report: a program that reads that has no use for it.
+            // On standard error: a program that reads the report does not need it.
             say(&format!("listening on {}", self.rendezvous.at()));
         }
         let start = match &self.simulated {
@@ -323,7 +323,7 @@ impl<J: Workload> DeviceVisitor<1> for DistributedRun<'_, J> {
     }
 }
 
-/// The registry that `e810 monitor` reads the functions of a command from, if asked for.
+/// The registry through which `e810 monitor` reads the functions of a command, if asked for.
 ///
 /// # Errors
 /// The socket cannot be made.

@@ -1,4 +1,4 @@
-//! Why two processes did not come together.
+//! Errors of the handshake.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::VERSION;
 use crate::stop::Interrupted;
 
-/// Why two processes did not come together. Each is one line.
+/// Why two processes could not run together. Each text is one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeError {
@@ -20,7 +20,7 @@ pub enum HandshakeError {
         /// Why.
         error: io::Error,
     },
-    /// A connection to the port cannot be taken.
+    /// A connection cannot be accepted.
     #[error("accepting a connection at {at}: {error}; check the limit on open files (ulimit -n)")]
     Accept {
         /// Where.
@@ -45,7 +45,7 @@ pub enum HandshakeError {
         at: SocketAddr,
         /// How long.
         limit: Duration,
-        /// Connections of something else.
+        /// Connections of other programs.
         strangers: u64,
     },
     /// There is no listener.
@@ -58,7 +58,7 @@ pub enum HandshakeError {
         /// Why, at the last attempt.
         error: io::Error,
     },
-    /// The peer says nothing.
+    /// The peer sends nothing.
     #[error(
         "{peer} sent nothing for {limit:?}: check whether the other e810 still runs, or wait longer with --wait"
     )]
@@ -92,7 +92,7 @@ pub enum HandshakeError {
         /// Bytes.
         limit: usize,
     },
-    /// Not what this protocol has.
+    /// A message that this protocol does not have.
     #[error("{peer} does not speak this protocol ({why}): check that the address is its --listen")]
     Malformed {
         /// Who.
@@ -100,7 +100,7 @@ pub enum HandshakeError {
         /// What is wrong.
         why: String,
     },
-    /// What this side has said came back.
+    /// The peer sent back what this side sent.
     #[error(
         "{peer} sends back what it receives: check that the address is the --listen of another e810"
     )]
@@ -118,14 +118,14 @@ pub enum HandshakeError {
         /// Its version.
         theirs: u64,
     },
-    /// The two were asked for different things.
+    /// The two sides have different parameters.
     #[error("{peer} was started with {theirs} and this side with {ours}: give both the same")]
     Differs {
         /// Who.
         peer: SocketAddr,
-        /// What was asked for there.
+        /// The peer's parameter.
         theirs: String,
-        /// And here.
+        /// This side's parameter.
         ours: String,
     },
     /// The peer has failed and said so.
@@ -133,13 +133,13 @@ pub enum HandshakeError {
     Failed {
         /// Who.
         peer: SocketAddr,
-        /// In its words.
+        /// Why, in the peer's words.
         why: String,
     },
-    /// A signal came while the peer was waited for.
+    /// A signal came while this side waited for the peer.
     #[error("{0}")]
     Asked(Interrupted),
-    /// A signal ended the peer before all was done.
+    /// A signal ended the peer before it was done.
     #[error("the peer {peer} was {by} before it was done; start both again")]
     Interrupted {
         /// Who.
@@ -159,7 +159,7 @@ impl HandshakeError {
     }
 }
 
-/// Where a listener is reached: one at all addresses of this machine has no address to connect to.
+/// Where a peer can reach a listener: one on all addresses has no address to connect to.
 struct Reached(SocketAddr);
 
 impl fmt::Display for Reached {

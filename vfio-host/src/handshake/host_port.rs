@@ -1,4 +1,4 @@
-//! Where to listen or to connect, as the command line names it.
+//! Where to listen or connect, on the command line.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use super::HandshakeError;
 
-/// Port where none is named; the one that existing tools use.
+/// The default port, as in existing tools.
 pub const PORT: u16 = 18515;
 
 /// A host, by address or name, and a port; either may be left out.
@@ -98,8 +98,7 @@ impl From<SocketAddr> for HostPort {
 }
 
 impl HostPort {
-    /// The addresses to try to listen at, one after the other; `port` if none was
-    /// named.
+    /// The addresses to try to listen at, in order; `port` is the default port.
     ///
     /// # Errors
     /// A host that is not found.
@@ -107,7 +106,7 @@ impl HostPort {
         let port = self.port.unwrap_or(port);
         match &self.host {
             Some(host) => self.find(host, port),
-            // Of both families, where there is IPv6.
+            // Both families, if there is IPv6.
             None => Ok(vec![
                 (IpAddr::from(Ipv6Addr::UNSPECIFIED), port).into(),
                 (IpAddr::from(Ipv4Addr::UNSPECIFIED), port).into(),
@@ -115,7 +114,7 @@ impl HostPort {
         }
     }
 
-    /// The address to connect with.
+    /// The address to connect to.
     ///
     /// # Errors
     /// No host, or one that is not found.
@@ -137,7 +136,7 @@ impl HostPort {
             error,
         })?;
         let mut found: Vec<SocketAddr> = found.collect();
-        // Names often have both, and listeners of numbers are of IPv4.
+        // Names often have both families; prefer IPv4, on which listeners without a name listen.
         found.sort_by_key(SocketAddr::is_ipv6);
         Ok(found)
     }

@@ -18,7 +18,7 @@ use crate::stop::StopView;
 
 /// Bytes of the first text, with its zero byte.
 const TEXT: usize = "0000:000000:000000:00000000000000000000000000000000".len() + 1;
-/// What the client says last.
+/// The client's last message.
 const DONE: &[u8; 5] = b"done\0";
 
 /// A side of this handshake.
@@ -29,14 +29,14 @@ pub(super) struct Texts {
     role: Role,
     /// How long the peer may be silent.
     wait: Duration,
-    /// What the peer has said first.
+    /// The peer's first text.
     first: Option<(RemoteQp, Gid)>,
     /// The server's text, until its queue pair can receive.
     unsent: Option<Vec<u8>>,
 }
 
 impl Texts {
-    /// The side `role` of a connection on which nothing was said yet.
+    /// The side `role` of a new connection.
     pub(super) const fn new(role: Role, lines: Lines, wait: Duration) -> Self {
         Self {
             lines,
@@ -47,17 +47,17 @@ impl Texts {
         }
     }
 
-    /// Who the peer is.
+    /// The peer's address.
     pub(super) const fn peer(&self) -> SocketAddr {
         self.lines.peer()
     }
 
-    /// Has waits end when the run is asked to.
+    /// Makes waits end when the run is asked to end.
     pub(super) fn hear(&mut self, stop: StopView) {
         self.lines.hear(stop);
     }
 
-    /// Whether the peer's text is there. Does not wait.
+    /// Whether the peer's text has arrived. Does not wait.
     pub(super) fn has_text(&mut self) -> Result<bool, HandshakeError> {
         if let Some(text) = self.lines.try_receive_bytes(TEXT)? {
             self.first = Some(self.parse(&text)?);
@@ -65,7 +65,7 @@ impl Texts {
         Ok(self.first.is_some())
     }
 
-    /// Both sides say their texts, a server later.
+    /// Exchanges texts. A server sends its text later.
     pub(super) fn exchange(&mut self, offer: &Offer) -> Result<Peer, HandshakeError> {
         let [qp] = offer.places.as_slice() else {
             return Err(self.malformed("it has one queue pair, and this side has more"));
@@ -97,7 +97,7 @@ impl Texts {
         })
     }
 
-    /// This side's queue pair can receive; the client says that it has heard so.
+    /// Tells the client that this side's queue pair can receive, and waits for its `done`.
     pub(super) fn ready(&mut self) -> Result<(), HandshakeError> {
         let Some(text) = self.unsent.take() else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Lines of JSON over TCP, with a limit on their length and on waiting; and plain bytes, for the
-//! handshakes of other programs.
+//! Lines of JSON over TCP, with limits on length and time; and plain bytes, for handshakes of other
+//! programs.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,13 +10,13 @@ use serde::Serialize;
 use super::HandshakeError;
 use crate::stop::StopView;
 
-/// Bytes of a line at most; the longest that is sent has some 250 endpoints.
+/// Maximum bytes of a line; the longest one has some 250 endpoints.
 pub const MAX_LINE: usize = 64 << 10;
 
-/// Bytes taken from the socket at once.
+/// Bytes of one read from the socket.
 const CHUNK: usize = 4096;
 
-/// How often a wait for the peer looks whether the run is to end.
+/// How often a wait for the peer checks whether the run is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A connection that carries lines.
@@ -24,16 +24,16 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct Lines {
     stream: TcpStream,
     peer: SocketAddr,
-    /// What was received and is not a line yet, or the lines after the first.
+    /// Bytes that were received but not taken yet.
     kept: Vec<u8>,
-    /// Whether the run of this side is asked to end.
+    /// Whether the run of this side was asked to end.
     stop: StopView,
-    /// This side has said that it ends: what it waits for after that is a part of the end.
+    /// This side has said that it ends; later waits belong to the end.
     is_ending: bool,
 }
 
 impl Lines {
-    /// A connection that is made.
+    /// Takes a connection.
     ///
     /// # Errors
     /// The socket's.
@@ -50,12 +50,13 @@ impl Lines {
         })
     }
 
-    /// Has waits end when the run is asked to, from now on.
+    /// From now on, waits end when the run is asked to end.
     pub(super) fn hear(&mut self, stop: StopView) {
         self.stop = stop;
     }
 
-    /// Has waits go on that begin when the run was asked to end: for the answer to that.
+    /// From now on, waits that begin after the run was asked to end continue, so that the peer can
+    /// answer.
     pub(super) fn ends(&mut self) {
         self.is_ending = true;
     }
@@ -69,7 +70,7 @@ impl Lines {
     /// Sends `message` as one line, within `limit`.
     ///
     /// # Errors
-    /// A message that is longer than a line can be, or the socket's.
+    /// A message that is longer than a line may be, or an error of the socket.
     pub fn send(
         &mut self,
         message: &impl Serialize,
@@ -109,19 +110,19 @@ impl Lines {
         })
     }
 
-    /// Waits for a line, at most `limit` however slowly its bytes come.
+    /// Waits for a line, for at most `limit` in total.
     ///
     /// # Errors
-    /// No line in time, one that is too long, the end of the connection, or the
-    /// socket's; that the run is asked to end.
+    /// No line in time, a line that is too long, the end of the connection, an error of the socket,
+    /// or a run that is asked to end.
     pub fn receive(&mut self, limit: Duration) -> Result<Vec<u8>, HandshakeError> {
         self.receive_with(limit, Self::take)
     }
 
-    /// Waits for so many bytes, as [`Lines::receive`] for a line.
+    /// Waits for `count` bytes, as [`Lines::receive`] for a line.
     ///
     /// # Errors
-    /// Fewer in time, the end of the connection, or the socket's.
+    /// Fewer bytes in time, the end of the connection, or an error of the socket.
     pub(super) fn receive_bytes(
         &mut self,
         count: usize,
@@ -130,10 +131,10 @@ impl Lines {
         self.receive_with(limit, |lines| Ok(lines.take_bytes(count)))
     }
 
-    /// So many bytes, if they are there. Does not wait.
+    /// `count` bytes, if they have arrived. Does not wait.
     ///
     /// # Errors
-    /// The end of the connection, or the socket's.
+    /// The end of the connection, or an error of the socket.
     pub(super) fn try_receive_bytes(
         &mut self,
         count: usize,
@@ -172,10 +173,10 @@ impl Lines {
         }
     }
 
-    /// A line, if one is there.
+    /// A line, if one has arrived. Does not wait.
     ///
     /// # Errors
-    /// As [`Lines::receive`], but for its limit.
+    /// As [`Lines::receive`], without the limit.
     pub fn try_receive(&mut self) -> Result<Option<Vec<u8>>, HandshakeError> {
         if let Some(line) = self.take()? {
             return Ok(Some(line));
@@ -184,7 +185,7 @@ impl Lines {
         self.take()
     }
 
-    /// Reads once, and does not wait.
+    /// Reads once, without waiting.
     fn read_what_is_there(&mut self) -> Result<(), HandshakeError> {
         let peer = self.peer;
         let failed = |error| HandshakeError::Socket { peer, error };
@@ -212,15 +213,15 @@ impl Lines {
         }
     }
 
-    /// The first bytes of what was received, if there are so many.
+    /// Takes `count` received bytes, if there are as many.
     fn take_bytes(&mut self, count: usize) -> Option<Vec<u8>> {
         (self.kept.len() >= count).then(|| self.kept.drain(..count).collect())
     }
 
-    /// The first whole line of what was received.
+    /// Takes the first whole line that was received.
     fn take(&mut self) -> Result<Option<Vec<u8>>, HandshakeError> {
         let end = self.kept.iter().position(|byte| *byte == b'\n');
-        // With its end, as one is counted when it is sent.
+        // Counted with its newline, as when a line is sent.
         if end.map_or(self.kept.len(), |end| end + 1) > MAX_LINE {
             return Err(HandshakeError::TooLong {
                 peer: self.peer,

@@ -1,4 +1,4 @@
-//! The connection with a peer, in the handshake of its program.
+//! The connection to a peer, in the handshake of its program.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -9,11 +9,11 @@ use super::messages::{Done, Message, Messages};
 use super::{HandshakeError, Lines, Offer, Peer, Program, Role};
 use crate::stop::{Interrupted, StopView, StoppedBy};
 
-/// The connection with a peer.
+/// The connection to a peer.
 #[derive(Debug)]
 pub struct Link(Dialogue);
 
-/// What is said on it, by the peer's program.
+/// The handshake, by the peer's program.
 #[derive(Debug)]
 enum Dialogue {
     E810(Messages),
@@ -21,13 +21,13 @@ enum Dialogue {
 }
 
 impl Link {
-    /// A connection with another e810 on which nothing was said yet; each answer may take `wait`.
+    /// A new connection to another e810; each answer may take `wait`.
     #[must_use]
     pub const fn new(lines: Lines, wait: Duration) -> Self {
         Self(Dialogue::E810(Messages::new(lines, wait)))
     }
 
-    /// The same with the program `program`, on the side `role`.
+    /// The same to the program `program`, on the side `role`.
     pub(super) const fn with(program: Program, role: Role, lines: Lines, wait: Duration) -> Self {
         match program {
             Program::E810 => Self::new(lines, wait),
@@ -35,7 +35,7 @@ impl Link {
         }
     }
 
-    /// Which program the peer is.
+    /// The peer's program.
     #[must_use]
     pub const fn program(&self) -> Program {
         match self.0 {
@@ -44,7 +44,7 @@ impl Link {
         }
     }
 
-    /// Who the peer is.
+    /// The peer's address.
     pub(crate) const fn peer(&self) -> SocketAddr {
         match &self.0 {
             Dialogue::E810(messages) => messages.peer(),
@@ -52,9 +52,9 @@ impl Link {
         }
     }
 
-    /// Has the waits for the peer from here on end when the run is asked to. A signal that came
-    /// before this side said [`stop`](Self::stop) or [`done`](Self::done) does not end what it
-    /// waits for after that.
+    /// From here on, waits for the peer end when the run is asked to end. A signal that came before
+    /// this side said [`stop`](Self::stop) or [`done`](Self::done) does not end the waits after
+    /// that.
     pub(crate) fn hear(&mut self, stop: StopView) {
         match &mut self.0 {
             Dialogue::E810(messages) => messages.hear(stop),
@@ -62,24 +62,23 @@ impl Link {
         }
     }
 
-    /// Tells who this is, and learns who the peer is.
+    /// Exchanges parameters with the peer.
     ///
     /// # Errors
-    /// What the peer is not, or what it was not asked for, which is also sent to it.
+    /// A wrong peer, or parameters that differ; the peer is told.
     pub fn exchange_params(&mut self, offer: &Offer) -> Result<Peer, HandshakeError> {
         let peer = match &mut self.0 {
             Dialogue::E810(messages) => messages.exchange(offer),
             Dialogue::IbvRcPingpong(texts) => texts.exchange(offer),
         }?;
-        // A queue pair that is connected to itself carries messages, to the wrong side.
+        // A queue pair that is connected to itself would carry messages, but to the wrong side.
         match offer.is_of(&peer) {
             true => Err(HandshakeError::Echo { peer: self.peer() }),
             false => Ok(peer),
         }
     }
 
-    /// Whether the first line of the peer is there, which an e810 sends at once.
-    /// Does not wait.
+    /// Whether the peer's first line has arrived; an e810 sends it at once. Does not wait.
     ///
     /// # Errors
     /// A peer that does not speak this protocol, or is gone.
@@ -90,8 +89,8 @@ impl Link {
         }
     }
 
-    /// Says that this side is ready, and waits until the peer is: before
-    /// messages, and as often as both like between them.
+    /// Says that this side is ready, and waits until the peer is. Both sides do this before the
+    /// messages, and between them as often as they agree to.
     ///
     /// # Errors
     /// A peer that is gone, silent or failed.
@@ -102,8 +101,8 @@ impl Link {
         }
     }
 
-    /// Tells the peer that no more messages come than have been `posted` on each
-    /// queue pair, and why; all of them have arrived.
+    /// Tells the peer how many messages were `posted` on each queue pair, that no more come, and
+    /// why. All of them have arrived.
     ///
     /// # Errors
     /// A peer that is gone.
@@ -111,11 +110,11 @@ impl Link {
         self.say(&Message::Stop { posted, by })
     }
 
-    /// What the peer has posted on each queue pair, if it said last that there
-    /// will be no more; returned once.
+    /// The number of messages that the peer has posted on each queue pair, if its last message says
+    /// that no more come; returned once.
     ///
     /// # Errors
-    /// A peer that says it of other queue pairs than both have.
+    /// The number of queue pairs is wrong.
     pub fn stopped(&mut self) -> Result<Option<Vec<u64>>, HandshakeError> {
         match &mut self.0 {
             Dialogue::E810(messages) => messages.stopped(),
@@ -123,7 +122,7 @@ impl Link {
         }
     }
 
-    /// Fails where the peer has said that a signal stopped it before it was through.
+    /// Fails if the peer has said that a signal stopped it before it was done.
     ///
     /// # Errors
     /// [`HandshakeError::Interrupted`].
@@ -134,21 +133,20 @@ impl Link {
         }
     }
 
-    /// Whether the peer has sent something: that it is done, or ready for
-    /// what comes next. Does not wait.
+    /// Whether a message of the peer has arrived: that it is done, or ready for the next step. Does
+    /// not wait.
     ///
     /// # Errors
     /// A peer that is gone or failed.
     pub fn try_receive(&mut self) -> Result<bool, HandshakeError> {
         match &mut self.0 {
             Dialogue::E810(messages) => messages.try_receive(),
-            // Nothing comes, and the connection may be closed.
+            // No message comes, and the connection may be closed.
             Dialogue::IbvRcPingpong(_) => Ok(false),
         }
     }
 
-    /// Says that this side is done. It goes on to serve the peer until
-    /// [`Link::finish`].
+    /// Says that this side is done. It continues to serve the peer until [`Link::finish`].
     ///
     /// # Errors
     /// A peer that is gone.
@@ -163,7 +161,7 @@ impl Link {
     pub fn finish(&mut self) -> Result<Done, HandshakeError> {
         match &mut self.0 {
             Dialogue::E810(messages) => messages.finish(),
-            // It does not say.
+            // The program does not say.
             Dialogue::IbvRcPingpong(_) => Ok(Done {
                 verified: 0,
                 errors: 0,
@@ -171,19 +169,17 @@ impl Link {
         }
     }
 
-    /// Tells the peer why there will be nothing more. Whether it hears it makes
-    /// no difference.
+    /// Tells the peer why this side gives up. It does not matter whether the peer gets it.
     pub fn give_up(&mut self, why: &dyn Display) {
         let _ = self.say(&Message::failed(why));
     }
 
-    /// Tells the peer that a signal ends this side where it stands. Whether it hears it makes no
-    /// difference.
+    /// Tells the peer that a signal ends this side. It does not matter whether the peer gets it.
     pub fn interrupted(&mut self, Interrupted(signal): Interrupted) {
         let _ = self.say(&Message::Interrupted { signal });
     }
 
-    /// Sends `message`, which only another e810 expects; another program is sent nothing.
+    /// Sends `message` to another e810; sends nothing to another program.
     fn say(&mut self, message: &Message) -> Result<(), HandshakeError> {
         match &mut self.0 {
             Dialogue::E810(messages) => messages.say(message),

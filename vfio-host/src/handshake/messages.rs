@@ -1,4 +1,4 @@
-//! The handshake of two e810: one JSON object a line.
+//! The handshake of two e810: one JSON object per line.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ pub(super) enum Message {
         by: StoppedBy,
     },
     Done(Done),
-    /// A side that this signal came to ends where it stands.
+    /// This signal ended the sender.
     Interrupted {
         signal: i32,
     },
@@ -43,17 +43,17 @@ pub(super) enum Message {
 }
 
 impl Message {
-    /// That there will be nothing more, and why.
+    /// The sender gives up, and why.
     pub(super) fn failed(why: &dyn Display) -> Self {
         Self::Failed {
             why: shown(&why.to_string()),
         }
     }
 
-    /// What a line of `peer` says.
+    /// Parses a line of `peer`.
     ///
     /// # Errors
-    /// Another version, nothing of this protocol, or that the peer has failed or was interrupted.
+    /// Another version, another protocol, or a peer that has failed or was interrupted.
     fn parse(line: &[u8], peer: SocketAddr) -> Result<Self, HandshakeError> {
         let malformed =
             |error: serde_json::Error| HandshakeError::malformed(peer, shown(&error.to_string()));
@@ -82,20 +82,20 @@ impl Message {
 #[derive(Debug)]
 pub(super) struct Messages {
     lines: Lines,
-    /// How long a peer may be silent.
+    /// How long the peer may be silent.
     wait: Duration,
-    /// What the peer has said that nobody waited for yet.
+    /// A message of the peer that was not handled yet.
     pending: Option<Message>,
-    /// Queue pairs of each side, once it is agreed on.
+    /// Queue pairs of each side, once they are agreed on.
     qps: usize,
-    /// Whether both were asked to end after some time.
+    /// Whether both run for a given time.
     is_timed: bool,
-    /// What stopped the peer before it was through.
+    /// What stopped the peer before it was done.
     stopped_by: Option<StoppedBy>,
 }
 
 impl Messages {
-    /// The side at this end of a connection on which nothing was said yet.
+    /// This side of a new connection.
     pub(super) const fn new(lines: Lines, wait: Duration) -> Self {
         Self {
             lines,
@@ -107,12 +107,12 @@ impl Messages {
         }
     }
 
-    /// Who the peer is.
+    /// The peer's address.
     pub(super) const fn peer(&self) -> SocketAddr {
         self.lines.peer()
     }
 
-    /// Has waits end when the run is asked to.
+    /// Makes waits end when the run is asked to end.
     pub(super) fn hear(&mut self, stop: StopView) {
         self.lines.hear(stop);
     }
@@ -125,11 +125,11 @@ impl Messages {
         self.lines.send(message, self.wait)
     }
 
-    /// Both sides say their offers; a peer whose offer is not taken learns why.
+    /// Exchanges offers. A peer whose offer is refused is told why.
     pub(super) fn exchange(&mut self, offer: &Offer) -> Result<Peer, HandshakeError> {
         self.say(&Message::Offer(offer.clone()))?;
         let peer = self.peer();
-        // Without a line there is nothing to refuse.
+        // A peer that sent no line is not told.
         let received = match self.pending.take() {
             Some(pending) => Ok(pending),
             None => Message::parse(&self.lines.receive(self.wait)?, peer),
@@ -150,7 +150,7 @@ impl Messages {
         received
     }
 
-    /// Whether the peer's offer is there. Does not wait.
+    /// Whether the peer's offer has arrived. Does not wait.
     pub(super) fn has_offer(&mut self) -> Result<bool, HandshakeError> {
         match (self.try_receive()?, &self.pending) {
             (false, _) => Ok(false),
@@ -159,7 +159,7 @@ impl Messages {
         }
     }
 
-    /// Both sides say that they are ready.
+    /// Says that this side is ready, and waits until the peer is.
     pub(super) fn ready(&mut self) -> Result<(), HandshakeError> {
         self.say(&Message::Ready {})?;
         match self.next()? {
@@ -168,7 +168,7 @@ impl Messages {
         }
     }
 
-    /// Whether the peer has said something. Does not wait.
+    /// Whether a message of the peer has arrived. Does not wait.
     pub(super) fn try_receive(&mut self) -> Result<bool, HandshakeError> {
         if self.pending.is_none()
             && let Some(line) = self.lines.try_receive()?
@@ -178,10 +178,11 @@ impl Messages {
         Ok(self.pending.is_some())
     }
 
-    /// What the peer has posted on each queue pair, if that is what it said last.
+    /// The number of messages that the peer has posted on each queue pair, if its last message says
+    /// so.
     ///
     /// # Errors
-    /// Another number of queue pairs than both have, or an end by a time that neither was given.
+    /// A wrong number of queue pairs, or an end by time in a run without a time.
     pub(super) fn stopped(&mut self) -> Result<Option<Vec<u64>>, HandshakeError> {
         match self.pending.take() {
             Some(Message::Stop {
@@ -206,7 +207,7 @@ impl Messages {
         }
     }
 
-    /// Fails where a signal stopped the peer before it was through.
+    /// Fails if a signal stopped the peer before it was done.
     pub(super) fn check_complete(&self) -> Result<(), HandshakeError> {
         match self.stopped_by {
             Some(StoppedBy::Signal(signal)) => Err(HandshakeError::Interrupted {
@@ -225,7 +226,7 @@ impl Messages {
         }
     }
 
-    /// What the peer says next.
+    /// The peer's next message.
     fn next(&mut self) -> Result<Message, HandshakeError> {
         match self.pending.take() {
             Some(pending) => Ok(pending),

@@ -1,14 +1,13 @@
 //! The handshake of two processes before and after their messages.
 //!
-//! A TCP connection, one JSON object a line. Each side sends its [`Offer`]: the
-//! version, what it was asked to do, and where its queue pairs are. Both have to
-//! have been asked for the same. Then each says that it is ready, and at the end
-//! that it is done, so that neither takes down what the other still needs. A
-//! side that ends earlier or fails says why.
+//! It is a TCP connection with one JSON object per line. Each side sends its [`Offer`]: the
+//! version, its parameters, and its queue pairs. Both sides must have the same parameters. Then
+//! each says that it is ready, and at the end that it is done, so that neither takes down what the
+//! other still needs. A side that ends earlier or fails says why.
 //!
-//! Nothing is authenticated or encrypted: any process that reaches the port learns the
-//! keys of the memory that the command has registered for its messages, and
-//! nothing else. What arrives is believed only after it was checked.
+//! Nothing is authenticated or encrypted: any process that reaches the port learns the keys of the
+//! memory that the command has registered for its messages, and nothing else. Everything that
+//! arrives is checked before it is used.
 //!
 //! The other side may be another program, with a handshake of its own ([`Program`]).
 
@@ -34,13 +33,13 @@ pub use offer::{Offer, Peer, QpRecord, RemoteQp};
 pub use program::Program;
 pub use rendezvous::{Rendezvous, Role};
 
-/// Version of the exchange; the first thing that is compared.
+/// Version of the protocol; compared first.
 pub const VERSION: u32 = 3;
 
-/// Characters of a peer's complaint that are shown.
+/// Maximum characters of a peer's text that are shown.
 const SHOWN: usize = 300;
 
-/// Text from a peer, for a terminal.
+/// Makes text from a peer safe for a terminal.
 fn shown(text: &str) -> String {
     printable(text, SHOWN)
 }

@@ -1,5 +1,4 @@
-//! What one side offers the other: its address, its queue pairs, and what it was
-//! asked for.
+//! What a side sends first: its addresses, queue pairs and parameters.
 
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,8 +11,7 @@ use serde_json::{Map, Value};
 use super::{HandshakeError, VERSION, shown};
 use e810_sim::link::parse_mac;
 
-/// A queue pair and the memory behind it, as its side describes them to the peer
-/// before they connect.
+/// A queue pair and its memory, as a side describes them to its peer before they connect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteQp {
     /// Queue pair number.
@@ -26,11 +24,11 @@ pub struct RemoteQp {
     pub address: u64,
     /// Its remote key.
     pub rkey: u32,
-    /// Another key, which the first message to this queue pair is to invalidate.
+    /// A key that the first message to this queue pair must invalidate.
     pub invalidate: Option<u32>,
 }
 
-/// A queue pair, as it is written.
+/// A queue pair in JSON.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QpRecord {
@@ -43,7 +41,7 @@ pub struct QpRecord {
     /// Remote key of the memory for messages.
     pub rkey: u32,
     pub address: u64,
-    /// Key that the first message is to invalidate, where messages do that.
+    /// Key that the first message must invalidate, if messages invalidate keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalidate: Option<u32>,
 }
@@ -62,9 +60,9 @@ impl From<RemoteQp> for QpRecord {
 }
 
 impl QpRecord {
-    /// The queue pair, if it is one that can be connected to.
+    /// The queue pair, if it can be connected to.
     pub(super) fn remote(&self) -> Option<RemoteQp> {
-        // 0 and 1 are those of management, and the last one stands for multicast.
+        // 0 and 1 are for management, and the last number means multicast.
         let usual = (2..Qpn::MULTICAST.get()).contains(&self.qpn);
         Some(RemoteQp {
             qpn: Qpn::new(self.qpn).filter(|_| usual)?,
@@ -77,29 +75,28 @@ impl QpRecord {
     }
 }
 
-/// What each side says first.
+/// The first message of each side.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Offer {
-    /// Version of the exchange.
+    /// Version of the protocol.
     pub e810: u32,
-    /// What was asked for: command and options, which both have to have in
-    /// common.
+    /// The command and its options, which must be the same on both sides.
     pub terms: Map<String, Value>,
     /// Ethernet address.
     pub mac: String,
     /// GID, as an IP address.
     pub gid: IpAddr,
-    /// Greatest path MTU that this side can have, in bytes.
+    /// Largest path MTU of this side, in bytes.
     pub mtu: u32,
     /// Queue pairs.
     pub places: Vec<QpRecord>,
 }
 
-/// A peer that was checked.
+/// A peer whose offer was checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Ethernet address, if the peer says it or its GID has it.
+    /// Ethernet address, if the peer sends it or its GID contains it.
     pub mac: Option<MacAddr>,
     /// GID.
     pub gid: Gid,
@@ -110,7 +107,7 @@ pub struct Peer {
 }
 
 impl Offer {
-    /// What this side says.
+    /// The offer of this side.
     #[must_use]
     pub fn new(
         terms: Map<String, Value>,
@@ -129,10 +126,10 @@ impl Offer {
         }
     }
 
-    /// What a peer at `from` says, compared with this.
+    /// Checks the offer of a peer at `from` against this one.
     ///
     /// # Errors
-    /// What it was not asked for, or what cannot be.
+    /// Parameters that differ, or values that are not valid.
     pub(super) fn check(&self, theirs: Self, from: SocketAddr) -> Result<Peer, HandshakeError> {
         if theirs.e810 != VERSION {
             return Err(HandshakeError::Version {
@@ -160,7 +157,7 @@ impl Offer {
             if place.psn >> 24 != 0 {
                 return Err(wrong("PSN", &place.psn));
             }
-            // A side that was asked for such messages has a key itself.
+            // A side with such messages has a key itself.
             if let Some(key) = place.invalidate
                 && !self.places.iter().any(|own| own.invalidate.is_some())
             {
@@ -182,21 +179,21 @@ impl Offer {
         })
     }
 
-    /// Whether `peer` is who says this: PSNs are drawn.
+    /// Whether `peer` is this side itself: PSNs are random.
     pub(super) fn is_of(&self, peer: &Peer) -> bool {
         let own = self.places.iter().map(|place| (place.qpn, place.psn));
         let theirs = peer.endpoints.iter();
         self.gid == peer.gid.ip() && own.eq(theirs.map(|qp| (qp.qpn.get(), qp.psn)))
     }
 
-    /// Whether both were asked for the same.
+    /// Checks that both have the same parameters.
     fn agree(&self, theirs: &Self, from: SocketAddr) -> Result<(), HandshakeError> {
         let names = self.terms.keys().chain(theirs.terms.keys());
         let mut names: Vec<&str> = names.map(String::as_str).collect();
-        // What others follow from comes first: both sides name the same.
+        // Terms that determine others come first, so that both sides name the same one.
         names.sort_by_key(|name| (FIRST.iter().position(|first| first == name), *name));
         names.sort_by_key(|name| !FIRST.contains(name));
-        // A wire that only one side names may be that of a server, which has a name there.
+        // If only one side names a wire, the other one's server may be on it.
         let has_both = |name: &&str| {
             let sides = [&self.terms, &theirs.terms];
             *name != WIRE || sides.iter().all(|terms| terms.contains_key(WIRE))
@@ -215,7 +212,7 @@ impl Offer {
     }
 }
 
-/// What is compared first, in this order.
+/// Terms that are compared first, in this order.
 const FIRST: [&str; 4] = ["command", "--test", "--transport", "--op"];
 
 /// A term as it was given on the command line.
@@ -234,16 +231,16 @@ fn given(name: &str, value: Option<&Value>) -> String {
     }
 }
 
-/// The name of the simulated wire that a side is on.
+/// The term for the name of the simulated wire.
 pub(crate) const WIRE: &str = "--device sim:wire";
 
-/// The name of the sizes of `e810 perf`, which two options give.
+/// The term for the sizes of `e810 perf`, which two options set.
 pub(crate) const SIZES: &str = "--size or --all";
 
-/// The term that says how long messages are exchanged; null where they are counted.
+/// The term for how long messages are exchanged; null if they are counted.
 pub(crate) const DURATION: &str = "--duration";
 
-/// A time as it was given: whole seconds, or with a fraction.
+/// A time in seconds, whole or with a fraction.
 pub(crate) fn seconds_term(time: Ns) -> Value {
     let ms = time.0 / 1_000_000;
     match ms % 1000 {

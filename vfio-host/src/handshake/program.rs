@@ -1,8 +1,8 @@
-//! Which program is at the other end.
+//! The program at the other end.
 
 use clap::ValueEnum;
 
-/// A program that `--listen` and `--connect` meet.
+/// A program that can be at the other end of `--listen` and `--connect`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum Program {
     /// This program.
@@ -23,9 +23,9 @@ impl Program {
         }
     }
 
-    /// Bytes of a message, and messages, where nothing else is asked for: those of another program
-    /// (of `ibv_rc_pingpong` as in rdma-core, `libibverbs/examples/rc_pingpong.c`); `None` for
-    /// e810, whose commands have their own.
+    /// Default bytes and number of messages of another program (of `ibv_rc_pingpong` from
+    /// rdma-core, `libibverbs/examples/rc_pingpong.c`); `None` for e810, whose commands have their
+    /// own.
     #[must_use]
     pub const fn size_and_iterations(self) -> Option<(u32, u64)> {
         match self {

@@ -12,13 +12,13 @@ use super::{HandshakeError, Lines, Link, Program};
 use crate::output::terminal::say;
 use crate::stop::watched;
 
-/// How often a listener polls, and a connection that was refused is tried again.
+/// How often a listener polls, and how often a refused connection is tried again.
 const AGAIN: Duration = Duration::from_millis(20);
-/// How long a connection may take for a first line.
+/// Time that a connection has for its first line.
 const FIRST_LINE: Duration = Duration::from_secs(5);
-/// Connections that have said nothing yet, at most.
+/// Maximum connections without a first line.
 const UNHEARD: usize = 16;
-/// Strangers that are logged; the others are counted.
+/// Strangers that are logged; others are only counted.
 const LOGGED: u64 = 8;
 
 /// Which side this is.
@@ -30,7 +30,7 @@ pub enum Role {
     Server,
 }
 
-/// A side that has not met the other yet.
+/// A side that is not connected yet.
 #[derive(Debug)]
 pub struct Rendezvous {
     /// Which side this is.
@@ -42,8 +42,8 @@ pub struct Rendezvous {
 }
 
 impl Rendezvous {
-    /// Listens from here on for `with`, which has `wait` to come, and for each answer; `port` is
-    /// for an address without one.
+    /// Listens from here on for the program `with`, which has `wait` to connect and for each
+    /// answer; `port` is the default port.
     ///
     /// # Errors
     /// A host that is not found, or a port that cannot be listened on.
@@ -78,7 +78,8 @@ impl Rendezvous {
         Err(why)
     }
 
-    /// Is to connect to `with`; otherwise as [`Rendezvous::listen`].
+    /// Prepares to connect to the program `with`; the parameters are those of
+    /// [`Rendezvous::listen`].
     ///
     /// # Errors
     /// A host that is not found.
@@ -97,17 +98,16 @@ impl Rendezvous {
         })
     }
 
-    /// Where.
+    /// The address.
     #[must_use]
     pub const fn at(&self) -> SocketAddr {
         self.at
     }
 
-    /// Waits for the other process; `watch` is asked meanwhile, and its error ends
-    /// the waiting.
+    /// Waits for the other process. `watch` is called meanwhile, and its error ends the wait.
     ///
     /// # Errors
-    /// Nobody came, nobody was there, or what `watch` said.
+    /// Nobody connected, nobody listens, or the error of `watch`.
     pub fn establish(self, watch: &dyn Fn() -> Result<()>) -> Result<Link> {
         let end = Instant::now() + self.wait;
         match &self.listener {
@@ -120,8 +120,8 @@ impl Rendezvous {
         }
     }
 
-    /// Waits for a peer that speaks this protocol; other connections are closed, such as
-    /// those of port scanners.
+    /// Waits for a peer that speaks this protocol. Closes other connections, such as those of port
+    /// scanners.
     fn accept(
         &self,
         listener: &TcpListener,
@@ -134,7 +134,7 @@ impl Rendezvous {
         loop {
             watch()?;
             match listener.accept() {
-                // Beyond the limit a connection is closed; its process may try again.
+                // Beyond the limit, the connection is closed; its process may try again.
                 Ok((stream, peer)) if unheard.len() < UNHEARD => {
                     let lines = Lines::new(stream, peer)?;
                     let link = Link::with(self.with, self.role, lines, self.wait);
@@ -158,7 +158,7 @@ impl Rendezvous {
                         peer: link.peer(),
                         limit: FIRST_LINE.min(self.wait),
                     },
-                    // These are an e810, and have a reason.
+                    // This is an e810 that says why it fails.
                     Err(
                         error @ (HandshakeError::Version { .. } | HandshakeError::Failed { .. }),
                     ) => {
@@ -194,7 +194,7 @@ impl Rendezvous {
         loop {
             watch()?;
             let left = end.saturating_duration_since(Instant::now());
-            // An address may be silent for as long as that.
+            // The address may not answer for that long.
             let connect = move || TcpStream::connect_timeout(&at, left.max(AGAIN));
             match watched("connecting", connect, watch)? {
                 Ok(stream) => return Ok(stream),
@@ -214,7 +214,7 @@ impl Rendezvous {
     }
 }
 
-/// Whether an error of `accept` is of one connection, and not of the listener.
+/// Whether an error of `accept` concerns one connection, not the listener.
 const fn is_of_one(kind: ErrorKind) -> bool {
     matches!(
         kind,

@@ -1,4 +1,4 @@
-//! How fast a backend is, without the engine: registers and interrupts.
+//! Measures how fast a backend is without the engine: registers and interrupts.
 
 use std::time::{Duration, Instant};
 
@@ -19,12 +19,11 @@ const LIMIT: Ns = Ns::from_ms(2_000);
 pub struct Times {
     /// A register read, there and back.
     pub register_read: Summary,
-    /// From writing a register that makes a vector fire to the thread that
-    /// waited for it.
+    /// From the register write that makes a vector fire to the thread that waits for it.
     pub interrupt: Summary,
 }
 
-/// Measures on a function that nothing runs on yet.
+/// Measures a function that is not in use.
 ///
 /// # Errors
 /// No vector, or no interrupt.

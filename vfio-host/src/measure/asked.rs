@@ -1,32 +1,32 @@
-//! What a run was asked for, so that its report says under which conditions it holds.
+//! The parameters of a run, which its report repeats.
 
 use serde::Serialize;
 
 use crate::settings::TuningArg;
 
-/// What a run was asked for.
+/// The parameters of a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Asked {
-    /// Messages of each size, on each queue pair; `null` where a time was asked for.
+    /// Messages of each size, on each queue pair; `null` if the run has a duration.
     pub iterations: Option<u64>,
-    /// Seconds; `null` where messages are counted.
+    /// Seconds; `null` if messages are counted.
     pub duration_s: Option<f64>,
     /// Seed of the payload.
     pub seed: u64,
-    /// Completions are waited for by interrupts.
+    /// The run waits for interrupts.
     pub events: bool,
-    /// What delays these, as `--moderation` names it; `null` without `events`.
+    /// The moderation, in the form of `--moderation`; `null` without `events`.
     pub moderation: Option<String>,
-    /// How queue pairs pace themselves, as `--tuning` names it.
+    /// The tuning, in the form of `--tuning`.
     pub tuning: &'static str,
-    /// MTU of the interface in bytes; `null` where it was not given.
+    /// MTU of the interface in bytes; `null` if it was not given.
     pub mtu: Option<u16>,
-    /// Path MTU in bytes; `null` where it was not given.
+    /// Path MTU in bytes; `null` if it was not given.
     pub path_mtu: Option<u32>,
 }
 
 impl Asked {
-    /// What changes figures and is not as it is without options, in words.
+    /// The parameters that are not the default and change the figures, in words.
     #[must_use]
     pub fn unusual(&self) -> Option<String> {
         let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! How a run ended that measures something, as its report says it.
+//! How a measurement ended, for its report.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl fmt::Display for Ended {
     }
 }
 
-/// How a run ended, and why before all was done.
+/// How a run ended, and why, if it was not complete.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Ending {
     /// How.
@@ -41,18 +41,18 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Of a run in which all was done.
+    /// The ending of a complete run.
     pub const COMPLETE: Self = Self {
         ended: Ended::Complete,
         why: None,
     };
 
-    /// Of a run with this `result`.
+    /// The ending of a run with this `result`.
     #[must_use]
     pub fn of<T>(result: &Result<T>, stop: &Stop) -> Self {
         let interrupted = match result {
             Ok(_) => stop.check().err().map(|own| own.to_string()),
-            // What was going on is not why.
+            // The reason is the signal, not the step that it interrupted.
             Err(error) => match (error.downcast_ref::<Interrupted>(), error.downcast_ref()) {
                 (Some(own), _) => Some(own.to_string()),
                 (_, Some(peer @ HandshakeError::Interrupted { .. })) => Some(peer.to_string()),
@@ -78,7 +78,7 @@ impl Ending {
         self.ended != Ended::Complete
     }
 
-    /// What ended the run, for a text.
+    /// What ended the run, in words.
     #[must_use]
     pub fn by(&self) -> String {
         let why = self.why.as_ref();
@@ -86,11 +86,11 @@ impl Ending {
     }
 }
 
-/// What a run came to that had a `result`: one that was asked to end has ended by that, and
-/// what failed on its way out is told.
+/// The final result of a run with a `result`: a run that was asked to end is interrupted, and an
+/// error on its way out is logged.
 ///
 /// # Errors
-/// [`Interrupted`], or that of the result.
+/// [`Interrupted`], or the error of `result`.
 pub fn judged<T>(stop: &Stop, result: Result<T>) -> Result<T> {
     let Err(own) = stop.check() else {
         return result;

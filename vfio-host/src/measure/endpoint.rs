@@ -1,8 +1,8 @@
 //! One side of a measurement: a device with its PD, CQ, queue pairs and registered
 //! memory.
 //!
-//! Made, connected, polled and destroyed here in one order for every measurement;
-//! what is posted, and what is expected to arrive, is each measurement's own.
+//! This module creates, connects, polls and destroys them in the same order for every measurement.
+//! Each measurement decides what it posts and what it expects.
 
 use crate::handshake::RemoteQp;
 use std::net::IpAddr;
@@ -37,7 +37,7 @@ pub struct Endpoint<P: HostPlatform> {
     buffer: Buffer,
     qkey: u32,
     counters: bool,
-    /// A key of ours that the peer's first message is to invalidate.
+    /// A key of this side that the peer's first message must invalidate.
     invalidate: Option<u32>,
     remote: Vec<RemoteQp>,
 }
@@ -47,7 +47,7 @@ pub struct Endpoint<P: HostPlatform> {
 pub(crate) struct EndpointPlan {
     /// Bytes of registered memory.
     pub(crate) bytes: usize,
-    /// What the peer and the device may do to the memory.
+    /// Access rights of the memory.
     pub(crate) access: AccessFlags,
     /// Entries of the completion queue.
     pub(crate) cqes: u32,
@@ -56,32 +56,31 @@ pub(crate) struct EndpointPlan {
     pub(crate) qp_type: QpType,
     /// Their capacities.
     pub(crate) caps: QpCaps,
-    /// They take fast registrations.
+    /// The queue pairs take fast registrations.
     pub(crate) fast_register: bool,
     pub(crate) counters: bool,
-    /// How they pace themselves.
+    /// The tuning of the queue pairs.
     pub(crate) tuning: Tuning,
-    /// Q_Key announced to the peer; of no meaning for a connection.
+    /// Q_Key announced to the peer; meaningless for a connection.
     pub(crate) qkey: u32,
-    /// How completions are waited for.
+    /// How the endpoint waits for completions.
     pub(crate) wait_mode: WaitMode,
-    /// Command line options that size the CQ and the queue pairs, named when one of
-    /// these is refused.
+    /// Command line options that size the CQ and the queue pairs, for the error if one of these is
+    /// refused.
     pub(crate) options: Option<SizeOptions>,
 }
 
 /// The options that size the queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SizeOptions {
-    /// Of the completion queue.
+    /// Options for the completion queue.
     pub(crate) cq: &'static str,
-    /// Of the queue pairs.
+    /// Options for the queue pairs.
     pub(crate) qp: &'static str,
 }
 
 impl<P: HostPlatform> Endpoint<P> {
-    /// Makes the objects of `plan` on a ready device, which can be observed through
-    /// `publisher`.
+    /// Creates the objects of `plan` on a ready device, whose snapshots go to `publisher`.
     ///
     /// # Errors
     /// What the device refused, and which object.
@@ -138,13 +137,13 @@ impl<P: HostPlatform> Endpoint<P> {
         Ok(self.device.control.alloc_fast_mr(&self.pd, pages)?)
     }
 
-    /// Has [`Endpoint::describe`] name a key that the peer's first message is to invalidate.
+    /// Makes [`Endpoint::describe`] name a key that the peer's first message must invalidate.
     pub(crate) fn offer_key(&mut self, key: u32) {
         self.invalidate = Some(key);
     }
 
-    /// Has the function answer for its addresses and resolve others, until it is closed. Where it
-    /// cannot, messages go on without.
+    /// Makes the function answer for its addresses and resolve others until it is closed. If it
+    /// cannot, messages continue without that.
     pub(crate) fn start_station(&mut self, network: &Network) {
         if let Err(error) = self.device.start_station(network) {
             log::warn!(
@@ -153,17 +152,17 @@ impl<P: HostPlatform> Endpoint<P> {
         }
     }
 
-    /// Has the host's network stack answer for its addresses and resolve others, until it is
+    /// Makes the host's network stack answer for its addresses and resolve others until it is
     /// closed.
     ///
     /// # Errors
-    /// There is no such interface.
+    /// The interface cannot be opened.
     pub(crate) fn start_tap(&mut self, plan: &TapPlan) -> Result<()> {
         self.device.start_tap(plan)
     }
 
-    /// The entry of the GID table that is used where none is asked for, if a TAP interface says
-    /// which; the table is that of the interface's addresses now.
+    /// The default GID entry, if a TAP interface determines it. The GID table then has the
+    /// interface's current addresses.
     ///
     /// # Errors
     /// As [`NeighbourTracker::progress`].
@@ -180,7 +179,7 @@ impl<P: HostPlatform> Endpoint<P> {
         self.device.neighbours.as_deref_mut()
     }
 
-    /// Queue pair `index`, in the order in which they were made.
+    /// Queue pair `index`, in order of creation.
     pub(crate) fn qp(&mut self, index: usize) -> Result<&mut Qp<P>> {
         self.qps.get_mut(index).context("no such queue pair")
     }
@@ -210,8 +209,8 @@ impl<P: HostPlatform> Endpoint<P> {
         self.qps.iter().map(describe).collect()
     }
 
-    /// Takes each queue pair to RTS, connected with the peer's of the same index if
-    /// it is of a connection.
+    /// Takes each queue pair to RTS, connected to the peer's queue pair of the same index if it is
+    /// not a datagram queue pair.
     ///
     /// # Errors
     /// The transition that failed.
@@ -275,7 +274,7 @@ impl<P: HostPlatform> Endpoint<P> {
         })
     }
 
-    /// Has the first queue pair get what is sent to a group.
+    /// Makes the first queue pair a member of a group.
     ///
     /// # Errors
     /// What the device or the firmware refused.
@@ -293,7 +292,7 @@ impl<P: HostPlatform> Endpoint<P> {
         Ok(self.buffer.bytes().window(offset, bytes)?)
     }
 
-    /// Makes what the device has written visible before it is read.
+    /// Makes what the device has written visible to reads.
     pub(crate) fn sync_from_device(&self) {
         self.device.platform.from_device();
     }
@@ -302,13 +301,13 @@ impl<P: HostPlatform> Endpoint<P> {
     pub(crate) fn sge(&self, memory: SharedBytes) -> Sge {
         Sge {
             addr: memory.address(),
-            // A message at most, 32 bits.
+            // At most a message: 32 bits.
             length: memory.len() as u32,
             lkey: self.mr.lkey(),
         }
     }
 
-    /// Takes completions, or where there are none the events and the deferred work.
+    /// Takes completions; if there are none, handles events and deferred work.
     ///
     /// # Errors
     /// A device that only a reset helps, or an asynchronous event.
@@ -316,8 +315,7 @@ impl<P: HostPlatform> Endpoint<P> {
         self.device.poll(&mut self.cq, wcs)
     }
 
-    /// The counters of the first queue pair, if that has counters of its own, or of
-    /// the function.
+    /// The counters of the first queue pair if it has its own, else of the function.
     ///
     /// # Errors
     /// No memory, or the device's refusal.
@@ -340,12 +338,12 @@ impl<P: HostPlatform> Endpoint<P> {
         self.device.now()
     }
 
-    /// An empty turn, beside another endpoint of the thread.
+    /// Rests after an empty turn, if the thread has other endpoints.
     pub fn relax(&self) {
         self.device.rest();
     }
 
-    /// An empty turn of the only endpoint of the thread.
+    /// Rests after an empty turn, if this is the only endpoint of the thread.
     ///
     /// # Errors
     /// The host cannot wait.
@@ -353,10 +351,10 @@ impl<P: HostPlatform> Endpoint<P> {
         self.device.sleep()
     }
 
-    /// Destroys everything in order and shuts the device down.
+    /// Destroys all objects and shuts the device down.
     ///
     /// # Errors
-    /// The first step that failed; what the device may still write is leaked.
+    /// The first step that failed. Memory that the device may still write is leaked.
     pub fn close(self) -> Result<()> {
         let (mut control, events, neighbours) = self.device.into_parts();
         let closed = neighbours.map_or(Ok(()), |station| station.close(&mut control));
@@ -373,11 +371,11 @@ impl<P: HostPlatform> Endpoint<P> {
     }
 }
 
-/// The objects of an endpoint while they are made.
+/// The objects of an endpoint during creation.
 type Made<P> = Remaining<Vec<Qp<P>>, [Ah; 0], Option<Cq<P>>, Option<Mr<P>>, Option<Pd>>;
 
-/// Makes the objects of `plan`, and gives the memory that is registered. What could be made before
-/// a failure is in `made`.
+/// Creates the objects of `plan` and returns the registered memory. After a failure, `made` has the
+/// objects created so far.
 fn make_objects<P: HostPlatform>(
     platform: &P,
     control: &mut Control<P>,
@@ -409,7 +407,7 @@ fn make_objects<P: HostPlatform>(
     Ok(buffer)
 }
 
-/// The object, or why there is none and which options size it.
+/// The object, or an error with the options that size it.
 fn sized<T>(object: e810::Result<T>, options: Option<&'static str>) -> Result<T> {
     match options {
         Some(options) => object.context(options),
@@ -417,7 +415,7 @@ fn sized<T>(object: e810::Result<T>, options: Option<&'static str>) -> Result<T>
     }
 }
 
-/// Whether a request was carried out.
+/// Fails if a request failed.
 pub(crate) fn succeeded(wc: &Wc) -> Result<()> {
     ensure!(
         wc.status.is_success(),

@@ -1,16 +1,15 @@
 //! Latency samples: exact while they fit, then a uniform sample of all.
 //!
-//! A run may have a billion messages; the percentiles come from at most
-//! `KEPT` samples, chosen so that each message had the same chance
-//! (reservoir sampling with a fixed seed, so that a run's report depends on
-//! its samples alone). Minimum, maximum, mean, standard deviation and the
-//! histogram are of all.
+//! A run may have a billion messages. The percentiles come from at most `KEPT` samples, in which
+//! each message has the same chance to be (reservoir sampling with a fixed seed, so that the report
+//! depends only on the samples). Minimum, maximum, mean, standard deviation and the histogram are
+//! of all samples.
 
 use serde::Serialize;
 
 /// Buckets of a histogram for each power of two.
 const PARTS: u64 = 8;
-/// Samples kept at most.
+/// Maximum samples kept.
 const KEPT: usize = 1 << 20;
 
 /// Collects latencies in nanoseconds.
@@ -23,7 +22,7 @@ pub struct Latencies {
     mean: f64,
     /// Sum of the squares of the differences from the mean.
     squares: f64,
-    /// Samples by [`bucket`]; as long as the largest needs.
+    /// Number of samples by [`bucket`], up to the largest sample.
     buckets: Vec<u64>,
     random: u64,
 }
@@ -31,11 +30,11 @@ pub struct Latencies {
 /// Samples of about the same size: an eighth of a power of two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Bucket {
-    /// The smallest that is counted here, in nanoseconds.
+    /// Lower bound in nanoseconds, included.
     pub from_ns: u64,
-    /// The smallest that no longer is.
+    /// Upper bound in nanoseconds, excluded.
     pub below_ns: u64,
-    /// How many there were.
+    /// Number of samples.
     pub count: u64,
 }
 
@@ -47,26 +46,26 @@ const fn bucket(ns: u64) -> usize {
     if ns < PARTS {
         return ns as usize;
     }
-    // PARTS is 2 to the third; the highest four bits say which.
+    // PARTS is 2^3, so the highest four bits select the bucket.
     let shift = power - 3;
     (shift as u64 * PARTS + (ns >> shift)) as usize
 }
 
-/// What a bucket begins with.
+/// The lower bound of a bucket.
 const fn begin(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < 2 * PARTS {
         return bucket;
     }
     let shift = bucket / PARTS - 1;
-    // The last bucket of all ends where 64 bits do.
+    // The last bucket ends at the 64-bit limit.
     match (bucket % PARTS + PARTS).checked_shl(shift as u32) {
         Some(ns) if shift < 61 => ns,
         _ => u64::MAX,
     }
 }
 
-/// What a run's latencies were, in nanoseconds.
+/// Latencies of a run, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Summary {
     /// Smallest.
@@ -148,8 +147,7 @@ impl Latencies {
         (self.mean, variance.sqrt())
     }
 
-    /// How many samples there were of each size, without the sizes that there
-    /// were none of.
+    /// The buckets that have samples.
     #[must_use]
     pub fn histogram(&self) -> Vec<Bucket> {
         let all = self.buckets.iter().enumerate();
@@ -162,13 +160,13 @@ impl Latencies {
             .collect()
     }
 
-    /// Makes [`Latencies::rank`] possible.
+    /// Sorts the samples, for [`Latencies::rank`].
     pub(crate) fn sort(&mut self) {
         self.kept.sort_unstable();
     }
 
-    /// By nearest rank: the smallest sample that at least so many of 1000 do not
-    /// exceed. After [`Latencies::sort`].
+    /// The percentile by nearest rank, in 1/1000: the smallest sample that at least `per_mille` of
+    /// 1000 samples do not exceed. Call [`Latencies::sort`] before.
     pub(crate) fn rank(&self, per_mille: usize) -> Option<u64> {
         let place = (self.kept.len() * per_mille).div_ceil(1000);
         self.kept.get(place.saturating_sub(1)).copied()

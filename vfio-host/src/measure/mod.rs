@@ -1,5 +1,5 @@
-//! Messages between two functions, and how fast they are: a module a measurement
-//! ([`pingpong`], [`perf`], [`access`]), and what they have in common.
+//! Measurements of messages between two functions: one module per measurement ([`pingpong`],
+//! [`perf`], [`access`]), and what they share.
 
 pub mod access;
 pub mod asked;

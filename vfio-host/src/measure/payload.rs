@@ -51,7 +51,7 @@ pub fn first_difference(
     if memory.read(0, got).is_err() {
         return Some(0);
     }
-    // At once: most messages are right.
+    // The fast path: most messages are right.
     if expected.get(skip..) == got.get(skip..) {
         return None;
     }

@@ -1,7 +1,7 @@
 //! The progress loop of a device: completions, events, and the driver's deferred work.
 //!
-//! Every measurement runs this loop. How it waits until something may have happened
-//! is decided here too ([`WaitMode`]), so that all commands wait in the same ways.
+//! Every measurement runs this loop. It also waits ([`WaitMode`]), so that all commands wait in the
+//! same way.
 
 use anyhow::{Result, bail};
 use e810::{AsyncEvent, Control, Cq, Event, EventSet, Notify, PortState, VectorEvents, Wc};
@@ -14,10 +14,9 @@ use e810_node::neighbours::NeighbourTracker;
 use e810_node::station::{Network, Pace, Station};
 use e810_node::tap::{Tap, TapPlan};
 
-/// A thread that polls does so many times in vain before it looks for events and deferred work,
-/// which cost many times as much.
+/// Empty polls before the loop checks for events and deferred work, which cost much more.
 const POLLS: u32 = 32;
-/// How long a thread sleeps at a time: then it runs its checks.
+/// How long a thread sleeps before it runs its checks.
 const SLEEP: Ns = Ns::from_ms(10);
 
 /// A ready device, its events and its counts.
@@ -29,17 +28,17 @@ pub(crate) struct ProgressLoop<P: HostPlatform> {
     wait_mode: WaitMode,
     /// There may be completions.
     awake: bool,
-    /// Times in a row that the completion queue was empty.
+    /// Consecutive polls that found the completion queue empty.
     empty_polls: u32,
     fired: Vec<Vector>,
     counts: Counts,
     publisher: Option<SnapshotPublisher>,
-    /// The function on its link, if it has LAN queues. Apart from what each turn looks at.
+    /// The function on its link, if it has LAN queues. Boxed, because not every turn uses it.
     pub(crate) neighbours: Option<Box<NeighbourTracker<P>>>,
 }
 
 impl<P: HostPlatform> ProgressLoop<P> {
-    /// Takes charge of a device that is ready. Its snapshots go to `publisher`.
+    /// Takes a ready device, whose snapshots go to `publisher`.
     pub(crate) fn new(
         platform: P,
         control: Control<P>,
@@ -64,7 +63,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
         }
     }
 
-    /// Has the function answer for its addresses.
+    /// Makes the function answer for its addresses.
     ///
     /// # Errors
     /// As [`Station::start`].
@@ -75,7 +74,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
         Ok(())
     }
 
-    /// Has the host's network stack answer for its addresses, which become GIDs.
+    /// Makes the host's network stack answer for its addresses, which become GIDs.
     ///
     /// # Errors
     /// As [`Tap::start`].
@@ -86,8 +85,8 @@ impl<P: HostPlatform> ProgressLoop<P> {
         Ok(())
     }
 
-    /// Takes completions of `cq`, the only queue; does the device's events and deferred work
-    /// when there are none.
+    /// Takes completions of `cq`, the only queue; if there are none, handles the device's events
+    /// and deferred work.
     ///
     /// # Errors
     /// As [`ProgressLoop::progress`].
@@ -110,14 +109,14 @@ impl<P: HostPlatform> ProgressLoop<P> {
                 }
                 self.empty_polls = 0;
             }
-            // What came while the event was asked for is found in the next turn.
+            // The next turn finds what came while the queue was armed.
             self.awake = self.wait_mode == WaitMode::BusyPoll || cq.arm(Notify::Any);
         }
         let progressed = self.progress();
         if progressed.is_err()
             && let Some(publisher) = self.publisher.take()
         {
-            // The last snapshot, before the objects are gone.
+            // The last snapshot, before the objects are destroyed.
             let snapshot = self.collect_snapshot(&publisher, cq);
             publisher.publish_last(snapshot);
         }
@@ -184,13 +183,12 @@ impl<P: HostPlatform> ProgressLoop<P> {
         }
     }
 
-    /// Rests after a turn in which nothing happened, while other devices have
-    /// theirs.
+    /// Rests after an empty turn, if the thread has other devices.
     pub(crate) fn rest(&self) {
         self.platform.relax();
     }
 
-    /// Rests until something may have happened: the device is the only one.
+    /// Rests until something may have happened, if this is the only device.
     ///
     /// # Errors
     /// The host cannot wait for interrupts.

@@ -8,7 +8,7 @@ pub enum WaitMode {
     /// It polls the completion queue all the time.
     #[default]
     BusyPoll,
-    /// It arms the completion queue when that is empty, and polls again after an
-    /// interrupt, which may be moderated.
+    /// It arms the empty completion queue and polls again after an interrupt, which may be
+    /// moderated.
     Interrupt(CqModeration),
 }

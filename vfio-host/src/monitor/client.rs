@@ -13,30 +13,30 @@ use serde_json::Value;
 use super::service::LIMIT;
 use super::snapshot::Snapshot;
 
-/// Bytes of an answer at most: 64 functions with all their fields.
+/// Maximum bytes of an answer: 64 functions with all their fields.
 const ANSWER: usize = 4 << 20;
 
-/// Characters of a text of the other process that are shown.
+/// Maximum characters of the other process' texts that are shown.
 const SHOWN: usize = 500;
 
-/// How long an answer may take, from the question to its last byte: functions have
-/// their time, and then some for the answer itself.
+/// Time for an answer, from the request to its last byte: the time that functions have, plus some
+/// for the answer itself.
 const PATIENCE: Duration = LIMIT.saturating_add(Duration::from_secs(3));
 
-/// A connection with a process that answers.
+/// A connection to a process that answers.
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
-    /// What has come of the next answer.
+    /// The part of the next answer that has arrived.
     kept: Vec<u8>,
     patience: Duration,
 }
 
 impl Client {
-    /// Connects with the process that listens at `path`.
+    /// Connects to the process that listens at `path`.
     ///
     /// # Errors
-    /// Nobody does.
+    /// No process listens there.
     pub fn connect(path: &Path) -> Result<Self> {
         let stream = UnixStream::connect(path).map_err(|error| {
             let shown = path.display();
@@ -52,7 +52,7 @@ impl Client {
         Ok(Self::over(stream, PATIENCE))
     }
 
-    /// One over a connection that is made; each answer may take `patience`.
+    /// Takes a connection; each answer may take `patience`.
     pub(super) const fn over(stream: UnixStream, patience: Duration) -> Self {
         Self {
             stream,
@@ -64,9 +64,9 @@ impl Client {
     /// One snapshot; `None` when the process has ended.
     ///
     /// # Errors
-    /// No answer in time, or one that is none.
+    /// No answer in time, or a wrong answer.
     pub fn snapshot(&mut self) -> Result<Option<Snapshot>> {
-        // A socket that takes nothing belongs to a process that does not read.
+        // A process that does not read would block the write.
         self.stream.set_write_timeout(Some(self.patience))?;
         if let Err(error) = self.stream.write_all(b"look\n") {
             log::debug!("the process is gone: {error}");
@@ -82,7 +82,7 @@ impl Client {
         ))
     }
 
-    /// The next line, however its bytes come; `None` when the process has ended.
+    /// The next line, even if it arrives in pieces; `None` when the process has ended.
     fn line(&mut self) -> Result<Option<Vec<u8>>> {
         let end = Instant::now() + self.patience;
         let mut chunk = [0; 4096];
@@ -115,7 +115,7 @@ impl Client {
     }
 }
 
-/// Names and texts, which the other process chose, for a terminal.
+/// Makes names and texts of the other process safe for a terminal.
 fn made_printable(value: Value) -> Value {
     match value {
         Value::String(text) => printable(&text, SHOWN).into(),

@@ -13,7 +13,7 @@ use super::snapshot::{
 use crate::output::counters::by_name;
 use crate::settings::ModerationArg;
 
-/// What a loop counts of its device.
+/// What a progress loop counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     /// Interrupts of each part of the events.

@@ -1,14 +1,13 @@
-//! Live state of functions at work: which vectors fire and how often, how full the
-//! queues are, what moderation does, what went wrong.
+//! Live state of functions at work: how often vectors fire, how full the queues are, what
+//! moderation does, and what went wrong.
 //!
-//! A function belongs to one process, so that process has to report it. The
-//! progress loop of a device has a
-//! [`SnapshotPublisher`]: one load shows whether a snapshot is wanted, and only then is
-//! there anything to do. A [`MonitorRegistry`] asks all publishers of a process, a
-//! [`Service`] answers for it on a socket, and a [`Client`] asks there.
+//! A function belongs to one process, so that process has to report it. The progress loop of a
+//! device has a [`SnapshotPublisher`]. One load shows whether a snapshot is wanted; otherwise the
+//! loop does nothing. A [`MonitorRegistry`] asks all publishers of a process, a [`Service`] answers
+//! for it on a socket, and a [`Client`] asks there.
 //!
-//! A [`Snapshot`] has counts since the beginning; their difference between two
-//! snapshots makes rates ([`View`]).
+//! A [`Snapshot`] has counts since the start. The differences between two snapshots give rates
+//! ([`View`]).
 
 mod client;
 mod collect;

@@ -1,4 +1,4 @@
-//! The rendezvous of the monitor's server and the threads that own devices.
+//! Connects the monitor's server with the threads that own devices.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ struct Shared {
     command: String,
     opened: Instant,
     functions: Mutex<Vec<Arc<Function>>>,
-    /// One snapshot at a time: an answer is for one.
+    /// Allows one snapshot at a time, because an answer belongs to one.
     snapshot_lock: Mutex<()>,
 }
 
@@ -33,7 +33,7 @@ struct State {
     /// The answer, until it is taken.
     snapshot: Option<FunctionSnapshot>,
     last: Option<FunctionSnapshot>,
-    /// No answer comes any more.
+    /// No more answers come.
     closed: bool,
 }
 
@@ -54,7 +54,7 @@ impl MonitorRegistry {
         }))
     }
 
-    /// An entry for the function `name`, which is reached as `device` says.
+    /// Adds the function `name` of `device`.
     #[must_use]
     pub fn register(&self, name: &str, device: &str) -> SnapshotPublisher {
         let function = Arc::new(Function {
@@ -68,16 +68,16 @@ impl MonitorRegistry {
         SnapshotPublisher(function)
     }
 
-    /// Asks all functions for a snapshot; those that do not answer within `limit` are named.
-    /// One that is gone is returned once more, if it published a last snapshot.
+    /// Asks all functions for a snapshot, and names those that do not answer within `limit`. A
+    /// function that is gone is returned once more if it published a last snapshot.
     #[must_use]
     pub fn snapshot(&self, limit: Duration) -> Snapshot {
         let _one_snapshot = lock(&self.0.snapshot_lock);
-        // Others may be registered meanwhile.
+        // More functions may be registered meanwhile.
         let all = lock(&self.0.functions).clone();
         // All are asked before the first answer is waited for.
         for function in &all {
-            // An answer that came too late for an earlier request.
+            // Drop an answer that came too late for an earlier request.
             lock(&function.state).snapshot = None;
             function.wanted.store(true, Ordering::Release);
         }
@@ -100,12 +100,12 @@ impl MonitorRegistry {
                 lock(&self.0.functions).retain(|kept| !Arc::ptr_eq(kept, function));
             }
         }
-        // Of this century.
+        // 64 bits of nanoseconds last for centuries.
         snapshot.at_ns = self.0.opened.elapsed().as_nanos() as u64;
         snapshot
     }
 
-    /// Functions that are there, or have published a last snapshot.
+    /// Number of functions, including those that left a last snapshot.
     #[must_use]
     pub fn functions(&self) -> usize {
         lock(&self.0.functions).len()
@@ -113,7 +113,7 @@ impl MonitorRegistry {
 }
 
 impl Function {
-    /// Waits for the answer until then, and says whether the function is gone.
+    /// Waits for the answer until then; also returns whether the function is gone.
     fn answer(&self, until: Instant) -> (Option<FunctionSnapshot>, bool) {
         let mut state = lock(&self.state);
         loop {
@@ -172,7 +172,7 @@ impl Drop for SnapshotPublisher {
     }
 }
 
-/// What is behind it is whole at any time.
+/// The data is consistent at any time, even after a panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -16,23 +16,23 @@ const IN_A_LINE: usize = 4;
 /// How a view is laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Layout {
-    /// Characters of a line; `None`: no end.
+    /// Characters of a line; `None`: no limit.
     width: Option<usize>,
-    /// Vectors without anything to report are left out, and counted.
+    /// Idle vectors are counted instead of shown.
     hides_idle: bool,
-    /// Lines of counters for each function, at most.
+    /// Maximum lines of counters for each function.
     counters: Option<usize>,
-    /// Nothing between functions.
+    /// No empty line between functions.
     is_dense: bool,
 }
 
-/// Width from which the columns stand as wide as they are anywhere.
+/// Width from which the columns have their full width.
 const WIDE: usize = 90;
 /// Width below which columns are left out.
 const NARROW: usize = 76;
 
 impl Layout {
-    /// The columns' widths; the last two are 0 where there is no room for them.
+    /// The widths of the columns; the last two are 0 if there is no room for them.
     const fn columns(&self) -> [usize; 7] {
         match self.width {
             Some(width) if width < NARROW => [3, 14, 10, 11, 11, 0, 0],
@@ -57,7 +57,7 @@ impl Layout {
 
     /// Counters in a line.
     fn in_a_line(&self) -> usize {
-        // Two spaces, a counter, and three between two.
+        // Two spaces, then counters with three spaces between them.
         let fitting = self.width.map(|width| (width + 1) / COUNTER);
         fitting.map_or(IN_A_LINE, |fitting| fitting.clamp(1, IN_A_LINE))
     }
@@ -66,7 +66,7 @@ impl Layout {
 /// Characters of a counter, with the gap.
 const COUNTER: usize = 12 + 1 + 8 + 3;
 
-/// Prints a view; on a terminal in lines no wider than that is.
+/// Prints a view; on a terminal its lines fit the width.
 ///
 /// # Errors
 /// Where it goes.
@@ -82,13 +82,13 @@ pub fn print(view: &View, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Prints a view so that nothing of it is scrolled away: what matters least is left
-/// out first.
+/// Prints a view that fits the terminal, so that nothing scrolls away. The least important parts
+/// are left out first.
 ///
 /// # Errors
 /// Where it goes.
 pub fn print_within(view: &View, size: Size, out: &mut dyn Write) -> Result<()> {
-    // The cursor has a line of its own.
+    // The cursor needs a line.
     let room = size.rows.saturating_sub(1).max(1);
     let width = Some(size.columns);
     let layout = |hides_idle, counters, is_dense| Layout {
@@ -108,7 +108,7 @@ pub fn print_within(view: &View, size: Size, out: &mut dyn Write) -> Result<()> 
     for layout in layouts {
         let lines = lines(view, layout).into_iter();
         let broken = lines.map(|line| wrap(&line, size.columns));
-        // A line without text is one, too.
+        // An empty line counts too.
         let split = |text: String| text.split('\n').map(str::to_owned).collect::<Vec<_>>();
         shown = broken.flat_map(split).collect();
         if shown.len() <= room {
@@ -225,7 +225,7 @@ fn function_lines(function: &FunctionView, layout: Layout, lines: &mut Vec<Strin
     }
 }
 
-/// Whether there is nothing to tell of a vector.
+/// Whether a vector has nothing to show.
 fn is_idle(vector: &VectorView) -> bool {
     let waiting = vector.snapshot.ceq.map_or(0, |depth| depth.waiting);
     vector.interrupts_per_s == 0.0 && waiting == 0
@@ -322,7 +322,7 @@ fn depth(depth: DepthSnapshot) -> String {
     format!("{} of {}", depth.waiting, depth.entries)
 }
 
-/// A rate in few digits.
+/// A rate with few digits.
 pub(super) fn human_rate(rate: f64) -> String {
     match rate {
         r if r >= 9_999_500.0 => format!("{:.1} M", r / 1e6),

@@ -1,7 +1,7 @@
 //! Serves a registry's snapshots to other processes, on a socket.
 //!
-//! Any line of the client is a request; a line of JSON answers it. A client that may
-//! connect may read snapshots, and cannot do anything else.
+//! Any line of a client is a request; the answer is a line of JSON. A client that may connect can
+//! read snapshots and nothing else.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::Shutdown;
@@ -19,23 +19,23 @@ use e810_sim_server::socket::{self, SocketFile};
 
 use super::registry::MonitorRegistry;
 
-/// Clients at one time.
+/// Maximum clients at a time.
 const CLIENTS: usize = 8;
-/// Bytes of a question at most.
+/// Maximum bytes of a request.
 const QUESTION: u64 = 64;
-/// How long functions have for an answer.
+/// Time that functions have for an answer.
 pub(super) const LIMIT: Duration = Duration::from_secs(2);
-/// How long to wait where a client cannot be accepted.
+/// Pause after a client could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a client may take to take one.
+/// Time that a client has to take an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Answers for a registry until it is dropped.
 #[derive(Debug)]
 pub struct Service {
-    /// Until the end.
+    /// Removed at the end.
     socket: Option<SocketFile>,
-    /// The listener, as what can be shut down.
+    /// A handle of the listener that can be shut down.
     waker: UnixStream,
     shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
@@ -45,7 +45,7 @@ pub struct Service {
 struct Shared {
     ends: AtomicBool,
     clients: Mutex<Vec<(UnixStream, JoinHandle<()>)>>,
-    /// Lines of the log about those who are turned away.
+    /// Limits the log lines about clients that are refused.
     quota: Quota,
 }
 
@@ -73,7 +73,7 @@ impl Service {
                                 log::warn!("no client can connect: {error}{more}");
                             };
                             accepting.quota.line(line);
-                            // What it takes, descriptors or memory, may be there later.
+                            // Descriptors or memory may be available later.
                             thread::sleep(PAUSE);
                         }
                     }
@@ -106,7 +106,7 @@ impl Shared {
                 if let Err(error) = answer(&stream, &registry) {
                     log::debug!("the client is gone: {error:#}");
                 }
-                // The other handle on it stays a while.
+                // The other handle of the stream stays open for a while.
                 let _ = stream.shutdown(Shutdown::Both);
             })
         });
@@ -117,7 +117,7 @@ impl Shared {
     }
 }
 
-/// Answers a client's questions until it goes.
+/// Answers a client's requests until it leaves.
 fn answer(mut stream: &UnixStream, registry: &MonitorRegistry) -> Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut questions = BufReader::new(stream);
@@ -126,7 +126,7 @@ fn answer(mut stream: &UnixStream, registry: &MonitorRegistry) -> Result<()> {
         question.clear();
         std::io::Read::take(&mut questions, QUESTION).read_until(b'\n', &mut question)?;
         if question.pop() != Some(b'\n') {
-            // It went, or has something else in mind.
+            // The client left, or speaks another protocol.
             return Ok(());
         }
         let mut line = serde_json::to_vec(&registry.snapshot(LIMIT))?;
@@ -138,9 +138,9 @@ fn answer(mut stream: &UnixStream, registry: &MonitorRegistry) -> Result<()> {
 impl Drop for Service {
     fn drop(&mut self) {
         self.shared.ends.store(true, Ordering::Release);
-        // Removed before the thread lets the listener go.
+        // Remove the socket before the thread drops the listener.
         drop(self.socket.take());
-        // The thread's waiting for a client ends with an error.
+        // This ends the thread's wait for a client, with an error.
         if self.waker.shutdown(Shutdown::Both).is_ok()
             && let Some(acceptor) = self.acceptor.take()
         {

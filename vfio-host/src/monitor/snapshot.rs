@@ -1,4 +1,4 @@
-//! A snapshot: states, and counts since the beginning.
+//! A snapshot: states, and counts since the start.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,10 @@ pub struct Snapshot {
     /// What the process does: the name of its command.
     pub command: String,
     pub pid: u32,
-    /// When this was seen, in ns since the registry was made.
+    /// Time of the snapshot, in ns since the registry was created.
     pub at_ns: u64,
     pub functions: Vec<FunctionSnapshot>,
-    /// Functions that did not answer in time: they are starting, or their loop is
-    /// held up.
+    /// Functions that did not answer in time: they are starting, or their loop is blocked.
     pub silent: Vec<String>,
 }
 
@@ -31,8 +30,7 @@ pub struct FunctionSnapshot {
     pub cqs: Vec<CqSnapshot>,
     /// Its asynchronous events.
     pub async_events: AsyncEventsSnapshot,
-    /// Its counters, by the names of existing drivers; empty when they could not
-    /// be read.
+    /// Its counters, by the names of existing drivers; empty if they could not be read.
     pub counters: BTreeMap<String, u64>,
 }
 
@@ -54,7 +52,7 @@ pub struct VectorSnapshot {
     pub asynchronous: bool,
     /// The completion vector whose events come here.
     pub completion_vector: Option<u16>,
-    /// Interrupts taken; 0 where the program polls.
+    /// Interrupts taken; 0 if the program polls.
     pub interrupts: u64,
     /// The completion event queue.
     pub ceq: Option<DepthSnapshot>,
@@ -65,20 +63,20 @@ pub struct VectorSnapshot {
 /// How full a queue is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DepthSnapshot {
-    /// Entries it has room for.
+    /// Number of entries.
     pub entries: u32,
-    /// Entries that wait.
+    /// Number of waiting entries.
     pub waiting: u32,
 }
 
-/// What delays the interrupts of a vector, as its registers say.
+/// What delays the interrupts of a vector, according to its registers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TimingSnapshot {
     /// The timer of the completions: `ITR0` to `ITR2`, or `none`.
     pub timer: String,
     /// Its interval in µs; 0: none.
     pub interval_us: u32,
-    /// Least time between two interrupts in µs; 0: no limit.
+    /// Minimum time between two interrupts in µs; 0: no limit.
     pub limit_us: u32,
 }
 
@@ -95,9 +93,9 @@ pub struct CqSnapshot {
     /// Completions polled.
     pub completions: u64,
     pub events: u64,
-    /// How it is moderated: `off`, `fixed`, `adaptive` or `dim`.
+    /// Its moderation: `off`, `fixed`, `adaptive` or `dim`.
     pub moderation: String,
-    /// How long it allows its events to wait, in µs.
+    /// How long its events may wait, in µs.
     pub wait_us: u32,
     /// The profile that an adaptive moderation has chosen.
     pub profile: Option<ProfileSnapshot>,
@@ -115,9 +113,9 @@ pub struct ProfileSnapshot {
 /// Asynchronous events.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AsyncEventsSnapshot {
-    /// How many there were.
+    /// Number of events.
     pub total: u64,
-    /// The last of them, oldest first.
+    /// The last events, oldest first.
     pub last: Vec<AsyncEventSnapshot>,
 }
 

@@ -8,13 +8,13 @@ use super::snapshot::{
     AsyncEventsSnapshot, CqSnapshot, FunctionSnapshot, PortSnapshot, Snapshot, VectorSnapshot,
 };
 
-/// The JSON of `e810 monitor`: what is there, and what it does a second.
+/// The JSON of `e810 monitor`: states and rates.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct View {
     /// What the process does: the name of its command.
     pub command: String,
     pub pid: u32,
-    /// Time between the two snapshots that the rates are of, in ns.
+    /// Time between the two snapshots, in ns.
     pub interval_ns: u64,
     pub functions: Vec<FunctionView>,
     /// Functions that did not answer in time.
@@ -35,7 +35,7 @@ pub struct FunctionView {
     /// Its asynchronous events.
     pub async_events: AsyncEventsSnapshot,
     pub counters: BTreeMap<String, u64>,
-    /// What those that grew grow by in a second.
+    /// Rates per second of the counters that grew.
     pub counters_per_s: BTreeMap<String, f64>,
 }
 
@@ -65,8 +65,8 @@ pub struct CqView {
 }
 
 impl View {
-    /// Of two snapshots of a process, the later one `after`. What was not there at
-    /// first counts from 0.
+    /// The view from `before` to `after`, two snapshots of one process. A function that is not in
+    /// `before` counts from 0.
     #[must_use]
     pub fn between(before: &Snapshot, after: &Snapshot) -> Self {
         let interval_ns = after.at_ns.saturating_sub(before.at_ns);
@@ -87,7 +87,7 @@ impl View {
     }
 }
 
-/// By an interval in ns.
+/// Computes rates over an interval in ns.
 #[derive(Clone, Copy)]
 struct Rate(u64);
 
@@ -105,7 +105,7 @@ fn function_view(
     after: &FunctionSnapshot,
     rate: Rate,
 ) -> FunctionView {
-    // Of the cqs, by their vector: what an interrupt brought.
+    // Completions of the CQs by vector, for completions per interrupt.
     let mut completed: BTreeMap<u16, u64> = BTreeMap::new();
     let mut cqs = Vec::new();
     for cq in &after.cqs {

@@ -1,4 +1,4 @@
-//! Counters of a function by the names of existing drivers.
+//! Counters of a function, by the names of existing drivers.
 
 use std::collections::BTreeMap;
 use std::io::Write;

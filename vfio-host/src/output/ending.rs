@@ -1,4 +1,4 @@
-//! How a command that failed ends: what it says, and its exit code.
+//! How a failed command ends: its message and its exit code.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, IsTerminal, stderr};
@@ -16,25 +16,25 @@ use crate::usage::Usage;
 
 /// Exit code of a command that failed.
 const FAILED: u8 = 1;
-/// Exit code for options that cannot be what was meant; also the parser's own.
+/// Exit code for wrong options; also that of the parser.
 const USAGE: u8 = 2;
 
-/// Exit codes of shells for a program that is not there, and for one that cannot be executed.
+/// Exit codes of shells for a program that does not exist, and for one that cannot be executed.
 pub(crate) const NOT_FOUND: u8 = 127;
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 
-/// Why a program is not executed.
+/// Why a program cannot be executed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct CannotExecute(String, u8);
 
 impl CannotExecute {
-    /// For this reason, with the exit code of shells for it.
+    /// An error with this reason and exit code.
     pub(crate) const fn new(why: String, code: u8) -> Self {
         Self(why, code)
     }
 
-    /// What the system said.
+    /// From an error of the system.
     pub(crate) fn because(name: &OsStr, error: &io::Error) -> Self {
         let code = match error.kind() {
             ErrorKind::NotFound => NOT_FOUND,
@@ -43,22 +43,22 @@ impl CannotExecute {
         Self(format!("{}: {error}", name.display()), code)
     }
 
-    /// The exit code, as shells have it.
+    /// The exit code that shells use.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         self.1
     }
 }
 
-/// What the steps of an ending came to: each is carried out, whatever became of those before.
+/// The results of the last steps of a command, which are all carried out even if one fails.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     first: Option<Error>,
 }
 
 impl Steps {
-    /// Notes how a step ended. The first error is the one of the command, and others are logged,
-    /// but not the same again, nor that nobody reads any more: who closed the output knows.
+    /// Adds the result of a step. The first error becomes the command's error; others are logged,
+    /// except the same error again and a closed output.
     pub(crate) fn note<T>(&mut self, done: Result<T, impl Into<Error>>) {
         match (done.map_err(Into::into), &self.first) {
             (Ok(_), _) => {}
@@ -69,16 +69,16 @@ impl Steps {
         }
     }
 
-    /// How all of them ended.
+    /// The result of all steps.
     ///
     /// # Errors
-    /// That of the first step that failed.
+    /// The error of the first step that failed.
     pub(crate) fn end(self) -> Result<(), Error> {
         self.first.map_or(Ok(()), Err)
     }
 }
 
-/// The error that counts after a failure, and the log of another one at the end of its function.
+/// Returns `error`, and logs the error of the shutdown that followed, if any.
 pub(crate) fn after_failure(error: Error, closed: Result<(), Error>) -> Error {
     if let Err(end) = closed {
         log::warn!("not shut down cleanly: {end:#}");
@@ -86,8 +86,8 @@ pub(crate) fn after_failure(error: Error, closed: Result<(), Error>) -> Error {
     error
 }
 
-/// Says on standard error why a command failed, in a line of text or of JSON, and
-/// gives the exit code. A user who ended it knows why, so nothing is printed.
+/// Prints on standard error why a command failed, as a line of text or JSON, and returns the exit
+/// code. If the user ended it, nothing is printed.
 pub fn tell(error: &Error, nobody_reads: bool, in_json: bool) -> ExitCode {
     let code = code(error, nobody_reads);
     if code < 128 {
@@ -100,7 +100,7 @@ pub fn tell(error: &Error, nobody_reads: bool, in_json: bool) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Whether it is what writing to a reader that is gone says.
+/// Whether the reader of the output is gone.
 fn is_of_a_closed_pipe(error: &Error) -> bool {
     let kind = |cause: &(dyn std::error::Error + 'static)| {
         let of_json = cause
@@ -113,7 +113,7 @@ fn is_of_a_closed_pipe(error: &Error) -> bool {
 }
 
 fn code(error: &Error, nobody_reads: bool) -> u8 {
-    // What failed before that is still to be said.
+    // An earlier failure is still reported.
     if nobody_reads && is_of_a_closed_pipe(error) {
         return NOBODY_READS;
     }
@@ -136,7 +136,7 @@ fn line(error: &Error, code: u8, in_json: bool) -> String {
     }
 }
 
-/// A failure, as the commands say it that print JSON.
+/// A failure as JSON.
 pub(crate) fn in_one_object(error: &str, code: u8) -> String {
     json!({"version": VERSION, "report": "error", "error": error, "exit_code": code}).to_string()
 }

@@ -1,5 +1,5 @@
-//! Files that a command writes while it runs. Nothing waits for a reader without a limit: a FIFO
-//! may have none, or one that does not read.
+//! Files that a command writes while it runs. Waiting for the reader of a FIFO has a limit: there
+//! may be none, or it may not read.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -8,26 +8,26 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long a FIFO may have no reader: one that is started at the same time opens it.
+/// Time for a reader to open a FIFO: it may be started at the same time.
 const READER_COMES: Duration = Duration::from_secs(1);
-/// How long a reader may take nothing.
+/// Time that a reader may read nothing.
 const READER_TAKES: Duration = Duration::from_secs(5);
-/// How often both are looked at again.
+/// How often both are checked again.
 const AGAIN: Duration = Duration::from_millis(5);
 
 /// A file, FIFO or device to write to.
 #[derive(Debug)]
 pub struct OutputFile {
     file: File,
-    /// The time of its reader is over: it is not waited for again.
+    /// The reader's time is over: do not wait for it again.
     is_given_up: bool,
 }
 
 impl OutputFile {
-    /// Opens what is at `path`, or makes a file there. A file that is there is emptied.
+    /// Opens `path`, or creates a file there. An existing file is emptied.
     ///
     /// # Errors
-    /// The system's, or that nobody reads a FIFO for a second.
+    /// An error of the system, or a FIFO that nobody reads within a second.
     pub fn create(path: &Path) -> io::Result<Self> {
         let mut how = File::options();
         how.write(true).create(true).truncate(true);
@@ -38,7 +38,7 @@ impl OutputFile {
                 Ok(file) => return Ok(file.into()),
                 Err(error) => error,
             };
-            // What a FIFO without a reader says, and a socket.
+            // The error of a FIFO without a reader, and of a socket.
             let is_unread = error.raw_os_error() == Some(libc::ENXIO);
             if !(is_unread && fs::metadata(path)?.file_type().is_fifo()) {
                 return Err(error);

@@ -1,12 +1,12 @@
-//! The JSON objects of commands: each says what it is, and in which version.
+//! The JSON objects of commands. Each has its name and a version.
 
 use std::io::Write;
 
 use anyhow::Result;
 use serde::Serialize;
 
-/// Version of the objects that commands print with `--json`. It changes when a field gets another
-/// meaning or goes; a new field is no new version.
+/// Version of the objects that commands print with `--json`. It changes when a field changes its
+/// meaning or is removed, not when one is added.
 pub const VERSION: u32 = 1;
 
 #[derive(Serialize)]
@@ -17,7 +17,7 @@ struct Object<'a, T> {
     content: &'a T,
 }
 
-/// Writes `content` as an object, in a line: what `report` is the name of.
+/// Writes `content` as an object with the name `report`, on one line.
 ///
 /// # Errors
 /// It cannot be written.

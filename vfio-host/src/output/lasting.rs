@@ -1,11 +1,10 @@
-//! Standard output of a command that stays: others use what it serves, so it goes on when
-//! nobody reads what it says of that.
+//! Standard output of a command that serves others: it continues when nobody reads its output.
 
 use std::io::Write;
 
 use anyhow::Result;
 
-/// Where such a command writes what happens.
+/// Standard output of such a command.
 pub(crate) struct Lasting<'a> {
     out: &'a mut dyn Write,
     /// The last line could not be written.
@@ -21,7 +20,7 @@ impl<'a> Lasting<'a> {
         }
     }
 
-    /// Writes what is to be seen now. The first of several failures is logged.
+    /// Writes and flushes a line. Of consecutive failures, only the first is logged.
     pub(crate) fn say(&mut self, write: impl FnOnce(&mut dyn Write) -> Result<()>) {
         let said = write(self.out).and_then(|()| Ok(self.out.flush()?));
         let had_failed = std::mem::replace(&mut self.has_failed, said.is_err());
@@ -30,7 +29,7 @@ impl<'a> Lasting<'a> {
         }
     }
 
-    /// For what has to be written, at the beginning or at the end.
+    /// For what must be written, at the beginning or the end.
     pub(crate) fn out(&mut self) -> &mut dyn Write {
         self.out
     }

@@ -4,13 +4,13 @@ use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
-/// Shows how far a loop is, at most ten times a second.
+/// Shows the progress of a loop, at most ten times a second.
 #[derive(Debug)]
 pub struct Progress {
     is_seen: bool,
     /// When it was shown last.
     shown: Option<Instant>,
-    /// There is a line to be cleared.
+    /// There is a line to clear.
     is_there: bool,
 }
 
@@ -27,7 +27,7 @@ impl Progress {
         }
     }
 
-    /// Shows how far the loop is, if that is due; `text` is less than a line.
+    /// Shows the progress, if it is time; `text` must fit a line.
     pub fn at(&mut self, text: impl FnOnce() -> String) {
         if self.is_due() {
             self.show(&text());
@@ -35,15 +35,14 @@ impl Progress {
     }
 
     fn is_due(&mut self) -> bool {
-        // The clock is read for terminals only: it would be part of what is
-        // measured.
+        // The clock is read only for a terminal, because reading it would add to what is measured.
         self.is_seen && self.shown.is_none_or(|at| at.elapsed() >= EVERY)
     }
 
     fn show(&mut self, text: &dyn Display) {
         self.shown = Some(Instant::now());
         self.is_there = true;
-        // A progress line that cannot be written is no reason to stop.
+        // A progress line that cannot be written does not matter.
         let _ = write!(stderr(), "\r{text}\x1b[K");
     }
 

@@ -1,5 +1,5 @@
-//! Standard output that remembers whether its reader is gone and is named in its errors, with
-//! lines that fit a terminal.
+//! Standard output that remembers whether its reader is gone, names itself in errors, and wraps
+//! lines to the terminal.
 
 use std::io::{self, ErrorKind, StdoutLock, Write, stdout};
 
@@ -7,8 +7,7 @@ use crate::output::terminal;
 use crate::output::unwritten::of_standard_output;
 use crate::output::wrap::wrap;
 
-/// Exit code when nobody reads the output any more: what shells say of a program
-/// that SIGPIPE ended.
+/// Exit code when nobody reads the output any more: that of a program that SIGPIPE ended.
 pub const NOBODY_READS: u8 = 141;
 
 /// Standard output.
@@ -17,19 +16,19 @@ pub struct Standard {
     out: StdoutLock<'static>,
     /// Characters of a line, on a terminal.
     width: Option<usize>,
-    /// A line that has no end yet.
+    /// The line that has not ended yet.
     line: Vec<u8>,
     is_closed: bool,
 }
 
 impl Standard {
-    /// Takes it.
+    /// Locks standard output.
     #[must_use]
     pub fn lock() -> Self {
         Self::with(terminal::size().map(|size| size.columns))
     }
 
-    /// Takes it for text whose lines fit already.
+    /// Locks it for text whose lines fit already.
     pub(crate) fn lock_unwrapped() -> Self {
         Self::with(None)
     }
@@ -43,8 +42,8 @@ impl Standard {
         }
     }
 
-    /// Whether the reader has closed it, as `head` does: no failure of the
-    /// command's, and nothing to tell anybody.
+    /// Whether the reader has closed it, as `head` does. That is not a failure, and there is
+    /// nothing to report.
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         self.is_closed
@@ -57,7 +56,7 @@ impl Standard {
         })
     }
 
-    /// Writes what is a whole line, or is to be seen now.
+    /// Writes the line so far.
     fn put(&mut self, width: usize) -> io::Result<()> {
         let line = std::mem::take(&mut self.line);
         let text = wrap(&String::from_utf8_lossy(&line), width);

@@ -1,17 +1,17 @@
-//! The terminal that output goes to, if it goes to one: its size, and colours.
+//! The terminal that output goes to, if any: its size and colours.
 //!
-//! Only the `e810` process itself asks for it ([`use_stdout`]); a program that
-//! calls the commands as a library gets plain text of any width.
+//! Only the `e810` process uses it ([`use_stdout`]). A program that calls the commands as a library
+//! gets plain text of any width.
 
 use std::env;
 use std::io::{IsTerminal, Write as _, stderr, stdout};
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
-/// A terminal that is narrower is taken for one of this width.
+/// The minimum width of a terminal.
 const NARROWEST: u16 = 40;
 
-/// Characters of a line and lines of a terminal.
+/// The size of a terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size {
     /// Characters of a line.
@@ -28,7 +28,7 @@ struct Terminal {
 
 static USED: OnceLock<Terminal> = OnceLock::new();
 
-/// Has text made for standard output from here on.
+/// From here on, text is made for the terminal of standard output.
 pub fn use_stdout() {
     let is_terminal = stdout().is_terminal();
     let terminal = Terminal {
@@ -39,24 +39,24 @@ pub fn use_stdout() {
     let _ = USED.set(terminal);
 }
 
-/// The size of the terminal that is written to; `None` for anything else.
+/// The size of the terminal; `None` if output does not go to one.
 #[must_use]
 pub fn size() -> Option<Size> {
     USED.get()?.size
 }
 
-/// The size that it has now, which may have been changed.
+/// Its current size, which may have changed.
 #[must_use]
 pub fn size_now() -> Option<Size> {
     size().and_then(|before| ask().or(Some(before)))
 }
 
-/// Says a line on standard error. Where that cannot be written there is nobody to tell.
+/// Prints a line on standard error. If that fails, there is nowhere to report it.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(stderr(), "{line}");
 }
 
-/// `NO_COLOR` (no-color.org) and terminals that have none are respected.
+/// Respects `NO_COLOR` (no-color.org) and terminals without colours.
 fn wants_colours(variable: impl Fn(&str) -> Option<String>) -> bool {
     let is_refused = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
     !is_refused && variable("TERM").is_none_or(|name| name != "dumb")
@@ -73,10 +73,9 @@ fn ask() -> Option<Size> {
         ws_xpixel: 0,
         ws_ypixel: 0,
     };
-    // SAFETY: TIOCGWINSZ writes one `winsize`, which is there for the call, and
-    // nothing else.
+    // SAFETY: TIOCGWINSZ writes one `winsize`, which lives during the call, and nothing else.
     let code = unsafe { libc::ioctl(stdout().as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) };
-    // Terminals that do not know say 0.
+    // A terminal that does not know its size reports 0.
     if code != 0 || size.ws_col == 0 || size.ws_row == 0 {
         return None;
     }
@@ -89,11 +88,11 @@ fn ask() -> Option<Size> {
 /// How a word stands out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Paint {
-    /// As it should be: green.
+    /// Good: green.
     Good,
     /// Needs attention: yellow.
     Odd,
-    /// To be mended: red.
+    /// Needs a fix: red.
     Bad,
     /// A heading: bold.
     Head,

@@ -12,7 +12,7 @@ pub fn human_bytes(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
-/// The speed of a link in words; 0 is one that is not known.
+/// The speed of a link in words; 0 means not known.
 #[must_use]
 pub fn link_speed(mbps: u32) -> String {
     match mbps {

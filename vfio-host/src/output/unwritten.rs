@@ -1,11 +1,11 @@
-//! Outputs that cannot be written: which, why, and what to do.
+//! Errors of outputs that cannot be written, with what to do.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use anyhow::{Error, anyhow};
 
-/// `error` of standard output, with its name. A reader that is gone stays one by its kind.
+/// Adds the name of standard output to `error`, and keeps its kind.
 pub(crate) fn of_standard_output(error: io::Error) -> io::Error {
     let what = match where_it_is(&error) {
         Some(first) => format!("{first}, or send it elsewhere"),
@@ -27,7 +27,7 @@ pub(crate) fn of_unfinished_file(option: &str, path: &Path, error: &io::Error) -
     anyhow!("{option} {path}: {error}; the file is incomplete{remedy}")
 }
 
-/// `error` of a file that a user names, with what to do, unless it says so itself.
+/// Adds what to do to the error of a file, unless it says so itself.
 pub(crate) fn with_remedy(error: Error) -> Error {
     let remedy = error.downcast_ref().and_then(remedy);
     match remedy {
@@ -36,10 +36,10 @@ pub(crate) fn with_remedy(error: Error) -> Error {
     }
 }
 
-/// What to do about the system's error of a file.
+/// What to do about an error of the system.
 fn remedy(error: &io::Error) -> Option<String> {
     if error.kind() == ErrorKind::Other {
-        // Made by this program, with words of its own.
+        // This program made the error, so it says what to do.
         return None;
     }
     Some(match (error.kind(), error.raw_os_error()) {
@@ -54,7 +54,7 @@ fn remedy(error: &io::Error) -> Option<String> {
     })
 }
 
-/// What may help where the output is.
+/// What may help at the place of the output.
 fn where_it_is(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some("make room there"),

@@ -1,4 +1,4 @@
-//! The simulated wire of this process, as reports have it.
+//! The simulated wire of this process, for reports.
 
 use std::fmt;
 use std::net::SocketAddrV4;
@@ -12,7 +12,7 @@ use serde::Serialize;
 /// The simulated wire of this process, and what it adds to every message.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct WireReport {
-    /// The name of the segment that other processes are on; absent for a wire in this process.
+    /// The name of a segment with other processes; absent for a wire in this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Its multicast group and port.
@@ -20,9 +20,9 @@ pub struct WireReport {
     pub group: Option<SocketAddrV4>,
     /// Time on the wire of each frame.
     pub latency_ns: u64,
-    /// Rate of each function's port; `null` is not limited.
+    /// Rate of each function's port; `null`: not limited.
     pub rate_bits_per_second: Option<u64>,
-    /// What became of the frames; absent for a wire without faults.
+    /// Counts of the frames; absent for a wire without faults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frames: Option<FrameCounts>,
     /// The rate in words.
@@ -74,7 +74,7 @@ impl fmt::Display for FrameCounts {
 }
 
 impl WireReport {
-    /// A wire of this quality, which has a name if it is a segment.
+    /// A wire of this quality, with a name if it is a segment.
     pub(crate) fn new(link: Quality, name: Option<&WireName>) -> Self {
         Self {
             name: name.map(WireName::to_string),

@@ -1,12 +1,12 @@
 //! Lines broken to the width of a terminal, between words.
 
-/// A room for text after the indent, at least.
+/// Minimum width of text after the indent.
 const LEAST: usize = 20;
 
-/// `text` with no line longer than `width`, but for words that are.
+/// Wraps `text` to lines of at most `width`, except for longer words.
 ///
-/// What is broken goes on below the text that it belongs to: after the last gap of
-/// two spaces in the first three fifths of the line, which is where columns begin.
+/// A wrapped line continues below the text it belongs to: after the last gap of two spaces in the
+/// first three fifths of the line, where a column begins.
 #[must_use]
 pub fn wrap(text: &str, width: usize) -> String {
     let mut out = String::with_capacity(text.len());
@@ -16,15 +16,14 @@ pub fn wrap(text: &str, width: usize) -> String {
     out
 }
 
-/// Characters of `text` on a terminal, its control sequences (ESC [ .. letter) not
-/// counted.
+/// Characters of `text` on a terminal, without its control sequences (ESC [ .. letter).
 #[must_use]
 pub fn length(text: &str) -> usize {
     let mut length = 0;
     let mut characters = text.chars();
     while let Some(c) = characters.next() {
         if c == '\x1b' {
-            // Up to the letter that ends it; the bracket is none.
+            // Up to the letter that ends it; the bracket is not a letter.
             characters.find(char::is_ascii_alphabetic);
         } else if c != '\n' {
             length += 1;
@@ -61,7 +60,7 @@ fn wrap_line(line: &str, width: usize, out: &mut String) {
     }
 }
 
-/// Where the rest of a line goes on.
+/// The indent of the rest of a line.
 fn indent(line: &str, width: usize) -> usize {
     let leading = line.len() - line.trim_start().len();
     let mut indent = leading;

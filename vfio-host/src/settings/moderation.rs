@@ -1,4 +1,4 @@
-//! How interrupt moderation is described on the command line.
+//! Interrupt moderation on the command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ const ADAPTIVE: &str = "adaptive";
 const DIM: &str = "dim";
 
 impl ModerationArg {
-    /// What reports call it.
+    /// The name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self.0 {
@@ -30,7 +30,7 @@ impl ModerationArg {
     }
 }
 
-/// As the command line has it.
+/// The form of the command line.
 impl fmt::Display for ModerationArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {

@@ -1,9 +1,9 @@
-//! How queue pairs pace themselves.
+//! The tuning of queue pairs.
 
 use clap::ValueEnum;
 use e810::Tuning;
 
-/// Whose settings queue pairs get.
+/// The driver whose settings queue pairs get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum TuningArg {
     /// Linux' irdma, whether the port has flow control or not.

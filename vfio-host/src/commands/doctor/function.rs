@@ -38,8 +38,8 @@ pub(super) fn checks(host: &Host, function: &Function) -> Vec<Check> {
     checks
 }
 
-/// Rows of `docs/errata.md`: those whose symptom the kernel's log has for this function, and
-/// the others that fit it.
+/// Rows of `docs/errata.md`: those whose symptom is in the kernel's log for this function, and the
+/// others for its card.
 fn errata(host: &Host, function: &Function) -> Vec<Check> {
     const NAME: &str = "errata";
     let bdf = function.bdf.to_string();
@@ -182,7 +182,7 @@ fn access(host: &Host, group: &Group) -> Check {
     }
 }
 
-/// The user that the file was given to: neither root nor who runs this.
+/// The owner of the file, if it is neither root nor the user who runs this.
 fn owner(host: &Host, file: &str) -> Option<u32> {
     let owner = fs::metadata(host.path(file)).ok()?.uid();
     let own = fs::metadata("/proc/self").ok()?.uid();

@@ -19,7 +19,7 @@ use crate::output::units::human_bytes;
 const CONTAINER: &str = "/dev/vfio/vfio";
 /// The file through which iommufd is opened.
 const IOMMUFD: &str = "/dev/iommu";
-/// Bytes of the huge pages that save IOTLB entries here.
+/// Bytes of a huge page that saves IOTLB entries.
 const HUGE_PAGE: u64 = 2 << 20;
 
 pub(super) fn checks(host: &Host) -> Result<Vec<Check>> {
@@ -37,8 +37,7 @@ pub(super) fn checks(host: &Host) -> Result<Vec<Check>> {
     ])
 }
 
-/// The package that a cold start needs; one for a single card only is not seen
-/// here.
+/// The package that a cold start needs. This does not look for a package of one card only.
 fn ddp(host: &Host) -> Check {
     const NAME: &str = "package";
     let file = match package::find(host, [0; 8]) {
@@ -161,7 +160,7 @@ fn container(host: &Host) -> Check {
     }
 }
 
-/// Nothing depends on it: `vfio:BDF` goes without.
+/// Always ok: `vfio:BDF` does not need it.
 fn iommufd(host: &Host) -> Check {
     let text = if host.exists(IOMMUFD) {
         format!("{IOMMUFD} is there")
@@ -241,7 +240,7 @@ fn huge_pages(pages: Option<limits::HugePages>, need: Need) -> Check {
                 pages.total,
                 human_bytes(pages.bytes)
             ),
-            // The pool is the machine's: others keep what they have.
+            // The pool belongs to the machine: add to it, so that others keep their pages.
             match pages.bytes {
                 HUGE_PAGE => format!(
                     "echo {} > /proc/sys/vm/nr_hugepages",

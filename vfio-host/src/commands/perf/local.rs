@@ -1,4 +1,4 @@
-//! A run with both sides in this process: on a thread of its own each, or in turn on one.
+//! A run with both sides in this process, on two threads or in turn on one.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +13,13 @@ use super::{Measure, Patience};
 use crate::functions::workload::RunContext;
 use crate::measure::perf::{Client, PerfEndpoint, Run, Server, Test};
 
-/// What the thread of the client says to that of the server.
+/// What the client's thread tells the server's.
 #[derive(Debug, Default)]
 struct FromClient {
-    /// Nothing more comes than so many messages on each queue pair.
+    /// How many messages come on each queue pair, if the run is cut short.
     posted: Mutex<Option<Vec<u64>>>,
     has_posted: AtomicBool,
-    /// All that the client has posted is completed, and `posted` is as it stays.
+    /// Everything that the client has posted is completed, and `posted` is final.
     is_through: AtomicBool,
     has_failed: AtomicBool,
 }
@@ -31,7 +31,7 @@ impl FromClient {
         self.has_posted.store(true, Ordering::Release);
     }
 
-    /// What [`FromClient::cut_short`] was called with, once.
+    /// Takes what [`FromClient::cut_short`] set.
     fn posted(&self) -> Option<Vec<u64>> {
         if !self.has_posted.swap(false, Ordering::Acquire) {
             return None;
@@ -52,8 +52,8 @@ impl<S: Sink> Measure<'_, S> {
         let mut server = Server::prepare(answer, self.plan, size)?;
         let mut client = Client::prepare(ask, self.plan, size)?;
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        // A latency is shorter where nothing goes from one processor to another. Virtual time is
-        // that of one thread.
+        // Latency is lower when nothing crosses between processors. Virtual time belongs to one
+        // thread.
         let threads =
             self.plan.test == Test::Bandwidth && processors > 1 && !self.pair.virtual_time;
         let sides = [&mut *ask, &mut *answer];
@@ -75,7 +75,7 @@ impl<S: Sink> Measure<'_, S> {
         Ok(run)
     }
 
-    /// Each side has its turn.
+    /// Runs both sides in turn.
     fn in_turn<P: HostPlatform>(
         &self,
         [ask, answer]: [&mut PerfEndpoint<P>; 2],
@@ -89,7 +89,7 @@ impl<S: Sink> Measure<'_, S> {
             if self.stop.is_asked() {
                 client.stop();
             }
-            // The other side learns at once that nothing more comes.
+            // Tell the other side at once that nothing more comes.
             if let Some(posted) = client.cut_short() {
                 server.stop_at(&posted);
             }
@@ -107,7 +107,7 @@ impl<S: Sink> Measure<'_, S> {
         Ok(())
     }
 
-    /// The server has a thread, and this one is the client's. A failure of one ends both.
+    /// Runs the server on a thread and the client on this one. A failure of one ends both.
     fn on_two_threads<P: HostPlatform>(
         &self,
         [ask, answer]: [&mut PerfEndpoint<P>; 2],
@@ -132,7 +132,7 @@ impl<S: Sink> Measure<'_, S> {
         })
     }
 
-    /// The client's turns, until both sides are through or the other thread has failed.
+    /// Runs the client until both sides are done or the other thread has failed.
     fn measure<P: HostPlatform>(
         &self,
         ask: &mut PerfEndpoint<P>,
@@ -168,7 +168,7 @@ impl<S: Sink> Measure<'_, S> {
     }
 }
 
-/// The server's turns, until it has all that the client has posted and the client has all its
+/// Runs the server until it has everything that the client has posted and the client has all its
 /// completions.
 fn serve<P: HostPlatform>(
     answer: &mut PerfEndpoint<P>,
@@ -176,7 +176,7 @@ fn serve<P: HostPlatform>(
     from_client: &FromClient,
 ) -> Result<()> {
     while !from_client.has_failed.load(Ordering::Acquire) {
-        // In this order: what was posted is known before the client is through.
+        // In this order: `posted` is set before the client is done.
         let is_through = from_client.is_through.load(Ordering::Acquire);
         if let Some(posted) = from_client.posted() {
             server.stop_at(&posted);

@@ -1,4 +1,4 @@
-//! What `e810 perf` is asked for, as a plan.
+//! Makes a plan of the options of `e810 perf`.
 
 use anyhow::Result;
 
@@ -8,20 +8,19 @@ use crate::measure::op::Op;
 use crate::measure::perf::{DEPTH, MAX_POST_LIST, Plan, Test};
 use crate::usage::refuse;
 
-/// Bytes of a message, where nothing else is asked for.
+/// Default bytes of a message.
 pub(crate) const SIZE: u32 = 64;
-/// Messages of a size, where nothing else is asked for.
+/// Default messages of each size.
 pub(crate) const ITERATIONS: u64 = 1000;
-/// Messages of a run that ends by time: more than there will be, and a number
-/// that payload can be made of.
+/// Messages of a run that ends by time: more than it can send, and small enough for the payload.
 const MOST_IN_A_DURATION: u64 = 1 << 40;
-/// Messages outstanding on a queue pair for latency, where only a few are.
+/// Depth of a queue pair for latency, where few messages are outstanding.
 const LATENCY_DEPTH: u32 = 16;
-/// Payload memory of a side, at most: a typing error should not ask for all
-/// that the machine has.
+/// Maximum payload memory of a side, so that a typing error does not take all memory of the
+/// machine.
 const MOST_MEMORY: u64 = 1 << 30;
 
-/// What that program cannot do.
+/// Refuses what that program cannot do.
 fn refuse_for_rc_pingpong(args: &PerfArgs) -> Result<()> {
     if args.op != Op::Send || args.test != TestArg::Lat || args.all || args.duration.is_some() {
         refuse!(
@@ -36,7 +35,7 @@ fn refuse_for_rc_pingpong(args: &PerfArgs) -> Result<()> {
     Ok(())
 }
 
-/// What `args` ask for, if it can be.
+/// The plan for `args`.
 ///
 /// # Errors
 /// [`Usage`](crate::usage::Usage).

@@ -1,4 +1,4 @@
-//! The rows of a measurement: each is shown when it is there.
+//! The rows of a measurement, each printed when it is measured.
 
 use std::cell::RefCell;
 use std::fs;
@@ -18,28 +18,28 @@ use crate::output::progress::Progress;
 use crate::output::unwritten::of_file;
 use crate::output::{json, terminal};
 
-/// Where the outcome of each size goes.
+/// Receives the outcome of each size.
 pub(in crate::commands) trait Sink {
-    /// Messages are about to begin; this side has `role`.
+    /// Called before the messages; this side has `role`.
     ///
     /// # Errors
     /// It cannot be shown.
     fn begin(&self, transport: &TransportLabel, role: Role) -> Result<()>;
 
-    /// What messages of `size` bytes came to.
+    /// Called with the outcome of messages of `size` bytes.
     ///
     /// # Errors
     /// It cannot be shown.
     fn add(&self, size: u32, run: &Run) -> Result<()>;
 
-    /// So many messages of `size` bytes are through.
+    /// Called when `done` messages of `size` bytes are done.
     fn at(&self, size: u32, done: u64);
 
-    /// So many interrupts came in all, and this has carried the messages.
+    /// Called at the end, with the number of interrupts and what carried the messages.
     fn carried(&self, interrupts: u64, transport: TransportLabel);
 }
 
-/// Nobody wants to know.
+/// Discards everything.
 pub(in crate::commands) struct DiscardRows;
 
 impl Sink for DiscardRows {
@@ -56,11 +56,11 @@ impl Sink for DiscardRows {
     fn carried(&self, _: u64, _: TransportLabel) {}
 }
 
-/// The file of `--plot`: what is there stays until there is a picture.
+/// The file of `--plot`. An existing file stays until there is a picture.
 pub(super) struct Plot<'a> {
     path: &'a Path,
     file: OutputFile,
-    /// Where the picture is written, beside a plain file that it replaces.
+    /// The file that the picture is written to, beside the regular file that it replaces.
     part: Option<PathBuf>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Plot<'a> {
     /// Opens the file.
     pub(super) fn create(path: &'a Path) -> Result<Self> {
         let unwritten = |error: Error| of_file("--plot", path, error);
-        // A FIFO, or a device, which is nothing to be replaced.
+        // A FIFO or a device is written to, not replaced.
         let is_other = fs::metadata(path).is_ok_and(|there| !there.is_file());
         let (part, file) = match is_other {
             true => {
@@ -105,7 +105,7 @@ impl Drop for Plot<'_> {
     }
 }
 
-/// The rows of the report, each shown when it is there.
+/// The rows of the report, each printed when it is measured.
 pub(super) struct Rows<'a> {
     args: &'a PerfArgs,
     plan: &'a Plan,
@@ -114,7 +114,7 @@ pub(super) struct Rows<'a> {
 
 struct Shown<'a> {
     out: &'a mut dyn Write,
-    /// Once it is known what carries the messages.
+    /// `None` until it is known what carries the messages.
     report: Option<(Table, PerfReport)>,
     progress: Progress,
 }
@@ -133,22 +133,22 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Prints what is left to be printed of a run that ended so, and gives the report, if any
-    /// row was begun, and whether it could be printed.
+    /// Prints the end of the report of a run that ended like this. Returns the report, if it was
+    /// begun, and whether it could be printed.
     pub(super) fn end(self, ending: Ending) -> (Option<PerfReport>, Result<()>) {
         let Shown { out, report, .. } = self.shown.into_inner();
         let Some((table, mut report)) = report else {
             return (None, Ok(()));
         };
         report.ending = ending;
-        // What there is of it, also after a failure.
+        // After a failure too, if there are rows.
         let is_shown = report.ending.ended != Ended::Failed || !report.rows.is_empty();
         let printed = match (is_shown, self.args.json) {
             (false, _) => Ok(()),
             (true, true) => json::write_line(out, "perf", &report),
             (true, false) => table.foot(&report, out),
         };
-        // Before the failure is on standard error.
+        // Before the error goes to standard error.
         let printed = printed.and_then(|()| Ok(out.flush()?));
         (Some(report), printed)
     }

@@ -1,4 +1,4 @@
-//! What `e810 ping` says at its end.
+//! What `e810 ping` prints at its end.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -14,16 +14,16 @@ use crate::measure::ended::Ending;
 pub struct PingReport {
     /// How the function was reached.
     pub transport: &'static str,
-    /// How it ended; a signal is the usual end where no count was given.
+    /// How it ended; without a count, usually by a signal.
     #[serde(flatten)]
     pub ending: Ending,
-    /// Who was asked.
+    /// The address that was pinged.
     pub destination: IpAddr,
     /// Bytes of payload of a request.
     pub size: u16,
-    /// Requests.
+    /// Requests sent.
     pub transmitted: u64,
-    /// Replies.
+    /// Replies received.
     pub received: u64,
     /// Requests without a reply, by cause.
     pub unanswered: Unanswered,
@@ -41,7 +41,7 @@ pub struct Unanswered {
     pub unreachable: u64,
     /// No route leads there, or no own address can be the source.
     pub no_route: u64,
-    /// Longer than a frame or the path takes.
+    /// Too long for a frame or the path.
     pub too_long: u64,
 }
 
@@ -70,7 +70,7 @@ pub struct RoundTrips {
     pub mdev: u64,
 }
 
-/// Times as they come, summed.
+/// Running sums of the times.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     count: u64,

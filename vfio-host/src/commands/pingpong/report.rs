@@ -22,10 +22,10 @@ use crate::output::wire::WireReport;
 pub struct PingpongReport {
     /// What carried the packets: `simulated` in this process, or `vfio-user`.
     pub transport: &'static str,
-    /// The simulated wire; absent where it is not of this process.
+    /// The simulated wire; absent if this process does not simulate it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireReport>,
-    /// How it ended: where it is not `complete`, there are fewer iterations than were asked for.
+    /// How it ended. If not `complete`, there are fewer iterations than were asked for.
     #[serde(flatten)]
     pub ending: Ending,
     pub asked: Asked,
@@ -35,21 +35,20 @@ pub struct PingpongReport {
     pub op: &'static str,
     /// Bytes of payload in a message.
     pub size: u32,
-    /// Iterations that were done.
+    /// Iterations done.
     pub iterations: u64,
     /// Iterations whose every byte was as expected.
     pub verified: u64,
     /// Iterations that differed.
     pub errors: u64,
-    /// Datagrams that were sent again; absent where nothing gets lost.
+    /// Datagrams that were sent again; absent for a reliable connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
-    /// Interrupts of the functions of this process; absent where they are not
-    /// waited for.
+    /// Interrupts of the functions of this process; absent without `--events`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupts: Option<u64>,
-    /// What the counters of each function of this process have grown by, the
-    /// asking one first; absent unless asked for.
+    /// How much the counters of each function of this process have grown, the initiator first;
+    /// absent unless asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<Counters>,
     /// Latencies; absent in virtual time, which measures nothing.
@@ -61,7 +60,7 @@ pub struct PingpongReport {
     pub messages_per_second: Option<f64>,
 }
 
-/// What a run came to that ended so.
+/// The report of a run that ended like this.
 pub(super) fn report(
     args: &PingpongArgs,
     plan: &Plan,
@@ -70,7 +69,7 @@ pub(super) fn report(
     ending: Ending,
 ) -> PingpongReport {
     let seconds = outcome.elapsed.0 as f64 / 1e9;
-    // Virtual time counts events; a rate made of it would only look like one.
+    // Virtual time counts events, so a rate would mean nothing.
     let timed = !args.pair.virtual_time;
     PingpongReport {
         transport: transport.name,
@@ -167,7 +166,7 @@ pub(super) fn print(
         writeln!(
             out,
             "rate        {rate:.*} messages/s ({})",
-            // What is rounded to 0 says nothing.
+            // Two decimals, so that a low rate is not rounded to 0.
             if rate < 10.0 { 2 } else { 0 },
             transport.label
         )?;

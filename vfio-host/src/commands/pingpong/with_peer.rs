@@ -13,7 +13,7 @@ use crate::measure::pingpong::{Outcome, PingpongEndpoint, datagram, remote};
 use crate::output::progress::Progress;
 
 impl Messages<'_> {
-    /// What both processes must have been asked for.
+    /// The parameters that both processes must share.
     fn terms(&self) -> Map<String, Value> {
         let duration = self.plan.duration;
         let terms = [
@@ -33,7 +33,7 @@ impl Messages<'_> {
         terms.into_iter().map(owned).collect()
     }
 
-    /// Messages with a peer that was met.
+    /// Exchanges messages with a peer that is connected.
     pub(super) fn with_peer<P: HostPlatform>(
         &self,
         role: Role,
@@ -58,7 +58,7 @@ impl Messages<'_> {
         let is_asking = role == Role::Client;
         let watch = || {
             if !is_asking {
-                // Who answers cannot end it but by going.
+                // The side that answers can end the run only by leaving.
                 self.stop.check()?;
             }
             peer_watch.watch()
@@ -96,7 +96,7 @@ impl Messages<'_> {
         };
         progress.clear();
         outcome.interrupts = side.endpoint.interrupts();
-        // One whose answer was not sent any more is done, too, where its payload was looked at.
+        // A message whose payload was checked counts as done, even if its answer was not sent.
         let received = outcome.verified + outcome.errors;
         outcome.iterations = outcome.iterations.max(received);
         let ended = exchanged.and_then(|()| {
@@ -115,7 +115,7 @@ impl Messages<'_> {
                     outcome.iterations
                 );
             }
-            // Now nothing more comes.
+            // No more messages come now.
             outcome.counters = grown(&before, &self.counters([&mut *side])?);
             Ok(link.check_complete()?)
         });
@@ -124,8 +124,8 @@ impl Messages<'_> {
     }
 }
 
-/// Answers datagrams until the peer is through: the last answer may be lost, so that only the peer
-/// knows when all is over.
+/// Answers datagrams until the peer is done. The last answer may be lost, so only the peer knows
+/// the end.
 fn answer_datagrams<P: HostPlatform>(
     responder: &mut datagram::Responder,
     side: &mut PingpongEndpoint<P>,

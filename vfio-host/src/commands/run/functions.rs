@@ -15,18 +15,18 @@ use crate::cli::device::DEVICE;
 use crate::usage::{Usage, refuse};
 use e810_node::address::addresses_of;
 
-/// Simulated functions, where no number is said.
+/// Default number of simulated functions.
 const COUNT: u8 = 8;
 
 /// Functions, at least one.
 pub(super) struct Functions {
     all: Vec<AddressedSpec>,
-    /// The wire of simulated ones that the command has made.
+    /// The wire, if the command made simulated functions.
     made_on: Option<WireName>,
 }
 
 impl Functions {
-    /// Those that the options name, or the environment, or simulated ones on a wire.
+    /// The functions that the options name, else the environment, else simulated ones on a wire.
     pub(super) fn of(args: &RunArgs) -> Result<Self> {
         let by_default = args.wire.is_none() && args.functions.is_none() && args.device.is_empty();
         let of_environment = env::var_os(DEVICE).filter(|name| !name.is_empty() && by_default);
@@ -58,7 +58,7 @@ impl Functions {
         })
     }
 
-    /// `count` functions on one wire, with Ethernet addresses that follow each other.
+    /// `count` functions on one wire, with consecutive Ethernet addresses.
     fn simulated(wire: Option<WireName>, count: u8) -> Result<Self> {
         let is_shared = wire.is_some();
         let mut spec = SimSpec {
@@ -66,7 +66,7 @@ impl Functions {
             ..SimSpec::default()
         };
         let [a, b, c, d, e, _] = spec.first_mac();
-        // Others on the wire may have come about the same way.
+        // Others on the wire may have been made in the same way.
         let (x, y) = if is_shared { (d, e) } else { (8, 10) };
         let all = (0..count).map(|number| {
             spec.mac = Some([a, b, c, d, e, number]);
@@ -93,7 +93,7 @@ impl Functions {
         names.collect::<Vec<_>>().join(between)
     }
 
-    /// What each process gets.
+    /// Says what each process gets.
     pub(super) fn shared(&self, to_all: bool) -> &'static str {
         let is_private = |spec: &AddressedSpec| {
             let simulated = spec.spec.simulated();
@@ -107,7 +107,7 @@ impl Functions {
         }
     }
 
-    /// For each device of a process the functions of which it is one, while nobody else has one.
+    /// For each device of a process, the functions that it may turn out to be.
     pub(super) fn of_devices(&self, to_all: bool) -> Vec<&[AddressedSpec]> {
         match to_all {
             true => self.all.chunks(1).collect(),
@@ -115,13 +115,14 @@ impl Functions {
         }
     }
 
-    /// Devices of a process, at most.
+    /// Maximum devices of a process.
     pub(super) fn most(&self, to_all: bool) -> usize {
         if to_all { self.all.len() } else { 1 }
     }
 }
 
-/// The same function for a program that goes to another folder before it opens a socket.
+/// The same function with an absolute socket path: the program may change its folder before it
+/// opens the socket.
 fn from_anywhere(mut spec: AddressedSpec) -> Result<AddressedSpec> {
     if let DeviceSpec::VfioUser(socket) = &mut spec.spec {
         *socket = path::absolute(&*socket)?;

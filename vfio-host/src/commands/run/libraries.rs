@@ -1,5 +1,4 @@
-//! The libraries that the program is given: libibverbs, and those that stand in for libraries that
-//! want the real one.
+//! The libraries for the program: libibverbs, and stubs for libraries that need the real one.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -13,12 +12,12 @@ use std::process;
 
 use anyhow::{Context as _, Result, bail};
 
-/// The environment variable with their folder.
+/// The environment variable that names their folder.
 const LIBRARIES: &str = "E810_LIBRARIES";
 
-/// The one in front of the driver, as it is built.
+/// Our libibverbs, by the name that cargo gives it.
 const VERBS: &str = "libe810_verbs_so.so";
-/// As they are built, and what programs call them.
+/// The names that cargo gives them, and those that programs use.
 const NAMES: [(&str, &str); 4] = [
     (VERBS, "libibverbs.so.1"),
     ("libe810_stub_mlx5.so", "libmlx5.so.1"),
@@ -34,7 +33,7 @@ impl Libraries {
     /// Finds them.
     ///
     /// # Errors
-    /// One line that says where they are not, and how they are made.
+    /// They are missing; the text says where, and how to build them.
     pub(super) fn find(named: Option<&Path>) -> Result<Self> {
         let of_environment = || env::var_os(LIBRARIES).map(PathBuf::from);
         let folders = match named.map(Path::to_owned).or_else(of_environment) {
@@ -57,14 +56,14 @@ impl Libraries {
         )
     }
 
-    /// The variable that has the loader put the library before the real one.
+    /// The variable that makes the loader load the library before the real one.
     pub(super) fn preloaded(&self, before: Option<&OsStr>) -> (&'static str, OsString) {
         let library = self.0.join(VERBS);
         ("LD_PRELOAD", in_front(library.as_os_str(), before))
     }
 
-    /// The variable that has the loader take them in place of those that are installed: a folder in
-    /// `folder` in which they have the names that programs want.
+    /// The variable that makes the loader take them instead of the installed ones. It names a
+    /// folder in `folder` where they have the names that programs use.
     pub(super) fn in_place(
         &self,
         folder: &Path,
@@ -79,7 +78,7 @@ impl Libraries {
         Ok(("LD_LIBRARY_PATH", in_front(links.as_os_str(), before)))
     }
 
-    /// Makes the links that are not there. Other processes may do the same.
+    /// Makes the missing links. Other processes may do the same at the same time.
     fn link(&self, links: &Path) -> io::Result<()> {
         fs::create_dir_all(links)?;
         for (file, name) in NAMES {
@@ -96,14 +95,14 @@ impl Libraries {
     }
 }
 
-/// Beside the command, as cargo has them, or where packages would.
+/// Beside the command, where cargo puts them, or where packages put them.
 fn usual() -> Result<Vec<PathBuf>> {
     let command = env::current_exe()?;
     let folder = command.parent().unwrap_or(Path::new("/"));
     Ok(vec![folder.to_owned(), folder.join("../lib/e810")])
 }
 
-/// An entry of a list that is divided by colons.
+/// Puts an entry in front of a colon-separated list.
 fn in_front(entry: &OsStr, list: Option<&OsStr>) -> OsString {
     let mut whole = entry.to_owned();
     if let Some(list) = list.filter(|list| !list.is_empty()) {

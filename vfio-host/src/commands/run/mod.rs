@@ -1,5 +1,5 @@
-//! `e810 run`: a program of libibverbs, unchanged, on this driver. The command sets variables and
-//! becomes the program.
+//! `e810 run`: runs an unmodified libibverbs program on this driver. The command sets variables and
+//! then becomes the program.
 
 mod functions;
 mod libraries;
@@ -26,20 +26,20 @@ use self::program::Program;
 use crate::cli::RunArgs;
 use crate::output::terminal::say;
 
-/// The variables that the library reads: the functions, and where their locks are.
+/// Variables that the library reads: the functions, and the folder of their locks.
 const DEVICES: &str = "E810_VERBS";
 const LOCKS: &str = "E810_LOCKS";
-/// The one with the folder that programs read in place of `/sys`.
+/// The variable with the folder that programs read instead of `/sys`.
 const SYSFS: &str = "SYSFS_PATH";
-/// The one with the card's package.
+/// The variable with the card's package.
 const PACKAGE: &str = "E810_DDP";
 
 type Variables = Vec<(&'static str, OsString)>;
 
-/// Runs the command: it returns only if there is no program.
+/// Runs the command. It returns only without a program, or with an error.
 ///
 /// # Errors
-/// [`CannotExecute`] for the program; options that do not fit; libraries that are not there.
+/// [`CannotExecute`] for the program, options that do not fit, or missing libraries.
 pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<()> {
     let program = match args.print_env {
         true => None,
@@ -60,7 +60,7 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<()> {
         let absolute = path::absolute(ddp).with_context(|| format!("--ddp {}", ddp.display()))?;
         variables.push((PACKAGE, absolute.into()));
     }
-    // A shell that is given the variables outlives this process.
+    // A shell that uses the variables outlives this process, so it gets no files of it.
     let Some(program) = program else {
         return Ok(print(&variables, out)?);
     };
@@ -76,7 +76,7 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<()> {
     if args.dev_infiniband {
         device_nodes::add(devices, &sysfs).context("--dev-infiniband")?;
     }
-    // A folder that the user has named is another's to fill.
+    // If the user has named a folder, that one is used.
     if env::var_os(SYSFS).is_none() {
         variables.push((SYSFS, sysfs.into()));
     }
@@ -87,7 +87,7 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<()> {
     Err(CannotExecute::because(program.name, &error).into())
 }
 
-/// Where the library finds its locks, whatever becomes of other variables on the way.
+/// The folder of the locks, set explicitly so that it does not depend on other variables.
 fn locks() -> Result<OsString> {
     match env::var_os(LOCKS).filter(|folder| !folder.is_empty()) {
         None => Ok(user_folder()?.into()),
@@ -104,7 +104,7 @@ fn print(variables: &Variables, out: &mut dyn Write) -> std::io::Result<()> {
     Ok(())
 }
 
-/// As a word of a shell.
+/// Quotes a value for a shell.
 fn quoted(value: &OsStr) -> Vec<u8> {
     let mut word = vec![b'\''];
     for byte in value.as_bytes() {

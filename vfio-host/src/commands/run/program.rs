@@ -1,4 +1,4 @@
-//! The program: where it is, and whether the loader will give it the libraries.
+//! The program: where it is, and whether the loader gives it the libraries.
 
 use crate::output::ending::{CannotExecute, NOT_EXECUTABLE, NOT_FOUND};
 use std::env;
@@ -12,22 +12,22 @@ use e810_backends::host::secure_exec::ignores_environment;
 
 use crate::usage::refuse;
 
-/// Where programs are when the environment does not say.
+/// The search path if the environment has none.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// A program and its arguments.
 pub(super) struct Program<'a> {
     pub(super) path: PathBuf,
-    /// As it was named.
+    /// The name as it was given.
     pub(super) name: &'a OsStr,
     pub(super) arguments: &'a [OsString],
 }
 
 impl<'a> Program<'a> {
-    /// Finds the program that `words` begin with; there is none without words.
+    /// Finds the program at the beginning of `words`; `None` without words.
     ///
     /// # Errors
-    /// [`CannotExecute`]; one that the loader would not give other libraries.
+    /// [`CannotExecute`], or a program that the loader gives no other libraries.
     pub(super) fn find(words: &'a [OsString]) -> Result<Option<Self>> {
         let Some((name, arguments)) = words.split_first() else {
             return Ok(None);

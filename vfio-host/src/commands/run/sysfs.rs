@@ -1,11 +1,12 @@
-//! A folder as `/sys` is for RDMA devices, for programs that read there: the library names it to
-//! them (`ibv_get_sysfs_path`) where `SYSFS_PATH` says so.
+//! A folder that looks like `/sys` for RDMA devices, for programs that read there. The library
+//! returns it (`ibv_get_sysfs_path`) if `SYSFS_PATH` names it.
 //!
-//! It has what is so before a function is up and stays so: names, kind, and, where it is known
-//! which function a process gets, its place in the kernel's tree, GUIDs and the GID table; of
-//! several functions what they have in common, the kinds of their GIDs. It has no state, rate and counters, which change, and nothing that only a bring-up finds out
-//! (`fw_ver`): the library has those. No entry has an interface (`gid_attrs/ndevs`): without a TAP
-//! interface there is none, and the entries of one come and go.
+//! It has what is known before a bring-up and does not change: names and kind and, if it is known
+//! which function a process gets, its place in the kernel's tree, its GUIDs and its GID table. For
+//! several functions it has what they have in common, the types of their GIDs. It has no state,
+//! rate or counters, because they change, and nothing that only a bring-up shows (`fw_ver`); the
+//! library has those. No entry has an interface (`gid_attrs/ndevs`): without a TAP interface there
+//! is none, and the entries of a TAP interface change.
 
 use std::fs;
 use std::io;
@@ -19,20 +20,20 @@ use e810_backends::host::pci::DEVICES;
 use e810_backends::host::{Host, identity};
 use e810_backends::spec::{AddressedSpec, DeviceSpec, SpecAddress};
 
-/// What folders of this kind begin with; the process's number follows.
+/// Prefix of these folders; the process id follows.
 const PREFIX: &str = "sys-";
-/// An index without an entry, or with one that is not known.
+/// The GID of an index without a known entry.
 const NO_GID: [u8; 16] = [0; 16];
 
-/// Makes the folder of this process in `user_folder`, with a device for each of `devices`, which are
-/// the functions of which it is one. Folders of processes that are gone are removed.
+/// Makes the folder of this process in `user_folder`, with a device for each of `devices` (the
+/// functions that it may be). Removes folders of processes that have ended.
 ///
 /// # Errors
 /// The system's.
 pub(super) fn make(user_folder: &Path, devices: &[&[AddressedSpec]]) -> io::Result<PathBuf> {
     remove_old(user_folder);
     let folder = user_folder.join(format!("{PREFIX}{}", process::id()));
-    // A process of before may have had this number.
+    // An earlier process may have had this id.
     let _ = fs::remove_dir_all(&folder);
     for (number, functions) in devices.iter().enumerate() {
         device(&folder, number, functions)?;
@@ -40,7 +41,7 @@ pub(super) fn make(user_folder: &Path, devices: &[&[AddressedSpec]]) -> io::Resu
     Ok(folder)
 }
 
-/// Removes the folders of processes that are gone.
+/// Removes the folders of processes that have ended.
 fn remove_old(user_folder: &Path) {
     for entry in fs::read_dir(user_folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -75,7 +76,7 @@ fn device(folder: &Path, number: usize, functions: &[AddressedSpec]) -> io::Resu
     }
     let own_link_local = known.and_then(link_local_of);
     if let Some(ip) = own_link_local {
-        // Both as the library has them.
+        // Both as in the library.
         let [_, _, _, _, guid @ ..] = ip.segments();
         for file in ["node_guid", "sys_image_guid"] {
             write(&device, file, &words(&guid))?;
@@ -87,7 +88,7 @@ fn device(folder: &Path, number: usize, functions: &[AddressedSpec]) -> io::Resu
     write(&port.join("pkeys"), "0", "0xffff")?;
     let gids = known.map(|known| gids(own_link_local, known));
     let gids = gids.unwrap_or_default();
-    // Whichever of them it is.
+    // The entries that each of them has.
     let entries = functions.iter().map(entries).min().unwrap_or_default();
     for index in 0..GIDS {
         let gid = gids.get(index).copied().flatten();
@@ -101,7 +102,7 @@ fn device(folder: &Path, number: usize, functions: &[AddressedSpec]) -> io::Resu
     Ok(())
 }
 
-/// The link-local address of a function's Ethernet address, where that is known before a bring-up.
+/// The link-local address of a function, if its Ethernet address is known before a bring-up.
 fn link_local_of(function: &AddressedSpec) -> Option<Ipv6Addr> {
     let mac = match &function.spec {
         DeviceSpec::Sim(sim) => sim.mac,
@@ -111,7 +112,7 @@ fn link_local_of(function: &AddressedSpec) -> Option<Ipv6Addr> {
     mac.map(|mac| link_local(MacAddr(mac)))
 }
 
-/// A function's own addresses; those of an interface come and go.
+/// A function's own addresses; those of a TAP interface change and are left out.
 fn addresses(function: &AddressedSpec) -> &[SpecAddress] {
     match function.tap {
         None => &function.addresses,
@@ -119,12 +120,12 @@ fn addresses(function: &AddressedSpec) -> &[SpecAddress] {
     }
 }
 
-/// Entries of the GID table of a function as it is brought up: its link-local address comes first.
+/// Number of GID table entries after a bring-up, with the link-local address.
 fn entries(function: &AddressedSpec) -> usize {
     1 + addresses(function).len()
 }
 
-/// The GID table of a function as it is brought up; an entry that is not known before is `None`.
+/// The GID table after a bring-up; `None` for an entry that is not known before.
 fn gids(first: Option<Ipv6Addr>, function: &AddressedSpec) -> Vec<Option<Gid>> {
     let first = first.map(IpAddr::V6);
     let others = addresses(function).iter().map(|own| Some(own.ip));
@@ -138,7 +139,7 @@ fn text(gid: Option<Gid>) -> String {
     words(&Ipv6Addr::from(gid.map_or(NO_GID, |gid| gid.0)).segments())
 }
 
-/// As sysfs has GIDs and GUIDs.
+/// GIDs and GUIDs as in sysfs.
 fn words(words: &[u16]) -> String {
     let words = words.iter().map(|word| format!("{word:04x}"));
     words.collect::<Vec<_>>().join(":")

@@ -1,4 +1,4 @@
-//! What a device offers, by the names that `ibv_devinfo -v` has for it.
+//! The limits of a device, by the names of `ibv_devinfo -v`.
 
 use std::io::Write;
 
@@ -10,17 +10,16 @@ use e810_backends::host::Host;
 use e810_backends::host::pci::{self, PcieLink};
 use e810_backends::spec::DeviceSpec;
 
-/// The limits of a device that was brought up: what programs can have of it with
-/// the default configuration, which may be less than the card could.
+/// The limits of a device that was brought up with the default configuration. The card may have
+/// more.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct LimitsReport {
     /// Firmware of the engine, `major.minor`.
     pub fw_ver: String,
-    /// Version of the package; absent where the function found its LAN side ready.
+    /// Version of the package; absent if the LAN side was up already.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
-    /// The link of the card to the machine; absent where that is not a card of this
-    /// machine, or sysfs does not tell.
+    /// The card's PCIe link; absent if it is not a card of this machine, or sysfs does not have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie: Option<PcieLink>,
     /// Ports of the function.
@@ -170,7 +169,7 @@ impl LimitsReport {
     }
 }
 
-/// A GUID as it is written: four groups of 16 bits.
+/// Formats a GUID: four groups of 16 bits.
 fn guid(guid: u64) -> String {
     let groups = [48, 32, 16, 0].map(|shift| format!("{:04x}", guid >> shift & 0xFFFF));
     groups.join(":")

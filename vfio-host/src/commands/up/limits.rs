@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use e810::hmc::{FpmQuery, Object, ObjectLimits};
 
-/// An expression of Rust that is `query`, with `FpmQuery`, `Object` and
-/// `ObjectLimits` of `e810::hmc` in scope; lines end with a newline.
+/// `query` as a Rust expression, with `FpmQuery`, `Object` and `ObjectLimits` of `e810::hmc` in
+/// scope. It ends with a newline.
 #[must_use]
 pub fn as_source(query: &FpmQuery) -> String {
     let mut source = String::from("FpmQuery {\n");
@@ -19,7 +19,7 @@ pub fn as_source(query: &FpmQuery) -> String {
         ("q1_block", query.q1_block),
         ("rrf_block", query.rrf_block),
     ] {
-        // A `String` takes everything.
+        // Writing to a `String` does not fail.
         let _ = writeln!(source, "    {field}: {value},");
     }
     source.push_str("    ..FpmQuery::NOTHING\n");

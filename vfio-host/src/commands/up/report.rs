@@ -25,10 +25,11 @@ pub struct ObjectReport {
     /// Objects committed.
     pub count: u64,
     pub object_bytes: u64,
-    pub bytes: u64,
     /// Bytes backed when everything is backed at once.
+    pub bytes: u64,
+    /// Objects that Linux' formula commits.
     pub linux_count: u64,
-    /// Bytes that Linux' formula takes for this object on the same table.
+    /// Bytes that Linux' formula takes for them, from the same table.
     pub linux_bytes: u64,
 }
 
@@ -43,11 +44,11 @@ pub struct LanReport {
     pub port: u8,
     /// Version of the package that the card works with.
     pub package: String,
-    /// Whether this function brought it; otherwise another one had.
+    /// Whether this function loaded it; otherwise another one had.
     pub package_loaded: bool,
     /// Speed of the link in Mbit/s; 0 when it is not known.
     pub link_mbps: u32,
-    /// Error correction that was negotiated; of no meaning without a link.
+    /// Error correction that was negotiated; meaningless without a link.
     pub link_fec: &'static str,
 }
 
@@ -58,14 +59,14 @@ pub struct UpReport {
     pub transport: &'static str,
     /// The stages, in order.
     pub stages: Vec<StageReport>,
-    /// The LAN side; absent when it was ready before.
+    /// The LAN side; absent if it was up already.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lan: Option<LanReport>,
     /// Host memory given to the HMC with everything backed at once.
     pub hmc_bytes: u64,
     /// The same when objects are backed on demand.
     pub hmc_bytes_on_demand: u64,
-    /// What Linux' formula takes on the same table.
+    /// What Linux' formula takes for the same table.
     pub hmc_bytes_linux: u64,
     pub hmc_objects: Vec<ObjectReport>,
     /// Time of all stages, in nanoseconds.
@@ -74,8 +75,8 @@ pub struct UpReport {
     /// process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub register_read_ns: Option<Summary>,
-    /// From the register write that makes a vector fire to the thread that
-    /// waits for it; as above.
+    /// From the register write that makes a vector fire to the thread that waits for it; absent as
+    /// above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt_ns: Option<Summary>,
 }

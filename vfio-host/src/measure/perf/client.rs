@@ -31,7 +31,7 @@ pub struct Client<'a> {
     pace: Pace,
     samples: Latencies,
     posted_at: Ns,
-    /// A message is under way whose answer did not come.
+    /// A message is in flight whose answer has not come.
     waiting: bool,
     answered: bool,
     verified: u64,
@@ -39,7 +39,7 @@ pub struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    /// Makes memory and receives ready for messages of `size` bytes.
+    /// Prepares memory and receives for messages of `size` bytes.
     ///
     /// # Errors
     /// What the queues or the memory refused.
@@ -79,7 +79,7 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Goes on; says whether anything happened.
+    /// Runs a turn; returns whether anything happened.
     ///
     /// # Errors
     /// A completion that failed, an asynchronous error, or a refused request.
@@ -90,21 +90,21 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Whether all messages are through.
+    /// Whether all messages are done.
     #[must_use]
     pub fn is_done(&self) -> bool {
         let through = |flow: &Flow| flow.completed == flow.goal;
         self.flows.iter().all(through) && !self.waiting
     }
 
-    /// Posts nothing more; what is on its way ends the run.
+    /// Posts no more messages; the run ends with those in flight.
     pub fn stop(&mut self) {
         for flow in &mut self.flows {
             flow.goal = flow.posted;
         }
     }
 
-    /// Messages posted on each queue pair, if that is fewer than were to be.
+    /// Messages posted on each queue pair, if the run was cut short.
     #[must_use]
     pub fn cut_short(&self) -> Option<Vec<u64>> {
         let short = |flow: &Flow| flow.goal < self.plan.iterations;
@@ -112,13 +112,13 @@ impl<'a> Client<'a> {
         self.flows.iter().any(short).then(|| posted.collect())
     }
 
-    /// Messages of which the outcome is known, of all queue pairs.
+    /// Completed messages of all queue pairs.
     #[must_use]
     pub const fn completed(&self) -> u64 {
         self.completed
     }
 
-    /// Ends the run when its time is over; says whether it is.
+    /// Ends the run when its time is over; returns whether it is.
     fn is_over(&mut self, now: Ns) -> bool {
         let Some((begun, duration)) = self.begun.zip(self.plan.duration) else {
             return false;
@@ -140,7 +140,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Puts the message in its place: one of its own if each is verified.
+    /// Puts the message in its place, which is its own if each message is verified.
     fn make_message<P: HostPlatform>(
         &self,
         end: &mut PerfEndpoint<P>,
@@ -152,7 +152,7 @@ impl<'a> Client<'a> {
         }
         let place = self.plan.place(qp, number);
         match self.plan.op {
-            // The peer's memory has payload by place, from the beginning.
+            // The peer's memory has payload in each place from the start.
             Op::Read => end.wipe(place, self.size),
             Op::Send | Op::Write => {
                 end.fill(self.plan, place, self.size, self.plan.content(qp, number))
@@ -201,7 +201,7 @@ impl<'a> Client<'a> {
             self.answered = true;
             self.ended = end.endpoint.now();
             let took = (self.ended - self.posted_at).0;
-            // A READ is there and back by itself.
+            // A READ is a round trip by itself.
             let ways = if self.plan.op == Op::Read { 1 } else { 2 };
             self.samples.add(took / ways);
             self.completed += 1;
@@ -269,7 +269,7 @@ impl<'a> Client<'a> {
             self.begun.get_or_insert(now);
             self.posted += list;
             self.pace.post(now, self.posted);
-            // At most the post list, 32 bits.
+            // At most the post list: 32 bits.
             end.post(self.plan, self.post_of(qp, flow.posted, list as u32))?;
             if let Some(flow) = self.flows.get_mut(qp) {
                 flow.posted += list;
@@ -327,8 +327,7 @@ impl<'a> Client<'a> {
         Ok(self.so_far())
     }
 
-    /// The result of a run that failed: what is known of it, without what would have been verified
-    /// at its end.
+    /// The result so far of a run that failed, without the verification at the end.
     #[must_use]
     pub fn so_far(self) -> Run {
         Run {
@@ -344,13 +343,13 @@ impl<'a> Client<'a> {
     }
 }
 
-/// The last byte of a written message tells when it has arrived: never what was
-/// there before.
+/// The last byte of a written message, which shows that it has arrived: it differs from the byte
+/// before.
 pub(super) const fn marker(number: u64) -> u8 {
     (number % 255) as u8 + 1
 }
 
-/// Marks a message that is to be written.
+/// Marks a message before it is written.
 pub(super) fn mark<P: HostPlatform>(
     end: &PerfEndpoint<P>,
     place: usize,

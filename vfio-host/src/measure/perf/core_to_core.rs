@@ -1,5 +1,5 @@
-//! The lower bound of latency between two CPUs: a cache line that two threads pass to
-//! and fro. No message between the two is faster.
+//! The lower bound of latency between two CPUs: two threads pass a cache line to and fro. No
+//! message between them is faster.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use e810_backends::host::cpus;
 /// Hand-overs in a sample: reading the clock costs as much as a few.
 const BATCH: u64 = 100;
 const SAMPLES: u64 = 200;
-/// Polls before the processor is yielded to others.
+/// Polls before the thread yields the processor.
 const PATIENCE: u32 = 10_000;
 
 /// A hand-over from one processor to another, in nanoseconds.
@@ -23,12 +23,11 @@ pub struct CoreToCore {
     pub cpus: [usize; 2],
     /// Smallest mean of a batch.
     pub min: u64,
-    /// Median of the means; far above the smallest where others use the
-    /// processors too.
+    /// Median of the means; far above the smallest if others use the processors too.
     pub p50: u64,
 }
 
-/// A line of its own, so that nothing else moves it.
+/// Aligned to a cache line of its own, so that nothing else moves it.
 #[repr(align(128))]
 struct Line(AtomicU64);
 
@@ -38,14 +37,13 @@ fn two_cpus() -> Option<[usize; 2]> {
     Some([allowed.next()?, allowed.next()?])
 }
 
-/// Measures between the first two processors that this thread may use; `None`
-/// where it has only one.
+/// Measures between the first two processors that this thread may use; `None` if there is only one.
 #[must_use]
 pub fn core_to_core() -> Option<CoreToCore> {
     let cpus = two_cpus()?;
     let line = Line(AtomicU64::new(0));
     let last = SAMPLES * BATCH * 2;
-    // Even numbers are written by one, odd ones by the other.
+    // One thread writes even numbers, the other one odd numbers.
     let hand = |mut turn: u64, cpu| {
         let stays = cpus::stay_on(cpu);
         let mut samples = Vec::new();
@@ -55,7 +53,7 @@ pub fn core_to_core() -> Option<CoreToCore> {
             while line.0.load(Ordering::Acquire) != turn {
                 spin_loop();
                 spins = spins.wrapping_add(1);
-                // Far beyond a hand-over: the other one waits for a processor.
+                // Much longer than a hand-over: the other thread waits for a processor.
                 if spins.is_multiple_of(PATIENCE) {
                     thread::yield_now();
                 }
@@ -64,7 +62,7 @@ pub fn core_to_core() -> Option<CoreToCore> {
             turn += 2;
             if turn % (2 * BATCH) < 2 {
                 let now = Instant::now();
-                // A batch is there and back so many times.
+                // A batch has this many round trips.
                 let ns = (now - begun).as_nanos() / u128::from(2 * BATCH);
                 samples.push(u64::try_from(ns).unwrap_or(u64::MAX));
                 begun = now;
@@ -72,7 +70,7 @@ pub fn core_to_core() -> Option<CoreToCore> {
         }
         stays.then_some(samples)
     };
-    // Two threads of their own, which end on the processors they were sent to.
+    // Two new threads, because they are pinned to their processors.
     let (one, other) = thread::scope(|scope| {
         let [here, there] = cpus;
         let one = scope.spawn(move || hand(0, here));

@@ -16,7 +16,7 @@ use crate::measure::op::Op;
 use crate::measure::payload::{self, Direction};
 use crate::monitor::SnapshotPublisher;
 
-/// Q_Key: nothing here is a datagram.
+/// The Q_Key; unused, because there are no datagrams.
 const NO_QKEY: u32 = 0;
 
 /// One side.
@@ -34,7 +34,7 @@ pub struct PerfEndpoint<P: HostPlatform> {
 /// What a completion was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Completed {
-    /// A request, and all before it, up to number `upto`.
+    /// A request with number `upto`, and all requests before it.
     Sent { qp: usize, upto: u64 },
     /// A message.
     Received { qp: usize, bytes: u32 },
@@ -45,15 +45,14 @@ pub(super) enum Completed {
 pub(super) struct Post {
     pub(super) qp: usize,
     pub(super) op: Op,
-    /// Number of the first.
+    /// Number of the first message.
     pub(super) from: u64,
     pub(super) count: u32,
     pub(super) size: u32,
 }
 
 impl<P: HostPlatform> PerfEndpoint<P> {
-    /// Makes the objects that `plan` takes on a ready device, whose
-    /// snapshots go to `publisher`.
+    /// Creates the objects of `plan` on a ready device, whose snapshots go to `publisher`.
     ///
     /// # Errors
     /// What the device refused, and which object.
@@ -67,7 +66,7 @@ impl<P: HostPlatform> PerfEndpoint<P> {
         let stride = plan.largest() as usize;
         let places = plan.places();
         let objects = EndpointPlan {
-            // First what is sent, then where it arrives.
+            // First the outgoing messages, then the incoming ones.
             bytes: stride * places * 2,
             access: AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ,
             cqes: plan.cqes(),
@@ -105,7 +104,7 @@ impl<P: HostPlatform> PerfEndpoint<P> {
         self.outgoing(self.places + place, size)
     }
 
-    /// Puts payload where it is sent from.
+    /// Fills an outgoing place with payload.
     pub(super) fn fill(
         &mut self,
         plan: &Plan,
@@ -125,7 +124,7 @@ impl<P: HostPlatform> PerfEndpoint<P> {
         Ok(memory.write(0, bytes)?)
     }
 
-    /// Wipes a place, so that what is found there has arrived.
+    /// Wipes an incoming place, so that its content has arrived.
     pub(super) fn wipe(&mut self, place: usize, size: u32) -> Result<()> {
         let memory = self.incoming(place, size)?;
         let [bytes, _] = &mut self.scratch;
@@ -134,8 +133,7 @@ impl<P: HostPlatform> PerfEndpoint<P> {
         Ok(memory.write(0, bytes)?)
     }
 
-    /// Whether what has arrived is as it was sent, but for the last byte if that
-    /// counts messages.
+    /// Whether what has arrived is what was sent, except for the last byte if that counts messages.
     pub(super) fn is_right(
         &mut self,
         plan: &Plan,
@@ -174,7 +172,7 @@ impl<P: HostPlatform> PerfEndpoint<P> {
         Ok(())
     }
 
-    /// Posts messages with one doorbell; the last one is signaled.
+    /// Posts messages with one doorbell; only the last one is signaled.
     pub(super) fn post(&mut self, plan: &Plan, post: Post) -> Result<()> {
         if post.count == 1 {
             return self.post_array::<1>(plan, post);
@@ -250,8 +248,8 @@ impl<P: HostPlatform> PerfEndpoint<P> {
         Ok(())
     }
 
-    /// Polls for completions, and where there is none does the events and the deferred
-    /// work; returns how many there were.
+    /// Polls for completions; if there are none, handles events and deferred work. Returns the
+    /// number of completions.
     pub(super) fn turn(&mut self, take: &mut dyn FnMut(Completed)) -> Result<usize> {
         let mut wcs = [Wc::default(); 32];
         let polled = self.endpoint.poll(&mut wcs)?;
@@ -279,5 +277,5 @@ impl<P: HostPlatform> PerfEndpoint<P> {
     }
 }
 
-/// Requests of a list at most.
+/// Maximum requests of a list.
 pub const MAX_POST_LIST: u32 = 64;

@@ -1,7 +1,7 @@
 //! Latency and bandwidth of one operation over message sizes.
 //!
-//! Each side is a machine that goes on a turn at a time ([`Client`] measures,
-//! [`Server`] answers), so one thread can drive both, or one process each.
+//! Each side is a state machine that runs one turn at a time ([`Client`] measures, [`Server`]
+//! answers), so one thread can drive both, or each has a process.
 
 mod client;
 mod core_to_core;
@@ -31,11 +31,11 @@ pub use server::Server;
 pub use spread::Spread;
 pub use table::{Layout, PerfReport, Row, Table, histogram};
 
-/// Queue pairs of a run, at most.
+/// Maximum queue pairs of a run.
 pub const MAX_QPS: u32 = 256;
-/// Messages outstanding on a queue pair, at most.
+/// Maximum messages outstanding on a queue pair.
 pub const MAX_DEPTH: u32 = 4096;
-/// Messages outstanding on a queue pair, where nothing else is asked for.
+/// Default messages outstanding on a queue pair.
 pub const DEPTH: u32 = 128;
 
 /// What is measured.
@@ -43,7 +43,7 @@ pub const DEPTH: u32 = 128;
 pub enum Test {
     /// One message at a time.
     Latency,
-    /// As many as the queues take.
+    /// As many messages as the queues hold.
     Bandwidth,
 }
 
@@ -71,20 +71,20 @@ pub struct Plan {
     pub qps: usize,
     /// Messages outstanding on a queue pair.
     pub depth: u32,
-    /// Messages up to so many bytes go inline.
+    /// Messages of up to this many bytes go inline.
     pub inline: u32,
     /// Requests posted with one doorbell.
     pub post_list: u32,
-    /// Messages of a run, on each queue pair; with a duration at most so many.
+    /// Messages of a run, on each queue pair; the maximum if there is a duration.
     pub iterations: u64,
-    /// A run ends with the first message that would be posted later than this
-    /// after its first one.
+    /// Duration of a run: a message that would be posted later than this after the first one is not
+    /// posted.
     pub duration: Option<Ns>,
     /// Seed of the payload.
     pub seed: u64,
-    /// Every message has payload of its own, which is verified.
+    /// Every message has its own payload, which is verified.
     pub check: bool,
-    /// How completions are waited for.
+    /// How the run waits for completions.
     pub wait_mode: WaitMode,
     /// How queue pairs pace themselves.
     pub tuning: Tuning,
@@ -97,8 +97,8 @@ impl Plan {
         self.sizes.iter().copied().max().unwrap_or(1)
     }
 
-    /// Completions that a side has room for: sends and receives of each queue pair, and one over,
-    /// as a ring is never full.
+    /// Size of a side's completion queue: sends and receives of each queue pair, and one more,
+    /// because a ring is never full.
     #[must_use]
     pub const fn cqes(&self) -> u32 {
         (self.qps as u32)
@@ -119,13 +119,13 @@ impl Plan {
         }
     }
 
-    /// Objects that a function is brought up for.
+    /// The number of objects that a function is brought up for.
     #[must_use]
     pub fn objects(&self) -> Sizes {
         Sizes::of_queue_pairs(self.qps as u32, self.caps())
     }
 
-    /// Fails where no card has such queues.
+    /// Fails if no card has such queues.
     ///
     /// # Errors
     /// [`Usage`](crate::usage::Usage).
@@ -147,7 +147,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Places for messages on each side, each for the largest.
+    /// Number of places for messages on each side, each as large as the largest message.
     #[must_use]
     pub fn places(&self) -> usize {
         match self.check {
@@ -160,7 +160,7 @@ impl Plan {
     fn place(&self, qp: usize, number: u64) -> usize {
         let depth = u64::from(self.depth.max(1));
         match self.check {
-            // Below the depth, which is 32 bits.
+            // Below the depth: 32 bits.
             true => qp * self.depth as usize + (number % depth) as usize,
             false => 0,
         }
@@ -175,17 +175,17 @@ impl Plan {
     }
 }
 
-/// What a run of one size came to, on one side.
+/// The outcome of a run of one size, on one side.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Run {
-    /// Of one-way latencies.
+    /// One-way latencies.
     pub latency: Option<Spread>,
-    /// How many took how long.
+    /// Histogram of the latencies.
     pub histogram: Vec<Bucket>,
     /// Time from the first post to the last completion.
     pub elapsed: Ns,
     pub messages: u64,
-    /// Messages on each queue pair, on the average where they differ.
+    /// Messages on each queue pair; the average if they differ.
     pub iterations: u64,
     /// The fastest stretch of messages, from its first post to its last
     /// completion.

@@ -1,19 +1,18 @@
-//! The best stretch of a stream: how many messages, and how long from the first
-//! one's post to the last one's completion.
+//! Finds the best stretch of a stream: the number of messages, and the time from the first post to
+//! the last completion.
 //!
-//! Completions are found in bunches, so the time between two of them says nothing;
-//! a stretch that begins with a post does, because no message of it was under way
-//! before.
+//! Completions are found in bunches, so the time between two of them says nothing. A stretch that
+//! begins with a post is valid, because none of its messages was in flight before.
 
 use e810_hal::Ns;
 
-/// Times kept at most, of posts and of completions.
+/// Maximum times kept, of posts and of completions.
 const KEPT: u64 = 1 << 16;
 
 /// Times of a stream.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Messages between two times that are kept.
+    /// Messages from one kept time to the next.
     stride: u64,
     /// When message `n * stride` was about to be posted.
     posts: Vec<Ns>,
@@ -22,7 +21,6 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Of a stream.
     pub(super) const fn new() -> Self {
         Self {
             stride: 1,
@@ -31,7 +29,7 @@ impl Pace {
         }
     }
 
-    /// More messages are about to be posted, `posted` with them.
+    /// More messages are about to be posted; `posted` includes them.
     pub(super) fn post(&mut self, now: Ns, posted: u64) {
         while (self.posts.len() as u64) * self.stride < posted {
             self.posts.push(now);
@@ -39,7 +37,7 @@ impl Pace {
         self.thin();
     }
 
-    /// So many messages are completed.
+    /// `completed` messages are completed.
     pub(super) fn complete(&mut self, now: Ns, completed: u64) {
         while (self.completions.len() as u64 + 1) * self.stride <= completed {
             self.completions.push(now);
@@ -47,8 +45,8 @@ impl Pace {
         self.thin();
     }
 
-    /// Keeps every second time where there are too many: of a message that is
-    /// both one of the new stride's and the first, or last, of one.
+    /// Drops every second time if there are too many, and keeps those that begin, or end, a stride
+    /// of the new length.
     fn thin(&mut self) {
         while self.posts.len().max(self.completions.len()) as u64 > KEPT {
             let every_second = |times: &[Ns], first| {
@@ -70,8 +68,7 @@ impl Pace {
             let times = ends.zip(&self.posts).map(|(end, start)| *end - *start);
             Some((length as u64 * self.stride, times.min()?))
         };
-        // Messages that took no time are of virtual time, or of a clock that
-        // ticks too slowly.
+        // Messages take no time in virtual time, or if the clock ticks too slowly.
         let rate = |(messages, time): &(u64, Ns)| *messages as f64 / time.0.max(1) as f64;
         lengths
             .filter_map(stretch)

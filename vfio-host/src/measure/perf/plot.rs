@@ -11,7 +11,7 @@ const RIGHT: f64 = 20.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 60.0;
 
-/// An axis whose steps are powers, from and to exponents.
+/// A logarithmic axis, from and to exponents.
 struct Axis {
     from: f64,
     to: f64,
@@ -44,7 +44,7 @@ impl Axis {
 /// logarithmic. `None` without figures, as in virtual time.
 #[must_use]
 pub fn svg(report: &PerfReport) -> Option<String> {
-    // Beside what most messages take, what one in a hundred exceeds.
+    // The 99th percentile, beside the typical latency.
     let tail = |row: &super::table::Row| {
         let tail = row.latency_ns.map(|latency| latency.p99 as f64 / 1e3);
         let place = (
@@ -80,7 +80,7 @@ pub fn svg(report: &PerfReport) -> Option<String> {
         _ => "BW average, MiB/s",
     };
     let mut text = String::new();
-    // A String takes whatever is written to it.
+    // Writing to a `String` does not fail.
     let _ = writeln!(
         text,
         r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">

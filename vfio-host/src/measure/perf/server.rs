@@ -9,12 +9,12 @@ use super::endpoint::{Completed, Post};
 use super::{PerfEndpoint, Plan, Run, Test};
 use crate::measure::op::Op;
 
-/// The side that answers, in a run of one size. For READ, and for WRITE where
-/// nothing is answered, the device does all.
+/// The side that answers, in a run of one size. For READs, and for WRITEs without an answer, the
+/// device does everything.
 pub struct Server<'a> {
     plan: &'a Plan,
     size: u32,
-    /// Messages that come, by queue pair.
+    /// Messages to expect, by queue pair.
     goals: Vec<u64>,
     /// Messages received, by queue pair.
     received: Vec<u64>,
@@ -24,7 +24,7 @@ pub struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    /// Makes memory and receives ready for messages of `size` bytes.
+    /// Prepares memory and receives for messages of `size` bytes.
     ///
     /// # Errors
     /// What the queues or the memory refused.
@@ -65,8 +65,7 @@ impl<'a> Server<'a> {
             && (self.plan.op != Op::Send || through.all(|(received, goal)| received >= goal))
     }
 
-    /// The other side has posted so many messages on each queue pair, and no more
-    /// come.
+    /// The other side has posted these numbers of messages, and no more come.
     pub fn stop_at(&mut self, posted: &[u64]) {
         for (goal, posted) in self.goals.iter_mut().zip(posted) {
             *goal = (*goal).min(*posted);
@@ -77,7 +76,7 @@ impl<'a> Server<'a> {
         self.goals.get(qp).copied().unwrap_or_default()
     }
 
-    /// Goes on; says whether anything happened.
+    /// Runs a turn; returns whether anything happened.
     ///
     /// # Errors
     /// A completion that failed, an asynchronous error, or a refused request.
@@ -130,7 +129,7 @@ impl<'a> Server<'a> {
     fn written<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>) -> Result<bool> {
         let number = self.received.first().copied().unwrap_or_default();
         let place = self.plan.place(0, number);
-        // The answer before has to be gone before the next one is made.
+        // The previous answer must be sent before the next one is made.
         if number == self.goal(0)
             || self.sent < number
             || !is_marked(end, place, self.size, number)?
@@ -191,7 +190,7 @@ impl<'a> Server<'a> {
         let marked = (plan.test == Test::Latency && plan.op == Op::Write).then_some(marker(last));
         let streamed = plan.op == Op::Write && plan.test == Test::Bandwidth;
         if plan.check && streamed {
-            // A WRITE completes nothing here: the last ones are in memory to be verified.
+            // A WRITE completes nothing here, so the last ones are verified in memory.
             for qp in 0..plan.qps {
                 let goal = self.goal(qp);
                 for number in goal.saturating_sub(plan.depth.into())..goal {

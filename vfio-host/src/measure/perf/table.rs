@@ -16,12 +16,12 @@ use crate::output::wire::WireReport;
 pub struct Row {
     /// Bytes of a message.
     pub bytes: u32,
-    /// Messages on each queue pair; on the average where a run was cut short.
+    /// Messages on each queue pair; the average if the run was cut short.
     pub iterations: u64,
     /// One-way latency in nanoseconds; absent in virtual time and for `bw`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<Spread>,
-    /// How many messages took how long one way; absent unless asked for.
+    /// Histogram of one-way latencies; absent unless asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
     /// Bandwidth; absent in virtual time and for `lat`.
@@ -38,11 +38,11 @@ pub struct Row {
 pub struct PerfReport {
     /// What carried the messages; `simulated` is no card.
     pub transport: &'static str,
-    /// The simulated wire; absent where it is not of this process.
+    /// The simulated wire; absent if this process does not simulate it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireReport>,
-    /// How it ended: where it is not `complete`, the last row may be of fewer messages, and rows
-    /// may be missing.
+    /// How it ended. If not `complete`, the last row may have fewer messages, and rows may be
+    /// missing.
     #[serde(flatten)]
     pub ending: Ending,
     pub asked: Asked,
@@ -54,17 +54,17 @@ pub struct PerfReport {
     pub qps: usize,
     /// Messages outstanding on each.
     pub depth: u32,
-    /// Messages up to so many bytes go inline.
+    /// Messages of up to this many bytes go inline.
     pub inline: u32,
     /// Requests posted with one doorbell.
     pub post_list: u32,
-    /// Every message had payload of its own.
+    /// Every message had its own payload.
     pub check: bool,
-    /// A cache line from one processor to another in the same run, in
+    /// Time to pass a cache line from one processor to another, measured in the same run, in
     /// nanoseconds; for `lat`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core_to_core_ns: Option<CoreToCore>,
-    /// Interrupts of the functions of this process; absent where they are not waited for.
+    /// Interrupts of the functions of this process; absent without `--events`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupts: Option<u64>,
     /// A line for each size.
@@ -93,8 +93,7 @@ impl PerfReport {
         }
     }
 
-    /// Adds what messages of `size` bytes came to; `timed` where times mean
-    /// something.
+    /// Adds the outcome of messages of `size` bytes; `timed` if times mean something.
     pub fn add(&mut self, plan: &Plan, size: u32, run: &Run, timed: bool) {
         let is = |test| timed && plan.test == test;
         self.rows.push(Row {
@@ -125,17 +124,16 @@ pub struct Layout {
     pub csv: bool,
     /// Bandwidth in Gbit/s instead of MiB/s.
     pub gbits: bool,
-    /// Characters of a line; `None` where lines have no end.
+    /// Characters of a line; `None` for no limit.
     pub width: Option<usize>,
 }
 
-/// A column: its name in full and where there is little room, and the
-/// characters of the latter.
+/// A column: its full name, its short name, and the width of the latter.
 struct Column {
     name: &'static str,
     short: &'static str,
     room: usize,
-    /// It is there even where there is hardly any room.
+    /// It is printed even if there is hardly any room.
     needed: bool,
 }
 
@@ -153,11 +151,11 @@ enum Figures {
     Counts,
 }
 
-/// Characters of a column where there is room.
+/// Width of a column if there is room.
 const WIDE: usize = 16;
 
 impl Table {
-    /// A table for `test`; `timed` where times mean something.
+    /// A table for `test`; `timed` if times mean something.
     #[must_use]
     pub const fn new(test: Test, timed: bool, layout: Layout) -> Self {
         Self {
@@ -250,8 +248,8 @@ impl Table {
         values
     }
 
-    /// Prints what stands above the rows: `text` says what carries the messages
-    /// and `label` what the figures are.
+    /// Prints the lines above the rows. `text` says what carries the messages, `label` what the
+    /// figures are.
     ///
     /// # Errors
     /// Where it goes.
@@ -299,14 +297,14 @@ impl Table {
         self.line(&self.values(row), out)
     }
 
-    /// Prints what stands below the rows.
+    /// Prints the lines below the rows.
     ///
     /// # Errors
     /// Where it goes.
     pub fn foot(&self, report: &PerfReport, out: &mut dyn Write) -> Result<()> {
         let ending = &report.ending;
         if self.layout.csv {
-            // A row that says of itself that it is none, in fields that every header has.
+            // A row that is marked as none, in fields that every header has.
             if let Some(why) = &ending.why {
                 let why = why.replace('"', "\"\"").replace(['\r', '\n'], " ");
                 writeln!(out, "#ended,{},\"{why}\"", ending.ended)?;
@@ -348,12 +346,11 @@ impl Table {
             })
         };
         writeln!(out, "{}", line.trim_end())?;
-        // Shown now, and not with the last one.
+        // So that the row is shown now.
         Ok(out.flush()?)
     }
 
-    /// A line of short columns; without those that are not needed, if they are too
-    /// many.
+    /// A line of short columns, without the optional ones if there is no room.
     fn narrow(&self, values: &[String]) -> String {
         let columns = self.columns();
         let room: usize = columns.iter().map(|column| column.room + 1).sum();
@@ -369,7 +366,7 @@ impl Table {
     }
 }
 
-/// Prints how many messages took how long.
+/// Prints the histogram of a row.
 ///
 /// # Errors
 /// Where it goes.

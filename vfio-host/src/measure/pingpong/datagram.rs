@@ -1,9 +1,8 @@
 //! The ping-pong over datagrams, which the wire may lose.
 //!
-//! Immediate data has the number of a message. The initiator sends a
-//! datagram again when its answer does not come in time; the responder answers
-//! what comes twice twice. What belongs to an earlier message is passed
-//! over.
+//! Immediate data carries the message number. The initiator resends a datagram whose answer does
+//! not come in time; the responder answers a repeated datagram again. Both ignore what belongs to
+//! an earlier message.
 
 use anyhow::{Context, Result, ensure};
 use e810::{Wc, WcFlags};
@@ -17,20 +16,20 @@ use crate::measure::payload::{self, Direction};
 use crate::output::progress::Progress;
 use crate::stop::Stop;
 
-/// How long an answer may take before the datagram is sent again.
+/// Time for an answer before the datagram is sent again.
 const AGAIN: Ns = Ns::from_ms(50);
 
-/// Datagrams of one side that are not carried out at most; its queue is longer.
+/// Maximum outstanding datagrams of a side; its queue is longer.
 const OUTSTANDING: u32 = 8;
 
-/// Called with the initiator in each turn in which nothing arrived, to rest or to do something
-/// else; an error ends the exchange.
+/// Called with the initiator in each empty turn, to rest or do other work. An error ends the
+/// exchange.
 pub type Idle<'a, P> = &'a mut dyn FnMut(&mut PingpongEndpoint<P>) -> Result<()>;
 
 /// Posts the receives of a side.
 ///
 /// # Errors
-/// A queue that refuses them.
+/// The queue refuses them.
 pub fn prepare<P: HostPlatform>(side: &mut PingpongEndpoint<P>) -> Result<()> {
     (0..RECEIVES).try_for_each(|slot| side.post_slot(slot))
 }
@@ -72,14 +71,14 @@ impl Check {
         Ok(())
     }
 
-    /// Takes a completion: the number of a message that arrived, and its place.
+    /// Takes a completion; returns the number and the place of a message that arrived.
     fn take(&mut self, wc: &Wc) -> Result<Option<(u32, u64)>> {
         succeeded(wc)?;
         if !is_receive(wc.opcode) {
             self.outstanding = self.outstanding.saturating_sub(1);
             return Ok(None);
         }
-        // Anybody who knows the Q_Key can send something.
+        // Anyone who knows the Q_Key can send something.
         let ours = wc.flags.contains(WcFlags::WITH_IMM)
             && wc.byte_len as usize == GRH + self.plan.size as usize;
         Ok(Some((if ours { wc.imm } else { u32::MAX }, wc.wr_id)))
@@ -100,13 +99,12 @@ impl Check {
     }
 }
 
-/// Runs the initiator; `idle` runs or watches the responder. `outcome` has what was done, also
+/// Runs the initiator; `idle` runs or watches the responder. `outcome` has what was done, even
 /// after an error.
 ///
 /// # Errors
-/// A completion that failed, an asynchronous error, a message that has no answer
-/// however often it is sent, or what `idle` said; differences in payload are
-/// counted, not returned.
+/// A completion that failed, an asynchronous error, a message that is never answered, or the error
+/// of `idle`. Differences in payload are counted, not returned.
 pub fn ask<P: HostPlatform>(
     side: &mut PingpongEndpoint<P>,
     plan: &Plan,
@@ -127,7 +125,7 @@ pub fn ask<P: HostPlatform>(
         let (mut sent, mut tries) = (posted, 1u64);
         check.send(side, number)?;
         let mut answer = None;
-        // What is sent again has to be gone before the memory changes.
+        // Wait until resent datagrams are sent, before the memory changes.
         while answer.is_none() || check.outstanding > 0 {
             let polled = side.endpoint.poll(&mut wcs)?;
             for wc in wcs.iter().take(polled) {
@@ -168,7 +166,7 @@ pub fn ask<P: HostPlatform>(
     Ok(())
 }
 
-/// The side that answers, a turn at a time.
+/// The side that answers, one turn at a time.
 pub struct Responder {
     check: Check,
     /// Number of the message that comes next.
@@ -178,7 +176,6 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// One that has answered nothing yet.
     #[must_use]
     pub fn new(plan: &Plan) -> Self {
         Self {
@@ -189,7 +186,7 @@ impl Responder {
         }
     }
 
-    /// Answers what has arrived; says how many completions there were.
+    /// Answers what has arrived; returns the number of completions.
     ///
     /// # Errors
     /// A completion that failed, or an asynchronous error.
@@ -233,10 +230,10 @@ impl Responder {
         plan.iterations = plan.iterations.min(messages);
     }
 
-    /// Fails where messages never came.
+    /// Fails if messages are missing.
     ///
     /// # Errors
-    /// How many.
+    /// The number of missing messages.
     pub fn check_all(&self) -> Result<()> {
         let missing = self.check.plan.iterations.checked_sub(self.next);
         let missing = missing.context("more messages than there are")?;
@@ -244,7 +241,7 @@ impl Responder {
         Ok(())
     }
 
-    /// What it saw: `lost` are the messages that came again.
+    /// What it saw; `lost` counts the repeated messages.
     #[must_use]
     pub fn outcome(self) -> Outcome {
         Outcome {

@@ -1,4 +1,4 @@
-//! One side of `pingpong`: what is posted, and where messages arrive.
+//! One side of `pingpong`: posts requests, and has the memory where messages arrive.
 
 use crate::handshake::RemoteQp;
 use std::net::IpAddr;
@@ -33,15 +33,15 @@ pub struct PingpongEndpoint<P: HostPlatform> {
     qp_type: QpType,
     size: u32,
     receives: u64,
-    /// Bytes of a message that is to arrive.
+    /// Bytes of the next message to arrive.
     arriving: u32,
     /// Where datagrams go.
     target: Option<UdTarget>,
-    /// What its peer invalidates.
+    /// The key that its peer invalidates.
     invalidated_key: Option<InvalidatedKey<P>>,
 }
 
-/// What a side is made for.
+/// The parameters of a side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PingpongEndpointPlan {
     /// How messages are carried.
@@ -50,17 +50,17 @@ pub struct PingpongEndpointPlan {
     pub size: u32,
     /// Messages invalidate keys.
     pub invalidate: bool,
-    /// Its queue pair gets counters of its own.
+    /// The queue pair gets its own counters.
     pub counters: bool,
     /// How it waits for completions.
     pub wait_mode: WaitMode,
-    /// How its queue pair paces itself.
+    /// The tuning of its queue pair.
     pub tuning: Tuning,
 }
 
 impl<P: HostPlatform> PingpongEndpoint<P> {
-    /// Makes PD, CQ, QP and registered memory on a ready device, whose
-    /// snapshots go to `publisher`.
+    /// Creates PD, CQ, QP and registered memory on a ready device, whose snapshots go to
+    /// `publisher`.
     ///
     /// # Errors
     /// What the device refused, and which object.
@@ -79,8 +79,8 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
             wait_mode,
             tuning,
         } = plan;
-        // First what is sent, then where it arrives: a datagram that arrives
-        // too late must not overwrite one that is being verified.
+        // First the outgoing message, then the places where messages arrive: a late datagram must
+        // not overwrite one that is being verified.
         let incoming = match qp_type.is_datagram() {
             false => size as usize,
             true => (GRH + size as usize) * RECEIVES as usize,
@@ -134,10 +134,10 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
         Ok(())
     }
 
-    /// Takes the QP to RTS, towards the peer.
+    /// Takes the QP to RTS, connected to the peer.
     ///
     /// # Errors
-    /// The transition that failed, or a message that is no datagram on this path.
+    /// The transition that failed, or a message that is too long for a datagram on this path.
     pub fn connect(&mut self, peer: Vec<RemoteQp>, path: Path, mtu: Mtu) -> Result<()> {
         let is_datagram = self.qp_type.is_datagram();
         ensure!(
@@ -159,7 +159,7 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
         Ok(())
     }
 
-    /// From here on datagrams go to the members of a group.
+    /// From here on, sends datagrams to the members of a group.
     ///
     /// # Errors
     /// The device refused the address handle, or it is not connected.
@@ -207,7 +207,7 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
         Ok(())
     }
 
-    /// Sends what is outgoing as datagram `number`.
+    /// Sends the outgoing message as datagram `number`.
     pub(super) fn post_datagram(&mut self, number: u64) -> Result<()> {
         let sges = [self.endpoint.sge(self.outgoing()?)];
         let to = self.target.context("not connected")?;
@@ -219,7 +219,7 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
         self.post_op(number, op)
     }
 
-    /// Bytes that the next message to arrive has.
+    /// Sets the bytes of the next message to arrive.
     pub(super) fn expect(&mut self, bytes: u32) {
         self.arriving = bytes;
     }
@@ -254,7 +254,7 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
     fn peer_incoming(&self) -> Result<Remote> {
         let peer = self.endpoint.remote(0)?;
         Ok(Remote {
-            // Where a peer says that its memory ends is checked by its device.
+            // The peer's device checks the bounds.
             addr: peer.address.wrapping_add(self.size.into()),
             rkey: peer.rkey,
         })
@@ -268,8 +268,8 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
         Ok(())
     }
 
-    /// Puts the key of this side at the beginning of the message that is outgoing, if messages
-    /// invalidate keys.
+    /// Puts the key of this side at the beginning of the outgoing message, if messages invalidate
+    /// keys.
     pub(super) fn put_key(&self) -> Result<()> {
         if let Some(invalidated_key) = &self.invalidated_key {
             let key = invalidated_key.key().to_le_bytes();
@@ -278,8 +278,8 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
         Ok(())
     }
 
-    /// Takes the peer's key from the message that has come, and says whether this invalidated the
-    /// one of this side, if messages do that.
+    /// Takes the peer's key from the message that arrived, and returns whether it invalidated this
+    /// side's key, if messages invalidate keys.
     pub(super) fn take_key(&mut self) -> Result<bool> {
         let incoming = self.incoming()?;
         let Some(invalidated_key) = &mut self.invalidated_key else {
@@ -293,7 +293,7 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
         Ok(invalidated_key.is_invalidated())
     }
 
-    /// Bytes before the payload of a message that comes.
+    /// Bytes before the payload of an incoming message.
     pub(super) fn key_bytes(&self) -> usize {
         let theirs = self
             .invalidated_key
@@ -302,8 +302,8 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
         theirs.map_or(0, |_| KEY_BYTES as usize)
     }
 
-    /// Makes another key in place of the one that was invalidated, and registers it; says whether
-    /// that is a request to wait for.
+    /// Replaces the key that was invalidated and registers the new one; returns whether that posted
+    /// a request.
     pub(super) fn renew_key(&mut self) -> Result<bool> {
         if let Some(invalidated_key) = &mut self.invalidated_key {
             invalidated_key.renew(self.endpoint.control())?;
@@ -311,7 +311,7 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
         self.post_key()
     }
 
-    /// Registers the key that this side has.
+    /// Registers the key of this side.
     fn post_key(&mut self) -> Result<bool> {
         let Some(invalidated_key) = &self.invalidated_key else {
             return Ok(false);
@@ -324,7 +324,7 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
     /// Registers the first key, before the peer begins.
     ///
     /// # Errors
-    /// A queue or a device that refuses it.
+    /// The queue or the device refuses it.
     pub(super) fn register_first_key(&mut self) -> Result<()> {
         let mut open = u32::from(self.post_key()?);
         let start = self.endpoint.now();
@@ -376,7 +376,7 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
         let freed = self.invalidated_key.map_or(Ok(()), |invalidated_key| {
             invalidated_key.free(endpoint.control())
         });
-        // Without it the protection domain is in use, and the error would be of that.
+        // Otherwise the error would be that the protection domain is in use.
         freed?;
         endpoint.close()
     }
@@ -402,7 +402,7 @@ impl<P: HostPlatform> PingpongEndpoint<P> {
     }
 }
 
-/// What of a message's number fits immediate data.
+/// The part of a message number that fits immediate data.
 pub(super) const fn low(number: u64) -> u32 {
     number as u32
 }

@@ -1,9 +1,9 @@
 //! A key of this side that each message of the peer invalidates.
 //!
-//! It belongs to a region that work requests register, as storage protocols make the keys which
-//! their peer takes back. A registration of what is still registered is refused by the device
-//! (`AMP_FASTREG_VALID_STAG`, control-path 7.5), and there is one after each message, the last
-//! one too: so the run fails unless every invalidation was carried out.
+//! It belongs to a region that work requests register, as in storage protocols. After each message,
+//! including the last one, the region is registered again. The device refuses that while the region
+//! is still registered (`AMP_FASTREG_VALID_STAG`, control-path 7.5), so the run fails unless every
+//! invalidation was carried out.
 
 use anyhow::{Context, Result};
 use e810::{AccessFlags, Control, FastMr, FastRegister, Wc, WcFlags};
@@ -12,13 +12,13 @@ use e810_hal::SharedBytes;
 
 use crate::measure::endpoint::Endpoint;
 
-/// Bytes of a key at the beginning of a message, little-endian: the sender's, which the next
-/// message to it is to invalidate.
+/// Bytes of the key at the beginning of a message, little-endian: the sender's key, which the next
+/// message to it must invalidate.
 pub const KEY_BYTES: u32 = 4;
 
-/// Pages of the region: what fits one may begin in another.
+/// Pages of the region: memory of one page may span two.
 const PAGES: u32 = 2;
-/// Bytes of it. Nobody reaches for them, so they need not be as many as a message has.
+/// Bytes of the region. Nobody accesses them, so they may be fewer than those of a message.
 const BYTES: usize = 4096;
 
 /// The key, and the peer's.
@@ -26,16 +26,16 @@ const BYTES: usize = 4096;
 pub(super) struct InvalidatedKey<P: HostPlatform> {
     region: FastMr<P>,
     memory: SharedBytes,
-    /// What registers the region with the key it has now.
+    /// The request that registers the region with its current key.
     request: FastRegister,
-    /// The peer's key that the next message to it invalidates; a peer may have none.
+    /// The peer's key that the next message to it invalidates, if the peer has one.
     theirs: Option<u32>,
-    /// Whether the message that came last has invalidated the key, as its completion says.
+    /// Whether the last message has invalidated the key, according to its completion.
     is_invalidated: bool,
 }
 
 impl<P: HostPlatform> InvalidatedKey<P> {
-    /// One with its first key, which is not registered yet.
+    /// Makes the region and its first key, which is not registered yet.
     ///
     /// # Errors
     /// What the device refused.
@@ -52,40 +52,40 @@ impl<P: HostPlatform> InvalidatedKey<P> {
         })
     }
 
-    /// The key of now.
+    /// The current key.
     pub(super) const fn key(&self) -> u32 {
         self.region.key()
     }
 
-    /// What registers it.
+    /// The request that registers it.
     pub(super) const fn request(&self) -> FastRegister {
         self.request
     }
 
-    /// The peer's key that the next message to it is to invalidate.
+    /// The peer's key that the next message to it must invalidate.
     pub(super) const fn theirs(&self) -> Option<u32> {
         self.theirs
     }
 
-    /// The peer has named its key.
+    /// Sets the peer's key.
     pub(super) fn set_theirs(&mut self, key: u32) {
         self.theirs = Some(key);
     }
 
-    /// A message has come.
+    /// Takes the completion of a message that arrived.
     pub(super) fn arrived(&mut self, wc: &Wc) {
         self.is_invalidated = names(wc, self.key());
     }
 
-    /// Whether the message that came last has invalidated the key.
+    /// Whether the last message has invalidated the key.
     pub(super) const fn is_invalidated(&self) -> bool {
         self.is_invalidated
     }
 
-    /// Makes another key in place of the one that was invalidated.
+    /// Replaces the key that was invalidated.
     ///
     /// # Errors
-    /// What the control path refused.
+    /// The control path refused it.
     pub(super) fn renew(&mut self, control: &mut Control<P>) -> Result<()> {
         control.unmap_fast_mr(&mut self.region)?;
         self.request = map(control, &mut self.region, self.memory)?;
@@ -93,10 +93,10 @@ impl<P: HostPlatform> InvalidatedKey<P> {
         Ok(())
     }
 
-    /// Gives the region back.
+    /// Frees the region.
     ///
     /// # Errors
-    /// The device's refusal: it keeps the memory, which is leaked.
+    /// The device refused it and keeps the memory, which is leaked.
     pub(super) fn free(self, control: &mut Control<P>) -> Result<()> {
         let freed = control.free_fast_mr(self.region);
         freed
@@ -110,7 +110,7 @@ fn map<P: HostPlatform>(
     region: &mut FastMr<P>,
     memory: SharedBytes,
 ) -> Result<FastRegister> {
-    // Without a right of the peer's it could not invalidate it either.
+    // Without an access right, the peer could not invalidate it.
     Ok(control.map_fast_mr(region, memory, AccessFlags::REMOTE_READ)?)
 }
 

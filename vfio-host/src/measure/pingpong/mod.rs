@@ -1,8 +1,8 @@
 //! A ping-pong between two functions: connect, exchange, verify every byte.
 //!
-//! Generic over the platform, so that every backend runs the same exchange.
-//! One thread drives both sides: it posts, then polls both completion queues
-//! and both event queues until the message has arrived.
+//! It is generic over the platform, so that every backend runs the same exchange. One thread drives
+//! both sides: it posts, then polls both completion queues and both event queues until the message
+//! has arrived.
 
 pub mod datagram;
 mod endpoint;
@@ -30,16 +30,16 @@ pub struct Plan {
     pub op: PingpongOp,
     /// Bytes of payload in a message.
     pub size: u32,
-    /// Messages (but for `read`: exchanges of one message each way).
+    /// Messages (exchanges of one message each way, except for `read`).
     pub iterations: u64,
-    /// The exchange ends with the first message that would begin later than this.
+    /// Duration of the exchange: a message that would begin later is not sent.
     pub duration: Option<Ns>,
     /// Seed of the payload.
     pub seed: u64,
 }
 
 impl Plan {
-    /// Shows how many messages are through.
+    /// Shows how many messages are done.
     pub(crate) fn show(&self, progress: &mut Progress, done: u64) {
         progress.at(|| match self.duration {
             Some(time) => format!("{done} messages, {time} in all"),
@@ -47,7 +47,7 @@ impl Plan {
         });
     }
 
-    /// Whether time is over for an exchange that began at `start`.
+    /// Whether the time of an exchange that began at `start` is over.
     pub(crate) fn is_over(&self, start: Ns, now: impl FnOnce() -> Ns) -> bool {
         self.duration
             .is_some_and(|duration| now() - start >= duration)
@@ -57,49 +57,46 @@ impl Plan {
 /// What was exchanged.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Iterations, which are fewer than were asked for when the exchange was ended
-    /// before.
+    /// Iterations; fewer than were asked for if the exchange was cut short.
     pub iterations: u64,
     /// Iterations whose every byte was as expected, both ways.
     pub verified: u64,
     /// Iterations with a difference or a failed completion.
     pub errors: u64,
-    /// One sample an iteration: half the round trip for `send` and `send-inv`, post to
-    /// completion for `write` and `read`.
+    /// One sample per iteration: half the round trip for `send` and `send-inv`, post to completion
+    /// for `write` and `read`.
     pub latencies: Latencies,
     /// Messages that crossed the wire carrying payload.
     pub messages: u64,
-    /// Datagrams that had no answer in time and were sent again.
+    /// Datagrams that were not answered in time and sent again.
     pub lost: u64,
-    /// What counters have grown by, where they were asked for.
+    /// How much counters have grown, if asked for.
     pub counters: Vec<Stats>,
-    /// Interrupts taken, where they were waited for.
+    /// Interrupts taken, with `--events`.
     pub interrupts: u64,
-    /// Time of the exchange alone; of one that failed, until the message before.
+    /// Time of the exchange alone; if it failed, up to the message before.
     pub elapsed: Ns,
 }
 
-/// How long one message may take before the run is given up. Far above any
-/// retry time of the transport; a real failure arrives as an event first.
+/// Time limit of one message. It is far above any retry time of the transport; a real failure
+/// arrives as an event first.
 pub(crate) const MESSAGE_LIMIT: Ns = Ns::from_ms(10_000);
 
-/// Empty turns of which one looks at the clock.
+/// One of this many empty turns reads the clock.
 const CLOCK_EVERY: u32 = 16;
 
 /// What to check when nothing comes from a peer in another process.
 pub(crate) const UNREACHED: &str = "check that packets reach the peer, which `e810 ping` from here shows, and that its queue pair is ready; a firewall there may drop UDP port 4791";
 
-/// Asked at least once a message and in each empty turn; an error ends the
-/// exchange, with both sides in order.
+/// Called at least once per message and in each empty turn. An error ends the exchange cleanly.
 pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
 
-/// Runs `plan` between two sides with a reliable connection. `outcome` has what was done, also
+/// Runs `plan` between two sides with a reliable connection. `outcome` has what was done, even
 /// after an error.
 ///
 /// # Errors
-/// A completion that failed, an asynchronous error, or a message that did not
-/// arrive, or what `watch` said; differences in payload are counted, not
-/// returned.
+/// A completion that failed, an asynchronous error, a message that did not arrive, or the error of
+/// `watch`. Differences in payload are counted, not returned.
 pub fn run<P: HostPlatform>(
     [ask, answer]: [&mut PingpongEndpoint<P>; 2],
     plan: &Plan,
@@ -144,8 +141,8 @@ pub fn run<P: HostPlatform>(
                 ask.outgoing()?.write(0, &scratch)?;
                 ask.put_key()?;
                 payload::fill(&mut scratch, plan.seed, number, Direction::Response);
-                // That its last message has arrived a side knows a whole round trip after it was
-                // sent. Nobody waits for that but who writes the next one in its place.
+                // A side knows a full round trip later that its last message has arrived. Only a
+                // side that writes the next message into the same place waits for that.
                 let is_written = want.answer_sent == 0;
                 if is_written {
                     answer.outgoing()?.write(0, &scratch)?;
@@ -260,7 +257,7 @@ fn exchange_all<P: HostPlatform>(
     exchange(sides, watch, &mut want, Want::is_nothing)
 }
 
-/// Polls both sides until of the wanted completions those are there that `is_done` asks for.
+/// Polls both sides until `is_done` accepts the completions that are left.
 fn exchange<P: HostPlatform>(
     [ask, answer]: [&mut PingpongEndpoint<P>; 2],
     watch: Watch<'_>,
@@ -268,7 +265,7 @@ fn exchange<P: HostPlatform>(
     is_done: impl Fn(&Want) -> bool,
 ) -> Result<()> {
     watch()?;
-    // The clock costs a tenth of a message: only few empty turns read it.
+    // Reading the clock costs a tenth of a message, so few empty turns do it.
     let (mut empty, mut since) = (0_u32, None);
     let mut wcs = [Wc::default(); 8];
     while !is_done(want) {

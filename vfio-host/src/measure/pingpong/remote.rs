@@ -1,9 +1,9 @@
 //! The ping-pong of one side of a reliable connection, whose peer is in another
 //! process.
 //!
-//! Neither process sees both memories, so each message signals its arrival: a SEND
-//! does, a WRITE carries immediate data, and around a READ both sides send an
-//! empty message, when the memory is ready and when it was read.
+//! Neither process sees both memories, so each message signals its arrival: a SEND does so by
+//! itself, a WRITE carries immediate data, and for a READ both sides send an empty message, when
+//! the memory is ready and when it was read.
 
 use anyhow::{Result, bail, ensure};
 use e810::Wc;
@@ -19,17 +19,17 @@ use crate::output::progress::Progress;
 /// What messages contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// What follows from seed, number and direction.
+    /// Payload made from seed, number and direction.
     Own,
     /// The same, or what this side has sent last: `ibv_rc_pingpong` has one buffer for both
-    /// directions, so that it sends what it received. The first message of its client is this
-    /// buffer as it was made.
+    /// directions, so it sends what it received. The first message of its client is the buffer's
+    /// initial content.
     Echoed,
 }
 
-/// What `ibv_rc_pingpong` fills its buffer with.
+/// The byte that `ibv_rc_pingpong` fills its buffer with.
 const FILLED: u8 = 0x7b;
-/// With `-c` it has a zero at the beginning of each page, sends it, and looks for it at the end.
+/// With `-c`, it puts a zero at the beginning of each page, sends it, and checks it at the end.
 const PAGE: usize = 4096;
 
 /// One side and its progress.
@@ -72,13 +72,13 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
         }
     }
 
-    /// Polls until so many more requests are carried out and messages are there.
+    /// Polls until `sent` more requests are completed and `received` more messages have arrived.
     fn until(&mut self, sent: u32, received: u32) -> Result<()> {
         self.until_or(sent, received, &|| false).map(drop)
     }
 
-    /// The same, unless `is_over` says in an empty turn that they do not come;
-    /// says whether they have.
+    /// The same, unless `is_over` says in an empty turn that they do not come; returns whether they
+    /// came.
     fn until_or(&mut self, sent: u32, received: u32, is_over: &dyn Fn() -> bool) -> Result<bool> {
         (self.watch)()?;
         let start = self.side.endpoint.now();
@@ -119,8 +119,7 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
         self.side.put_key()
     }
 
-    /// Has another key in place of the one that the peer's message invalidated, if messages do
-    /// that.
+    /// Replaces the key that the peer's message invalidated, if messages invalidate keys.
     fn renew_key(&mut self) -> Result<()> {
         match self.side.renew_key()? {
             true => self.until(1, 0),
@@ -143,11 +142,11 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
         Ok(())
     }
 
-    /// The same, of a peer that may send back what it received.
+    /// The same, for a peer that may send back what it received.
     fn check_echoed(&mut self, number: u64, direction: Direction) -> Result<()> {
         self.side.incoming()?.read(0, &mut self.got)?;
         clear_first_of_pages(&mut self.got);
-        // What we have sent last, if there was something.
+        // What this side has sent last, if anything.
         let echoed = match direction {
             Direction::Request => number.checked_sub(1),
             Direction::Response => Some(number),
@@ -217,8 +216,8 @@ impl<'a, P: HostPlatform> RemotePingpong<'a, P> {
         Ok(())
     }
 
-    /// Answers once, unless `is_over` says that nothing more comes; says whether it
-    /// has. For READ, nothing arrives that could be verified.
+    /// Answers once, unless `is_over` says that no more messages come; returns whether it did. For
+    /// READ, nothing arrives that could be verified.
     fn answer(&mut self, number: u64, is_over: &dyn Fn() -> bool) -> Result<bool> {
         let op = self.plan.op;
         if op == PingpongOp::Read {
@@ -256,16 +255,15 @@ fn clear_first_of_pages(bytes: &mut [u8]) {
 /// Posts the receives of a side before its peer begins.
 ///
 /// # Errors
-/// A queue that refuses them.
+/// The queue refuses them.
 pub fn prepare<P: HostPlatform>(side: &mut PingpongEndpoint<P>) -> Result<()> {
     side.post_receives()?;
     side.register_first_key()
 }
 
-/// Runs the side that asks, or the one that answers. `is_over` is asked before
-/// each message on the side that asks, and while one is waited for on the other:
-/// whether message `number` does not come any more. `outcome` has what was done, also after an
-/// error.
+/// Runs the initiator or the responder. The initiator calls `is_over` before each message, the
+/// responder while it waits for one; it returns whether message `number` no longer comes. `outcome`
+/// has what was done, even after an error.
 ///
 /// # Errors
 /// As [`run`](super::run).
