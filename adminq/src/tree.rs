@@ -14,9 +14,8 @@ use heapless::Vec;
 use crate::code::Code;
 use crate::error::{Error, Result};
 use crate::op::{
-    AddElement, AddQueueSet, Branch, ClassTeids, DeleteElement, DisableQueueSet, Element,
-    ElementKind, GetDefaultTopology, MAX_LAYERS, QueryPortEts, QueryResources, SchedulerResources,
-    Topology,
+    AddElement, AddQueueSet, Branch, ClassTeids, DeleteElement, DisableQueue, Element, ElementKind,
+    GetDefaultTopology, MAX_LAYERS, QueryPortEts, QueryResources, SchedulerResources, Topology,
 };
 use crate::queue::AdminQ;
 
@@ -240,7 +239,7 @@ impl Tree {
         let parent = self
             .extend(queue, traffic_class, group)
             .map_err(NotAdded::before)?;
-        let undo = DisableQueueSet::new(parent, handle);
+        let undo = DisableQueue::rdma(parent, handle);
         let add = AddQueueSet::new(parent, handle);
         let at = |teid| QueueSet {
             traffic_class,
@@ -266,7 +265,7 @@ impl Tree {
         queue: &mut AdminQ<P>,
         set: QueueSet,
     ) -> Result<()> {
-        let disable = DisableQueueSet::new(set.parent, set.handle);
+        let disable = DisableQueue::rdma(set.parent, set.handle);
         match queue.execute(&disable) {
             Err(error) if error.refusal() == Some(Code::ENOENT) => {}
             other => other?,

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::opcode::Opcode;
 
 mod caps;
+mod disable_queue;
 mod ets;
 mod function;
 mod link;
@@ -35,6 +36,7 @@ mod vlan;
 mod vsi;
 
 pub use caps::{Capabilities, ListCaps, Owner};
+pub use disable_queue::DisableQueue;
 pub use ets::{ClassTeids, QueryPortEts};
 pub use function::{ClearPf, ClearPxe};
 pub use link::{GetLinkStatus, LinkEvents, LinkFec, LinkInfo, LinkStatus, RestartAn, SetEventMask};
@@ -42,7 +44,7 @@ pub use lldp::LldpEvents;
 pub use mac::{ReadMac, SetMacConfig};
 pub use package::{DownloadFailure, GetPackageInfo, PackageInfo, download};
 pub use phy::{GetPhyCaps, PhyCaps, PhyReport, SetPhyConfig};
-pub use queue_set::{AddQueueSet, DisableQueueSet};
+pub use queue_set::AddQueueSet;
 pub use resource::{Grant, ReleaseResource, RequestResource, Resource};
 pub use rules::{AddRule, RemoveRule, RuleId};
 pub use sched::{
@@ -50,7 +52,7 @@ pub use sched::{
     MAX_LAYERS, QueryResources, SchedulerResources, Topology,
 };
 pub use switch::{GetSwitchConfig, LocalForwarding, SetPortParameters, SwitchPage, SwitchPort};
-pub use tx_queue::{AddTxQueue, DisableTxQueue, TX_CONTEXT_BYTES, TxQueueContext};
+pub use tx_queue::{AddTxQueue, TX_CONTEXT_BYTES, TxQueueContext};
 pub use version::{Api, DriverVersion, Firmware, GetVersion, QueueShutdown, Version};
 pub use vlan::{GetVlanMode, SetVlanMode, VlanMode};
 pub use vsi::{AddVsi, FreeVsi, UpdateVsi, VSI_BYTES, VsiAdded, VsiContext};

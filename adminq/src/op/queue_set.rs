@@ -1,5 +1,4 @@
-//! 0x0C33 Add RDMA Queue Set and 0x0C31 Disable Transmit Queues (control-path
-//! 9.8).
+//! 0x0C33 Add RDMA Queue Set (control-path 9.8).
 
 use super::sched::element_info;
 use super::{Command, Data};
@@ -55,61 +54,6 @@ impl Command for AddQueueSet {
     }
 }
 
-/// vmvf_and_timeout: timeout 5 in bits [15:10], as existing drivers send it;
-/// its unit is not in the sources.
-const TIMEOUT: u16 = 5 << 10;
-/// cmd_type: no reset of a function; frames that cannot leave are discarded when the time is
-/// over. Existing drivers always ask for this (`ice/ice_common.c ice_aq_dis_lan_txq`).
-const FLUSH_PIPE: u8 = 1 << 3;
-/// q_id: an RDMA queue set, not a LAN queue.
-const RDMA: u16 = 1 << 15;
-
-/// Parameters of 0x0C31 for one group.
-pub(super) fn disable_params() -> [u8; 16] {
-    let mut params = [0; 16];
-    put(&mut params, 0, [FLUSH_PIPE, 1]);
-    put16(&mut params, 2, TIMEOUT);
-    params
-}
-
-/// Removes an RDMA queue set.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DisableQueueSet {
-    bytes: [u8; 8],
-}
-
-impl DisableQueueSet {
-    /// Queue set `handle` below the element `parent`.
-    #[must_use]
-    pub fn new(parent: u32, handle: u16) -> Self {
-        let mut bytes = [0; 8];
-        put32(&mut bytes, 0, parent);
-        put(&mut bytes, 4, [1]);
-        put16(&mut bytes, 6, handle | RDMA);
-        Self { bytes }
-    }
-}
-
-impl Command for DisableQueueSet {
-    type Reply = ();
-
-    fn opcode(&self) -> Opcode {
-        Opcode::DISABLE_QUEUES
-    }
-
-    fn params(&self) -> [u8; 16] {
-        disable_params()
-    }
-
-    fn data(&self) -> Data<'_> {
-        Data::Send(&self.bytes)
-    }
-
-    fn decode(&self, _: &Answer<'_>) -> Result<()> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,12 +72,5 @@ mod tests {
         reply[12..16].copy_from_slice(&[8, 7, 6, 5]);
         assert_eq!(decode(&command, [0; 16], &reply), Ok(0x0506_0708));
         assert!(decode(&command, [0; 16], &reply[..15]).is_err());
-    }
-
-    #[test]
-    fn its_removal_byte_for_byte() {
-        let command = DisableQueueSet::new(0x0403_0201, 0x0605);
-        assert_eq!(command.bytes, [1, 2, 3, 4, 1, 0, 5, 0x86]);
-        assert_eq!(command.params()[..8], [8, 1, 0, 0x14, 0, 0, 0, 0]);
     }
 }

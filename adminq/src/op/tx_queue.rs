@@ -1,9 +1,5 @@
-//! 0x0C30 Add Transmit LAN Queues and 0x0C31 Disable Transmit Queues, one queue
-//! each (lan-path 3.1, 3.2).
+//! 0x0C30 Add Transmit LAN Queues, one queue each (lan-path 3.1).
 
-use e810_hal::bus::TxQueueId;
-
-use super::queue_set::disable_params;
 use super::sched::element_info;
 use super::{Command, Data};
 use crate::answer::Answer;
@@ -67,48 +63,6 @@ impl Command for AddTxQueue {
         Ok(le32(&reply, 12))
     }
 }
-
-/// Disables a LAN transmit queue, and removes its leaf.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DisableTxQueue {
-    bytes: [u8; 8],
-}
-
-impl DisableTxQueue {
-    /// The queue `queue` below the element `parent`.
-    #[must_use]
-    pub fn new(parent: u32, queue: TxQueueId) -> Self {
-        let mut bytes = [0; 8];
-        put32(&mut bytes, 0, parent);
-        put(&mut bytes, 4, [1]);
-        // Bit 15 is clear: no RDMA queue set.
-        put16(&mut bytes, 6, queue.get() as u16);
-        Self { bytes }
-    }
-}
-
-impl Command for DisableTxQueue {
-    type Reply = ();
-
-    fn opcode(&self) -> Opcode {
-        Opcode::DISABLE_QUEUES
-    }
-
-    fn params(&self) -> [u8; 16] {
-        disable_params()
-    }
-
-    fn data(&self) -> Data<'_> {
-        Data::Send(&self.bytes)
-    }
-
-    fn decode(&self, _: &Answer<'_>) -> Result<()> {
-        Ok(())
-    }
-}
-
-// A queue's number is never taken for that of a queue set.
-const _: () = assert!(<TxQueueId as e810_hal::bus::RegIndex>::MAX < 1 << 15);
 
 #[cfg(test)]
 mod tests;

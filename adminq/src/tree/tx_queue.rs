@@ -10,7 +10,7 @@ use e810_hal::bus::TxQueueId;
 use super::{NotAdded, Tree, add_element, place};
 use crate::code::Code;
 use crate::error::Result;
-use crate::op::{AddTxQueue, DisableTxQueue, TxQueueContext};
+use crate::op::{AddTxQueue, DisableQueue, TxQueueContext};
 use crate::queue::AdminQ;
 
 /// A LAN transmit queue in the tree.
@@ -43,7 +43,7 @@ impl Tree {
             .tx_queue_group(queue, context.traffic_class)
             .map_err(NotAdded::before)?;
         let add = AddTxQueue::new(parent, context).map_err(NotAdded::before)?;
-        let undo = DisableTxQueue::new(parent, context.queue);
+        let undo = DisableQueue::lan(parent, context.queue);
         let at = |teid| TxQueue {
             queue: context.queue,
             teid,
@@ -62,7 +62,7 @@ impl Tree {
         queue: &mut AdminQ<P>,
         tx_queue: TxQueue,
     ) -> Result<()> {
-        let disable = DisableTxQueue::new(tx_queue.parent, tx_queue.queue);
+        let disable = DisableQueue::lan(tx_queue.parent, tx_queue.queue);
         match queue.execute(&disable) {
             Err(error) if error.refusal() == Some(Code::ENOENT) => Ok(()),
             other => other,

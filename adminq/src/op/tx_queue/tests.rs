@@ -1,5 +1,5 @@
 use e810_hal::Iova;
-use e810_hal::bus::{PfId, VsiId};
+use e810_hal::bus::{PfId, TxQueueId, VsiId};
 
 use super::*;
 use crate::op::testing::decode;
@@ -100,11 +100,4 @@ fn a_queue_byte_for_byte() {
     reply[12..16].copy_from_slice(&[8, 7, 6, 5]);
     assert_eq!(decode(&command, [0; 16], &reply), Ok(0x0506_0708));
     assert!(decode(&command, [0; 16], &reply[..15]).is_err());
-}
-
-#[test]
-fn its_removal_byte_for_byte() {
-    let command = DisableTxQueue::new(0x0403_0201, TxQueueId::new(5).unwrap());
-    assert_eq!(command.data(), Data::Send(&[1, 2, 3, 4, 1, 0, 5, 0]));
-    assert_eq!(command.params()[..8], [8, 1, 0, 0x14, 0, 0, 0, 0]);
 }
