@@ -31,7 +31,7 @@ fn function(library: Pointer, name: &CStr) -> Pointer {
 fn a_library_that_is_unloaded_stays_with_its_devices() {
     // SAFETY: no other thread of this process reads the environment now.
     unsafe { env::set_var("E810_VERBS", "sim") };
-    let path = library::built();
+    let path = library::path();
     let path = CString::new(path.as_os_str().as_bytes()).unwrap();
     let mut devices = Vec::new();
     let mut context = None;

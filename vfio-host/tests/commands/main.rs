@@ -13,6 +13,7 @@ mod perf;
 mod ping;
 mod pingpong;
 mod report;
+mod run;
 mod stat;
 mod trace;
 mod usage;

@@ -1,36 +1,26 @@
 //! `e810 run` as a process, with a program that loads libibverbs by its name: which process gets
 //! which functions.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::env;
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 
-/// Builds the command, the libraries and the program, which cargo does not do for a test, and says
-/// where they are.
-fn built() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let test = env::current_exe().unwrap();
-        let folder = test.parent().and_then(Path::parent).unwrap();
-        let libraries =
-            "-p e810-host -p e810-verbs-so -p e810-stub-mlx5 -p e810-stub-efa -p e810-stub-hns";
-        for what in [libraries, "-p e810-verbs-so --example devices"] {
-            let mut cargo = Command::new(env!("CARGO"));
-            cargo.args(["build", "--quiet"]).args(what.split(' '));
-            if folder.ends_with("release") {
-                cargo.arg("--release");
-            }
-            let built = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status();
-            assert!(built.unwrap().success(), "cargo build {what}");
-        }
-        folder.to_owned()
-    })
+/// Where cargo puts the libraries that this package's tests depend on: beside the test.
+fn libraries() -> PathBuf {
+    let test = env::current_exe().unwrap();
+    test.parent().map(Path::to_owned).unwrap()
+}
+
+/// The program, an example of this package. `cargo test` builds it, except with `--test`.
+fn program() -> PathBuf {
+    let folder = libraries();
+    let path = folder.with_file_name("examples").join("devices");
+    let missing = "run cargo test -p e810-host without --test, which builds examples";
+    assert!(path.exists(), "no {}: {missing}", path.display());
+    path
 }
 
 /// A user's folder, with nothing of other tests in it.
@@ -46,14 +36,14 @@ impl Folder {
 
     /// `e810` with these words, of which `PROGRAM` stands for the program.
     fn e810(&self, words: &str) -> Command {
-        let program = built().join("examples/devices");
-        let words = words.replace("PROGRAM", program.to_str().unwrap());
-        let mut command = Command::new(built().join("e810"));
+        let words = words.replace("PROGRAM", program().to_str().unwrap());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_e810"));
         command.args(words.split_whitespace());
         command.env("XDG_RUNTIME_DIR", &self.0);
-        for variable in ["E810_DEVICE", "E810_VERBS", "E810_LOCKS", "E810_LIBRARIES"] {
+        for variable in ["E810_DEVICE", "E810_VERBS", "E810_LOCKS"] {
             command.env_remove(variable);
         }
+        command.env("E810_LIBRARIES", libraries());
         command
     }
 
@@ -190,10 +180,9 @@ fn a_child_of_fork_has_a_function_of_its_own() {
 fn processes_of_a_shell_share_what_there_is() {
     let folder = Folder::new("shell");
     let script = "run --functions 3 -- sh -c";
-    let program = built().join("examples/devices");
     let two = format!(
         "{0} list & wait; {0} guid; exec {0} list",
-        program.display()
+        program().display()
     );
     let said = Said::of(folder.e810(script).arg(two));
     assert_eq!(said.code, Some(0));
@@ -240,7 +229,7 @@ fn variables_for_a_shell() {
     let script = format!(
         "unset XDG_RUNTIME_DIR; {}\n{} list",
         said.lines.join("\n"),
-        built().join("examples/devices").display()
+        program().display()
     );
     let shell = Said::of(Command::new("sh").arg("-c").arg(script));
     assert_eq!(devices(&shell.lines[0]), [FIRST]);
@@ -322,7 +311,7 @@ fn what_cannot_run_is_one_line() {
     }
     // A copy that would be another user's: only root can give files away.
     let program = folder.0.join("program");
-    fs::copy(built().join("examples/devices"), &program).unwrap();
+    fs::copy(self::program(), &program).unwrap();
     if std::os::unix::fs::chown(&program, Some(1), None).is_ok() {
         fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
         let said = folder.output(&format!("run -- {}", program.display()));
