@@ -18,9 +18,9 @@ mod bitmap;
 mod buffer;
 mod cache;
 mod capacity;
+mod derived;
 mod features;
 mod layout;
-mod linux;
 mod lists;
 mod max_backing;
 mod need;
@@ -35,11 +35,11 @@ mod testing;
 
 pub use cache::Hmc;
 pub use capacity::{Backing, Capacity};
+pub use derived::derived_counts;
 pub use features::{Features, query_features};
 pub use layout::{
     Area, Layout, MAX_SEGMENTS, PAGE_BYTES, PAGES_PER_SEGMENT, SEGMENT_BYTES, commit_request,
 };
-pub use linux::{LinuxPlan, linux_plan, linux_plan_for};
 pub use object::{KINDS, Object, PerObject};
 pub use pble::{PbleList, PbleUse};
 pub use plan::{Footprint, Plan};

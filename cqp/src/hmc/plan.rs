@@ -3,8 +3,8 @@
 use e810_hal::log_warn;
 
 use super::capacity::{Backing, Capacity};
+use super::derived::derived_counts;
 use super::layout::{Layout, align_up, segments_of};
-use super::linux::{Derived, derived};
 use super::object::{Object, PerObject};
 use super::query::FpmQuery;
 use crate::error::{Error, Result};
@@ -166,7 +166,7 @@ pub(super) const fn wanted(
     wanted.set(Object::Apbvt, 1);
     wanted.set(Object::Pble, pbles(capacity));
     wanted.set(Object::Md, md(query, qps, backing));
-    let mut rest: &[(Object, u64)] = &derived(query, Derived { qps, groups });
+    let mut rest: &[(Object, u64)] = &derived_counts(query, qps, groups);
     while let [(object, count), others @ ..] = rest {
         wanted.set(*object, *count);
         rest = others;

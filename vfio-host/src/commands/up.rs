@@ -1,12 +1,13 @@
 //! `e810 up`: a bring-up, stage by stage, and the memory it takes.
 
 pub mod limits;
+mod linux;
 pub mod report;
 
 use std::io::Write;
 
 use anyhow::{Context, Error, Result};
-use e810::hmc::{Backing, FpmQuery, LinuxPlan, Object, Plan, SEGMENT_BYTES, linux_plan};
+use e810::hmc::{Backing, FpmQuery, Object, Plan, SEGMENT_BYTES};
 use e810::{Lan, LanSide, LinkPolicy, LoadedBy, Memory, Platform, Reached};
 use e810_backends::counted::Counted;
 use e810_backends::host::Host;
@@ -169,7 +170,8 @@ fn bring_up<P: Platform>(platform: P, start: &Start, backing: Backing) -> Result
         wait_link(&mut control)?;
     }
     let memory = control.hmc();
-    let linux = linux_plan(&memory.query).context("Linux' formula on this device's limits")?;
+    let linux =
+        linux::linux_plan(&memory.query).context("Linux' formula on this device's limits")?;
     let up = Up {
         stages,
         lan: control.lan_side().map(|lan| lan_report(lan, control.lan())),
@@ -200,31 +202,26 @@ fn lan_report<P: Platform>(side: &LanSide<P>, lan: Lan) -> LanReport {
 
 /// Bytes that Linux' formula backs before its first page list: whole segments for everything except
 /// PBLEs, which Linux also adds on demand.
-fn linux_bytes<P: Platform>(memory: &Memory<P>, linux: &LinuxPlan) -> u64 {
-    let all: u64 = Object::ALL
-        .into_iter()
-        .filter(|object| *object != Object::Pble)
-        .map(|object| {
-            let size = u64::from(memory.query.limits(object).bytes);
-            (u64::from(linux.counts.get(object)) * size).next_multiple_of(512)
-        })
+fn linux_bytes<P: Platform>(memory: &Memory<P>, linux: &Plan) -> u64 {
+    let kinds = Object::ALL.into_iter();
+    let backed = kinds.filter(|object| *object != Object::Pble);
+    let bytes: u64 = backed
+        .map(|object| linux.footprint(&memory.query, object).bytes)
         .sum();
-    all.next_multiple_of(SEGMENT_BYTES)
+    bytes.next_multiple_of(SEGMENT_BYTES)
 }
 
-fn objects<P: Platform>(memory: &Memory<P>, linux: &LinuxPlan) -> Vec<ObjectReport> {
-    let plan: &Plan = &memory.plan;
+fn objects<P: Platform>(memory: &Memory<P>, linux: &Plan) -> Vec<ObjectReport> {
     let report = |object: Object| {
-        let ours = plan.footprint(&memory.query, object);
-        let theirs = u64::from(linux.counts.get(object));
-        let size = u64::from(memory.query.limits(object).bytes);
+        let ours = memory.plan.footprint(&memory.query, object);
+        let theirs = linux.footprint(&memory.query, object);
         ObjectReport {
             name: object.name().to_owned(),
             count: ours.count.into(),
-            object_bytes: size,
+            object_bytes: memory.query.limits(object).bytes.into(),
             bytes: ours.bytes,
-            linux_count: theirs,
-            linux_bytes: (theirs * size).next_multiple_of(512),
+            linux_count: theirs.count.into(),
+            linux_bytes: theirs.bytes,
         }
     };
     Object::ALL
