@@ -13,7 +13,7 @@
 //!
 //! * [`cli`]: what can be asked, an argument type a command.
 //! * [`commands`]: a module a command.
-//! * [`functions`]: opening, starting and watching the functions that a command uses.
+//! * [`pci_functions`]: opening, starting and watching the functions that a command uses.
 //! * [`measure`]: messages between two functions, a module a measurement.
 //! * [`handshake`]: what two processes tell each other over TCP.
 //! * [`monitor`]: functions at work, shown to another process.
@@ -32,11 +32,11 @@ use anyhow::Result;
 
 pub mod cli;
 pub mod commands;
-pub mod functions;
 pub mod handshake;
 pub mod measure;
 pub mod monitor;
 pub mod output;
+pub mod pci_functions;
 pub mod settings;
 pub mod stop;
 pub mod usage;

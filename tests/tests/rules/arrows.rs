@@ -94,7 +94,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "monitor",
             "measure",
             "cli",
-            "functions",
+            "pci_functions",
             "commands",
         ],
     ),

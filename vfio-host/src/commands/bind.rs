@@ -16,8 +16,8 @@ use e810_backends::host::{Host, folder};
 use e810_backends::spec::Bdf;
 
 use crate::cli::BindArgs;
-use crate::functions::shared_group::advice;
 use crate::output::ending::Steps;
+use crate::pci_functions::shared_group::advice;
 
 /// Runs `e810 bind`.
 ///

@@ -1,5 +1,5 @@
 //! One module per command. It reads the arguments, does the work with the modules of
-//! [`functions`](crate::functions) and [`measure`](crate::measure), and prints the result.
+//! [`pci_functions`](crate::pci_functions) and [`measure`](crate::measure), and prints the result.
 
 pub mod bind;
 pub mod doctor;

@@ -12,11 +12,11 @@ use e810_backends::signals::Signals;
 
 use super::perf::{DiscardRows, Measure};
 use crate::cli::{MonitorArgs, PairArgs};
-use crate::functions::workload;
 use crate::measure::perf::{Plan, Test};
 use crate::monitor::{Client, MonitorRegistry, Snapshot, View, print, print_within};
 use crate::output::ending::Steps;
 use crate::output::{json, terminal};
+use crate::pci_functions::workload;
 use crate::settings::ModerationArg;
 use crate::stop::Stop;
 use crate::usage::refuse;

@@ -14,15 +14,15 @@ use e810_hal::Ns;
 use serde_json::{Map, Value, json};
 
 use crate::cli::{PairArgs, PerfArgs};
-use crate::functions::lifecycle;
-use crate::functions::peer::{self, PeerWatch};
-use crate::functions::workload::{self, RunContext, Workload};
 use crate::handshake::{DURATION, Done, Link, Rendezvous, Role, SIZES, seconds_term};
 use crate::measure::ended::{Ending, judged};
 use crate::measure::perf::{Client, PerfEndpoint, Plan, Run, Server};
 use crate::measure::pingpong::{MESSAGE_LIMIT, UNREACHED};
 use crate::monitor::MonitorRegistry;
 use crate::output::ending::Steps;
+use crate::pci_functions::lifecycle;
+use crate::pci_functions::peer::{self, PeerWatch};
+use crate::pci_functions::workload::{self, RunContext, Workload};
 use crate::stop::Stop;
 use e810_node::start::Start;
 use plan::plan;

@@ -13,9 +13,6 @@ use e810::{Path, Stats};
 use e810_backends::interrupts::HostPlatform;
 
 use crate::cli::{PairArgs, PingpongArgs, ServiceArg};
-use crate::functions::lifecycle;
-use crate::functions::peer::{self};
-use crate::functions::workload::{self, RunContext, TransportLabel, Workload};
 use crate::handshake::{Link, Program, Rendezvous, Role};
 use crate::measure::ended::{Ending, judged};
 use crate::measure::op::PingpongOp;
@@ -26,6 +23,9 @@ use crate::measure::pingpong::{
 use crate::measure::wait_mode::WaitMode;
 use crate::monitor::MonitorRegistry;
 use crate::output::progress::Progress;
+use crate::pci_functions::lifecycle;
+use crate::pci_functions::peer::{self};
+use crate::pci_functions::workload::{self, RunContext, TransportLabel, Workload};
 use crate::stop::Stop;
 use crate::usage::refuse;
 use e810_node::start::Start;

@@ -19,11 +19,11 @@ use e810_sim::{Mode, Sim};
 
 use crate::cli::device::chosen;
 use crate::cli::{BackendArgs, ReportArgs, ResetArg};
-use crate::functions::card_users::refuse_if_used;
-use crate::functions::open::open;
-use crate::functions::watch;
 use crate::output::ending::Steps;
 use crate::output::unwritten::of_file;
+use crate::pci_functions::card_users::refuse_if_used;
+use crate::pci_functions::open::open;
+use crate::pci_functions::watch;
 use crate::usage::refuse;
 use e810_node::simulated::simulator;
 

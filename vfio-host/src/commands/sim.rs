@@ -18,10 +18,10 @@ use e810_sim_server::{Server, VECTORS};
 use crate::cli::capture::Recording;
 use crate::cli::{ProfileArg, SimArgs};
 use crate::commands::report;
-use crate::functions::simulated::link;
 use crate::output::ending::Steps;
 use crate::output::lasting::Lasting;
 use crate::output::unwritten::{of_file, with_remedy};
+use crate::pci_functions::simulated::link;
 use crate::usage::refuse;
 
 /// The signal that writes the report.

@@ -14,14 +14,14 @@ use serde::Serialize;
 
 use crate::cli::StatArgs;
 use crate::cli::device::chosen;
-use crate::functions::checks::warn_of_memlock;
-use crate::functions::open::open;
-use crate::functions::simulated::{refuse_for_sim, sim_start};
-use crate::functions::start::start;
-use crate::functions::{lifecycle, watch};
 use crate::output::counters::{Counters, by_name, print_counters};
 use crate::output::json;
 use crate::output::units::{human_bytes, link_speed};
+use crate::pci_functions::checks::warn_of_memlock;
+use crate::pci_functions::open::open;
+use crate::pci_functions::simulated::{refuse_for_sim, sim_start};
+use crate::pci_functions::start::start;
+use crate::pci_functions::{lifecycle, watch};
 use e810_node::simulated::simulator;
 use e810_node::start::Start;
 

@@ -13,7 +13,7 @@ use e810_report::errata::Card;
 
 use super::Check;
 use super::machine::can_open;
-use crate::functions::shared_group::advice;
+use crate::pci_functions::shared_group::advice;
 
 pub(super) fn checks(host: &Host, function: &Function) -> Vec<Check> {
     let group = function.group.map(|number| Group::read(host, number));

@@ -12,8 +12,8 @@ use e810_backends::host::limits::{self, Memlock};
 use e810_backends::host::package::{self, NoPackage};
 
 use super::Check;
-use crate::functions::memory_need::{self, Need};
 use crate::output::units::human_bytes;
+use crate::pci_functions::memory_need::{self, Need};
 
 /// The file through which every VFIO container is opened.
 const CONTAINER: &str = "/dev/vfio/vfio";

@@ -3,7 +3,7 @@ use e810_backends::host::limits::Memlock;
 
 use super::machine::memlock;
 use super::*;
-use crate::functions::memory_need::Need;
+use crate::pci_functions::memory_need::Need;
 
 const FIRST: &str = "0000:3b:00.0";
 

@@ -10,8 +10,8 @@ use e810_backends::interrupts::HostPlatform;
 
 use super::rows::Sink;
 use super::{Measure, Patience};
-use crate::functions::workload::RunContext;
 use crate::measure::perf::{Client, PerfEndpoint, Run, Server, Test};
+use crate::pci_functions::workload::RunContext;
 
 /// What the client's thread tells the server's.
 #[derive(Debug, Default)]

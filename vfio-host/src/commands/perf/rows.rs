@@ -9,7 +9,6 @@ use anyhow::{Context, Error, Result};
 use e810_sim_server::files;
 
 use crate::cli::PerfArgs;
-use crate::functions::workload::TransportLabel;
 use crate::handshake::Role;
 use crate::measure::ended::{Ended, Ending};
 use crate::measure::perf::{self, Layout, PerfReport, Plan, Run, Table, Test, core_to_core};
@@ -17,6 +16,7 @@ use crate::output::file::OutputFile;
 use crate::output::progress::Progress;
 use crate::output::unwritten::of_file;
 use crate::output::{json, terminal};
+use crate::pci_functions::workload::TransportLabel;
 
 /// Receives the outcome of each size.
 pub(in crate::commands) trait Sink {

@@ -6,7 +6,6 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::cli::{PingpongArgs, ServiceArg};
-use crate::functions::workload::TransportLabel;
 use crate::measure::asked::Asked;
 use crate::measure::ended::Ending;
 use crate::measure::latency::Summary;
@@ -16,6 +15,7 @@ use crate::output::counters::{Counters, by_name, print_counters};
 use crate::output::json;
 use crate::output::units::human_ns;
 use crate::output::wire::WireReport;
+use crate::pci_functions::workload::TransportLabel;
 
 /// The JSON of `e810 pingpong`.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 
 use super::{Messages, grown};
 use crate::cli::ServiceArg;
-use crate::functions::peer::{self, PeerWatch};
-use crate::functions::workload::RunContext;
 use crate::handshake::{DURATION, Done, Link, Program, Role, seconds_term};
 use crate::measure::pingpong::{Outcome, PingpongEndpoint, datagram, remote};
 use crate::output::progress::Progress;
+use crate::pci_functions::peer::{self, PeerWatch};
+use crate::pci_functions::workload::RunContext;
 
 impl Messages<'_> {
     /// The parameters that both processes must share.

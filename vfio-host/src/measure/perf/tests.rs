@@ -5,7 +5,7 @@ use e810_sim::{Mode, SimPlatform};
 
 use super::*;
 use crate::cli::StartArgs;
-use crate::functions::simulated::sim_start;
+use crate::pci_functions::simulated::sim_start;
 use e810_node::simulated::simulator;
 
 fn plan(op: Op, test: Test, check: bool) -> Plan {

@@ -4,8 +4,8 @@ use e810_sim::{Mode, SimPlatform};
 
 use super::*;
 use crate::cli::StartArgs;
-use crate::functions::simulated::sim_start;
 use crate::measure::wait_mode::WaitMode;
+use crate::pci_functions::simulated::sim_start;
 use e810_node::simulated::simulator;
 
 /// Two connected sides whose messages invalidate keys; the second one has said its key or not.
