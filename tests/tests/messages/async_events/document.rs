@@ -63,7 +63,7 @@ fn class(info: &AeInfo) -> String {
         Action::Flush => format!("{of}: {}, {}", info.flush, QpEvent::of(info.flush)),
         Action::CqError => format!("{of}: CQ error"),
         Action::SuspendDone => format!("{of}: `SqDrained`"),
-        Action::Report | Action::Connected | Action::Close => format!("{of}: told"),
+        Action::Report | Action::Connected | Action::Close => format!("{of}: reported only"),
     }
 }
 
@@ -122,7 +122,7 @@ fn text() -> String {
             .unwrap();
         }
     }
-    writeln!(out, "\n## Not of RoCE on this generation\n").unwrap();
+    writeln!(out, "\n## Not raised by RoCE on this generation\n").unwrap();
     writeln!(out, "| Code | Name | Class | Cause | Raised by |").unwrap();
     writeln!(out, "| --- | --- | --- | --- | --- |").unwrap();
     for row in rows.values() {
@@ -147,7 +147,7 @@ fn text() -> String {
                 let injected = name_of!(causes::a_push_page_that_fails_and_everything_at_once);
                 format!("injected ({injected})")
             }
-            _ => "not of the engine".to_owned(),
+            _ => "not an error of the engine".to_owned(),
         };
         let words: Vec<_> = cause.words().collect();
         let registers = match cause {
@@ -159,7 +159,7 @@ fn text() -> String {
             (Causes::PE_CRITERR, _) => "a reset of the function, unless GLPE_CRITERR is 0x0001024d",
             (_, RequiredReset::None) => "nothing",
             (_, RequiredReset::ResetFunction) => "a reset of the function",
-            (_, RequiredReset::CardResets) => "to come up again after the card's reset",
+            (_, RequiredReset::CardResets) => "a bring-up after the card's reset",
         };
         let words = words.join(", ");
         writeln!(

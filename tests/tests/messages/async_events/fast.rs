@@ -14,16 +14,16 @@ use crate::async_events::windows::{bind, region_with_window};
 use crate::async_events::{A, B};
 
 rows! { RAISED, raised, Raised:
-    0x010C AMP_FASTREG_VALID_STAG, registered_twice, "a fast registration of a region that has its memory";
+    0x010C AMP_FASTREG_VALID_STAG, registered_twice, "a fast registration of a region that is registered already";
     0x010D AMP_FASTREG_MW_STAG, window_registered, "a fast registration that names a memory window";
     0x010E AMP_FASTREG_INVALID_RIGHTS, rights_for_the_peer_alone, "a fast registration with remote write and without local write";
     0x0110 AMP_FASTREG_INVALID_LENGTH, longer_than_the_region, "a fast registration longer than its region can be";
-    0x0112 AMP_INVALIDATE_NO_REMOTE_ACCESS_RIGHTS, key_that_is_not_the_peers, "a SEND with the invalidation of a key without remote rights";
+    0x0112 AMP_INVALIDATE_NO_REMOTE_ACCESS_RIGHTS, key_that_is_not_the_peers, "a SEND with invalidate that names a key without remote rights";
     0x0113 AMP_INVALIDATE_MR_WITH_BOUND_WINDOWS, region_with_a_window, "an invalidation of a region that has a window";
     0x011C PRIV_OPERATION_DENIED, registration_without_privilege, "a request turned into a fast registration on a queue pair without privilege";
     0x011D AMP_INVALIDATE_TYPE1_MW, window_of_type_1, "an invalidation of a window of type 1";
-    0x011F AMP_FASTREG_INVALID_PBL_HPS_CFG, page_size_that_is_none, "a fast registration whose page size in the ring is no code";
-    0x0121 AMP_FASTREG_PBLE_MISMATCH, list_that_is_not_there, "a fast registration with a page list behind the last one";
+    0x011F AMP_FASTREG_INVALID_PBL_HPS_CFG, page_size_that_is_none, "a fast registration whose page size in the ring is not a valid code";
+    0x0121 AMP_FASTREG_PBLE_MISMATCH, list_that_is_not_there, "a fast registration with a page list beyond the last one";
 }
 
 /// Bytes that every region here has room for.

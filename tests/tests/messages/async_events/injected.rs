@@ -13,10 +13,10 @@ use crate::async_events::stage::{Failure, Stage};
 use crate::async_events::table::rows;
 
 rows! { INJECTED, injected, Injected:
-    0x0380 ROCE_EMPTY_MCG, group_without_members, "a packet for a group without members; nothing says which queue pair is named";
-    0x0381 ROCE_BAD_MC_IP_ADDR, address_of_no_group, "a packet whose address is not its group's; nothing says which queue pair is named";
+    0x0380 ROCE_EMPTY_MCG, group_without_members, "a packet for a group without members; no source says which queue pair the event names";
+    0x0381 ROCE_BAD_MC_IP_ADDR, address_of_no_group, "a packet whose address is not its group's; no source says which queue pair the event names";
     0x0403 STALE_ARP_ENTRY, stale_address, "an address that is out of date; this driver's entries are permanent";
-    0x050C LLP_DOUBT_REACHABILITY, path_in_doubt, "a path in doubt; nothing says after how many retries";
+    0x050C LLP_DOUBT_REACHABILITY, path_in_doubt, "a path in doubt; no source says after how many retries";
     0x0520 RESOURCE_EXHAUSTION, resource_that_is_used_up, "a resource of the engine that is used up";
     0x0701 LCE_FUNCTION_CATASTROPHIC, function_that_failed, "a broken context of the function";
     0x0702 LCE_CQ_CATASTROPHIC, completion_queue_that_failed, "a broken context of a CQ";

@@ -13,11 +13,11 @@ rows! { RAISED, raised, Raised:
     0x0102 AMP_UNALLOCATED_STAG, deregistered_key, "an SGE with the key of a region that was deregistered";
     0x0103 AMP_INVALID_STAG, key_before_its_registration, "a peer writes to a fast region that has no memory yet";
     0x0105 AMP_BAD_PD, key_of_another_domain, "an SGE with the key of a region of another protection domain";
-    0x0106 AMP_BAD_STAG_KEY, key_of_another_life, "a peer writes with a key whose low byte is another's";
+    0x0106 AMP_BAD_STAG_KEY, key_of_another_life, "a peer writes with a key whose low 8 bits are wrong";
     0x0107 AMP_BAD_STAG_INDEX, key_that_was_never_given, "a peer writes with a key that was never given";
-    0x0108 AMP_BOUNDS_VIOLATION, end_behind_the_region, "an SGE that ends behind its region";
+    0x0108 AMP_BOUNDS_VIOLATION, end_behind_the_region, "an SGE that ends beyond its region";
     0x0109 AMP_RIGHTS_VIOLATION, region_closed_to_peers, "a peer writes to a region without REMOTE_WRITE";
-    0x010A AMP_TO_WRAP, address_that_wraps, "a peer writes past the end of all addresses";
+    0x010A AMP_TO_WRAP, address_that_wraps, "a peer writes past the highest address";
     0x0206 STAG_ZERO_INVALID, key_zero, "an SGE with key 0 on a queue pair without privilege";
 }
 

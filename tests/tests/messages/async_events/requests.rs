@@ -12,13 +12,13 @@ use crate::async_events::{A, B};
 
 rows! { RAISED, raised, Raised:
     0x0205 RDMA_READ_WHILE_ORD_ZERO, read_without_any_allowed, "a READ on a queue pair whose context was changed to allow none";
-    0x0208 IB_INVALID_REQUEST, answer_that_the_request_is_invalid, "a SEND longer than the peer's receive, where it is sent";
+    0x0208 IB_INVALID_REQUEST, answer_that_the_request_is_invalid, "a SEND longer than the peer's receive, at the sender";
     0x020A WQE_UNEXPECTED_OPCODE, opcode_that_is_none, "a request whose opcode in the ring was changed";
     0x020B WQE_INVALID_PARAMETER, inline_length_that_is_none, "a request whose inline length in the ring was changed";
     0x020C WQE_INVALID_FRAG_DATA, fragment_of_another_lap, "a request with an SGE in the ring that is not valid";
-    0x020D IB_REMOTE_ACCESS_ERROR, answer_that_access_is_refused, "a WRITE with a key the peer never gave, where it is sent";
-    0x020E IB_REMOTE_OP_ERROR, answer_that_the_peer_failed, "a SEND to a receive with a bad key, where it is sent";
-    0x0303 DDP_UBE_DDP_MESSAGE_TOO_LONG_FOR_AVAILABLE_BUFFER, message_longer_than_its_receive, "a SEND longer than the receive, where it arrives";
+    0x020D IB_REMOTE_ACCESS_ERROR, answer_that_access_is_refused, "a WRITE with a key that the peer never gave, at the sender";
+    0x020E IB_REMOTE_OP_ERROR, answer_that_the_peer_failed, "a SEND to a receive with a bad key, at the sender";
+    0x0303 DDP_UBE_DDP_MESSAGE_TOO_LONG_FOR_AVAILABLE_BUFFER, message_longer_than_its_receive, "a SEND longer than the receive, at the receiver";
 }
 
 /// A WRITE of A that is changed in the ring; findings say so too.

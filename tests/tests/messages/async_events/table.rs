@@ -60,7 +60,7 @@ impl Why {
         match self {
             Self::Iwarp => "iWARP only",
             Self::Gen3 => "later hardware (GEN_3) only",
-            Self::RawDatagrams => "raw datagrams only: a RoCE QP's headers are the card's",
+            Self::RawDatagrams => "raw datagrams only: the card makes the headers of a RoCE QP",
             Self::SharedRegions => {
                 "no shared region can be made: the format of REG_SMR is not in the sources"
             }

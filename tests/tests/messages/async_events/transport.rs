@@ -19,7 +19,7 @@ rows! { RAISED, raised, Raised:
     0x0313 ROE_INVALID_RDMA_READ_REQUEST, read_that_the_queue_pair_forbids, "a peer reads through a queue pair without REMOTE_READ";
     0x0314 ROE_INVALID_RDMA_WRITE_OR_READ_RESP, write_shorter_than_it_says, "a packet of a WRITE that is shorter than its header says";
     0x0316 ROCE_RSP_LENGTH_ERROR, other_path_mtu, "a READ from a peer with another path MTU";
-    0x0401 INVALID_ARP_ENTRY, address_that_is_not_in_the_table, "a SEND on a queue pair whose context was changed to name no address";
+    0x0401 INVALID_ARP_ENTRY, address_that_is_not_in_the_table, "a SEND on a queue pair whose context was changed to name an address table entry that does not exist";
     0x050A LLP_TOO_MANY_RETRIES, peer_that_is_gone, "a SEND to a queue pair that was destroyed";
     0x050F LLP_TOO_MANY_RNRS, peer_without_receives, "a SEND to a peer that posts no receive";
 }

@@ -15,14 +15,14 @@ rows! { RAISED, raised, Raised:
     0x0104 AMP_BAD_QP, window_of_another_queue_pair, "a peer writes through a window that another queue pair has bound";
     0x0114 AMP_MWBIND_VALID_STAG, bound_twice, "a bind of a window of type 2 that is bound";
     0x0115 AMP_MWBIND_OF_MR_STAG, region_for_window, "a bind that names a region as window";
-    0x0116 AMP_MWBIND_TO_ZERO_BASED_STAG, zero_based_region, "a bind to a region that is named by offsets";
+    0x0116 AMP_MWBIND_TO_ZERO_BASED_STAG, zero_based_region, "a bind to a zero-based region";
     0x0117 AMP_MWBIND_TO_MW_STAG, window_for_region, "a bind to a window";
     0x0118 AMP_MWBIND_INVALID_RIGHTS, more_than_the_region_grants, "a bind with remote write to a region without local write";
-    0x0119 AMP_MWBIND_INVALID_BOUNDS, end_behind_the_region, "a bind that ends behind its region";
+    0x0119 AMP_MWBIND_INVALID_BOUNDS, end_behind_the_region, "a bind that ends beyond its region";
     0x011A AMP_MWBIND_TO_INVALID_PARENT, region_that_is_gone, "a bind to a region that was deregistered";
     0x011B AMP_MWBIND_BIND_DISABLED, region_without_binds, "a bind to a region without MW_BIND";
-    0x011E AMP_MWBIND_ZERO_BASED_TYPE1_MW, zero_based_window_of_type_1, "a bind of a window of type 1 that is named by offsets";
-    0x0120 AMP_MWBIND_WRONG_TYPE, window_of_the_other_type, "a bind for windows of type 1 that names one of type 2";
+    0x011E AMP_MWBIND_ZERO_BASED_TYPE1_MW, zero_based_window_of_type_1, "a bind of a zero-based window of type 1";
+    0x0120 AMP_MWBIND_WRONG_TYPE, window_of_the_other_type, "a bind for windows of type 1 that names a window of type 2";
 }
 
 const BYTES: usize = 4096;
