@@ -45,6 +45,10 @@ pub enum WaitError {
 /// Least number of questions that a wait asks, however long each takes.
 pub const MOST_QUESTIONS: u64 = 1_000;
 
+/// Least pause once as many were asked. Existing drivers keep to their interval, 20 µs for an
+/// AdminQ (control-path 10); what took 10 ms is not noticed much later this way.
+const LATER_PAUSE: Ns = Ns::from_us(100);
+
 /// Asks `ready` until it has an answer or `limit` has passed.
 ///
 /// Between two questions it lets `pause` pass, or only relaxes when `pause` is zero. `ready` is
@@ -53,7 +57,8 @@ pub const MOST_QUESTIONS: u64 = 1_000;
 ///
 /// Existing drivers count questions, not time (control-path 10: 1000 of them, 10 µs apart). Their
 /// waits grow if asking is slow, or the thread does not run. So do these: the wait is not over
-/// before as many questions were asked as fit into the limit, at most [`MOST_QUESTIONS`].
+/// before as many questions were asked as fit into the limit, at most [`MOST_QUESTIONS`]. After
+/// these, a pause is at least 100 µs.
 ///
 /// # Errors
 /// [`WaitError::Timeout`], or what `ready` returns.
@@ -112,8 +117,10 @@ impl Turns {
     fn pause<C: Clock + ?Sized>(&self, clock: &C) {
         if self.pause == Ns(0) {
             clock.relax();
-        } else {
+        } else if self.owed > 0 {
             clock.delay(self.pause);
+        } else {
+            clock.delay(self.pause.max(LATER_PAUSE));
         }
     }
 }
@@ -209,6 +216,21 @@ mod tests {
             assert!(got.is_err());
             assert_eq!(asked, most);
         }
+    }
+
+    /// 1000 questions in 10 ms, and one every 100 µs from then on.
+    #[test]
+    fn a_long_wait_asks_less_often() {
+        let clock = Ticks(Cell::new(0));
+        let mut asked = 0;
+        let limit = Ns::from_ms(1_000);
+        let got: Result<(), WaitError> = poll_until(&clock, "long", limit, Ns::from_us(10), || {
+            asked += 1;
+            Ok(None)
+        });
+        assert!(got.is_err());
+        assert_eq!(asked, 1_000 + 9_901);
+        assert!(clock.now() < limit + LATER_PAUSE, "{}", clock.now());
     }
 
     #[test]
