@@ -51,6 +51,8 @@ pub(crate) struct Machine {
     /// Whether steps take time (virtual time) or run as fast as they can (real time).
     steps_take_time: bool,
     idle: u64,
+    /// Nothing is due before this time, as long as only time passes.
+    quiet_until: u64,
     rng: Rng,
 }
 
@@ -101,6 +103,7 @@ impl Machine {
             now: 0,
             steps_take_time: virtual_time,
             idle: IDLE.0,
+            quiet_until: 0,
             rng,
         }
     }
@@ -434,11 +437,25 @@ impl Machine {
     /// Virtual time: advances by `time` and executes all events in it.
     pub(crate) fn advance(&mut self, time: Ns) {
         let end = self.now.saturating_add(time.0);
-        while let Some(due) = self.next_event().filter(|due| *due <= end) {
-            self.now = due;
-            self.step();
+        // A driver that polls lets time pass a thousand times between two events.
+        while end >= self.quiet_until {
+            match self.next_event() {
+                Some(due) if due <= end => {
+                    self.now = due;
+                    self.step();
+                }
+                next => {
+                    self.quiet_until = next.unwrap_or(u64::MAX);
+                    break;
+                }
+            }
         }
         self.now = end;
+    }
+
+    /// Something other than time may change when an event is due.
+    pub(crate) fn disturb(&mut self) {
+        self.quiet_until = 0;
     }
 
     /// Virtual time: the driver waits, so the next event is executed, or some time passes without

@@ -146,7 +146,7 @@ impl Runtime {
     /// Lets `time` pass, for the program of a function.
     pub(crate) fn delay(&self, function: u8, time: Ns) {
         match &self.clockwork {
-            Clockwork::Virtual(clock) => clock.with_machine(|machine| machine.advance(time)),
+            Clockwork::Virtual(clock) => clock.delay(time),
             Clockwork::Real(clock) => clock.delay(function.into(), time),
         }
     }

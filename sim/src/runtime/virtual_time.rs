@@ -40,6 +40,14 @@ impl VirtualTime {
 
     /// Calls `f` with the machine and delivers the resulting interrupts.
     pub(super) fn with_machine<R>(&self, f: impl FnOnce(&mut Machine) -> R) -> R {
+        self.undisturbed(|machine| {
+            machine.disturb();
+            f(machine)
+        })
+    }
+
+    /// As [`with_machine`](Self::with_machine), for what makes no event due earlier.
+    fn undisturbed<R>(&self, f: impl FnOnce(&mut Machine) -> R) -> R {
         let mut machine = self.lock();
         let result = f(&mut machine);
         self.now.store(machine.now().0, Ordering::Relaxed);
@@ -49,8 +57,12 @@ impl VirtualTime {
         result
     }
 
+    pub(super) fn delay(&self, time: Ns) {
+        self.undisturbed(|machine| machine.advance(time));
+    }
+
     pub(super) fn read32(&self, function: usize, off: RegOffset) -> u32 {
-        self.with_machine(|machine| {
+        self.undisturbed(|machine| {
             machine.advance(ACCESS);
             machine.read32(function, off)
         })
