@@ -87,8 +87,8 @@ pub fn shipped(files: Vec<PathBuf>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What items stand behind that are compiled for tests only. The feature `testing` of hal
-/// is one: `dependencies` holds that no shipped crate enables it.
+/// Conditions under which an item is compiled for tests only. No shipped crate enables hal's
+/// feature `testing` (`tests/rules/arrows.rs`).
 const FOR_TESTS: [&str; 3] = [
     "#[cfg(test)]",
     "#[cfg(feature = \"testing\")]",
@@ -97,11 +97,7 @@ const FOR_TESTS: [&str; 3] = [
 
 /// The modules that `text`, the file at `path`, declares for tests only, as
 /// paths without extension.
-///
-/// # Panics
-/// When `path` is in no folder.
-#[must_use]
-pub fn test_modules(path: &Path, text: &str) -> Vec<PathBuf> {
+fn test_modules(path: &Path, text: &str) -> Vec<PathBuf> {
     let folder = match path.file_stem().and_then(|stem| stem.to_str()) {
         Some("lib" | "main" | "mod") => path.parent().expect("a folder").to_owned(),
         _ => path.with_extension(""),
@@ -148,4 +144,44 @@ pub fn code(text: &str) -> Vec<(usize, &str)> {
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_without_tests_and_comments() {
+        let text = "\
+//! Call it and `.unwrap()` the answer.
+fn real() {
+    let x = 1; // not .unwrap()
+    #[cfg(test)]
+    assert_eq!(x.unwrap(), 1);
+    done(x);
+}
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+#[path = \"elsewhere.rs\"]
+mod more {
+    fn test() {
+        y.unwrap();
+    }
+}
+fn last() {}
+";
+        let lines = code(text);
+        let lines: Vec<_> = lines.iter().map(|(_, line)| line.trim()).collect();
+        let real = ["fn real() {", "let x = 1;", "done(x);", "}", "fn last() {}"];
+        assert_eq!(lines, real);
+    }
+
+    #[test]
+    fn test_modules_are_found_where_they_are_declared() {
+        let text = "#[cfg(test)]\npub(crate) mod testing;\n#[cfg(test)]\nmod tests;\nmod real;\n";
+        let found = |path| test_modules(Path::new(path), text);
+        assert_eq!(found("a/mod.rs"), ["a/testing", "a/tests"].map(Path::new));
+        assert_eq!(found("a/b.rs"), ["a/b/testing", "a/b/tests"].map(Path::new));
+    }
 }

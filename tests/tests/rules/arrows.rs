@@ -1,19 +1,13 @@
 //! Which crate uses which, and which module of a crate: all arrows go one way.
 
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking, and JSON without a key is null"
-)]
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 
 use e810_tests::sources::{code, root, shipped, sources};
-use serde_json::Value;
+use serde::Deserialize;
+
+use crate::{assert_page, name, read};
 
 /// Arrows that must not be, through other crates neither, and why.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
@@ -45,123 +39,96 @@ const MODULES: &[(&str, &[&str])] = &[
         "driver",
         &[
             // Values: numbers, addresses, settings, errors.
-            "fast_reg",
-            "unsupported",
-            "limits",
-            "route",
-            "stage",
-            "stats",
-            "ref_counts",
-            "monitoring",
-            "error",
-            "addr",
-            "channel",
-            "errno",
-            "ids",
-            "pd",
-            "mr",
-            "tuning",
-            "config",
-            "moderation",
-            "port",
+            "fast_reg unsupported limits route stage stats ref_counts monitoring error addr",
+            "channel errno ids pd mr tuning config moderation port",
             // What programs hold.
-            "handover",
-            "cq_memory",
-            "cq",
-            "events",
-            "attr",
-            "ah",
-            "qp",
-            "rings",
+            "handover cq_memory cq events attr ah qp rings",
             // The function's LAN side, the control path, and what stands on it.
-            "lan",
-            "control",
-            "bring_up",
-            "connect",
-            "progress",
-            "memory_budget",
-            "polling",
+            "lan control bring_up connect progress memory_budget polling",
         ],
     ),
     (
         "vfio-host",
-        &[
-            "usage",
-            "settings",
-            "stop",
-            "output",
-            "handshake",
-            "monitor",
-            "measure",
-            "cli",
-            "pci_functions",
-            "commands",
-        ],
+        &["usage settings stop output handshake monitor measure cli pci_functions commands"],
     ),
 ];
 
-/// What cargo says of the packages of this workspace.
-fn packages() -> Vec<Value> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+/// What `cargo metadata` says of the crates, by the name of their folder.
+pub(crate) type Crates = BTreeMap<String, Package>;
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Package {
+    name: String,
+    manifest_path: PathBuf,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    /// Only crates of this tree have one.
+    path: Option<PathBuf>,
+    /// What is shipped has none; what tests use is `dev`.
+    kind: Option<String>,
+    optional: bool,
+    features: Vec<String>,
+}
+
+impl Dependency {
+    /// The name of its folder, as the page and the picture have it.
+    fn shown(&self, folder: &str) -> String {
+        match self.optional {
+            true => format!("{folder} (feature)"),
+            false => folder.to_owned(),
+        }
+    }
+}
+
+impl Package {
+    /// The folders of the crates that this one ships with, and how it uses them.
+    fn uses(&self) -> impl Iterator<Item = (String, &Dependency)> {
+        let shipped = self.dependencies.iter().filter(|used| used.kind.is_none());
+        shipped.filter_map(|used| Some((name(used.path.as_deref()?), used)))
+    }
+}
+
+pub(crate) fn crates() -> Crates {
+    let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
-        .current_dir(root())
+        .arg("--manifest-path")
+        .arg(root().join("Cargo.toml"))
         .output()
         .expect("cargo runs");
-    let error = String::from_utf8_lossy(&output.stderr);
-    let metadata = serde_json::from_slice::<Value>(&output.stdout);
-    let metadata = metadata.unwrap_or_else(|_| panic!("cargo metadata: {error}"));
-    let packages = metadata["packages"].as_array();
-    packages.expect("cargo lists packages").clone()
+    let metadata: Metadata = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    let packages = metadata.packages.into_iter();
+    let by_folder = packages.map(|package| {
+        let folder = package.manifest_path.parent().expect("a folder");
+        (name(folder), package)
+    });
+    by_folder.collect()
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or_default()
-}
-
-/// The folder of a package, as it is named from the root.
-fn folder(package: &Value) -> String {
-    let manifest = Path::new(text(package, "manifest_path"));
-    let folder = manifest.parent().expect("a manifest is in a folder");
-    let folder = folder.strip_prefix(root().canonicalize().expect("the root is there"));
-    folder
-        .expect("a package is below the root")
-        .display()
-        .to_string()
-}
-
-/// The folders that each folder's package ships with, and whether only with a feature.
-fn arrows() -> BTreeMap<String, (String, BTreeMap<String, bool>)> {
-    let packages = packages();
-    let folders: BTreeMap<&str, String> = packages
-        .iter()
-        .map(|package| (text(package, "name"), folder(package)))
-        .collect();
-    let uses = |package: &Value| {
-        let dependencies = package["dependencies"].as_array();
-        let shipped = dependencies.into_iter().flatten().filter(|dependency| {
-            // Tests may use what they like.
-            dependency["kind"].is_null()
-        });
-        shipped
-            .filter_map(|dependency| {
-                let folder = folders.get(text(dependency, "name"))?;
-                Some((folder.clone(), dependency["optional"] == true))
-            })
-            .collect()
-    };
-    packages
-        .iter()
-        .map(|package| {
-            let name = text(package, "name").to_owned();
-            (folder(package), (name, uses(package)))
-        })
-        .collect()
+/// The crates that this one ships with, through others too, with or without those that need a
+/// feature.
+fn reached(crates: &Crates, folder: &str, with_features: bool) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for (used, how) in crates[folder].uses() {
+        if with_features || !how.optional {
+            all.extend(reached(crates, &used, with_features));
+            all.insert(used);
+        }
+    }
+    all
 }
 
 #[test]
 fn the_table_of_crates_is_what_cargo_says() {
-    let page = fs::read_to_string(root().join("docs/architecture.md")).expect("the page");
+    let page = read("docs/architecture.md");
     let rows = page.lines().filter_map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         match cells[..] {
@@ -171,228 +138,146 @@ fn the_table_of_crates_is_what_cargo_says() {
             _ => None,
         }
     });
-    let rows: BTreeSet<String> = rows.collect();
-    let said = arrows().into_iter().map(|(folder, (package, uses))| {
-        let uses = uses
-            .into_iter()
-            .map(|(folder, is_optional)| match is_optional {
-                true => format!("{folder} (feature)"),
-                false => folder,
-            });
-        let uses: Vec<String> = uses.collect();
-        format!("{folder} {package}: {}", uses.join(", "))
+    let must = crates().into_iter().map(|(folder, package)| {
+        let mut uses: Vec<String> = package.uses().map(|(used, how)| how.shown(&used)).collect();
+        uses.sort();
+        format!("{folder} {}: {}", package.name, uses.join(", "))
     });
-    let said: BTreeSet<String> = said.collect();
-    let missing: Vec<_> = said.difference(&rows).collect();
-    let wrong: Vec<_> = rows.difference(&said).collect();
-    assert!(
-        missing.is_empty() && wrong.is_empty(),
-        "docs/architecture.md, Crates: missing {missing:#?}, wrong {wrong:#?}"
-    );
-}
-
-/// What a crate ships with, features left out, through other crates too.
-fn reached(
-    arrows: &BTreeMap<String, (String, BTreeMap<String, bool>)>,
-    folder: &str,
-) -> BTreeSet<String> {
-    let (_, uses) = arrows.get(folder).expect("a crate of the table is there");
-    let uses = uses.iter().filter(|(_, is_optional)| !**is_optional);
-    uses.flat_map(|(used, _)| {
-        let mut all = reached(arrows, used);
-        all.insert(used.clone());
-        all
-    })
-    .collect()
+    assert_page("docs/architecture.md", &rows.collect(), &must.collect());
 }
 
 /// An arrow is in the picture unless the crate reaches its end through another one that it uses.
 #[test]
 fn the_picture_of_crates_is_what_cargo_says() {
-    let picture = fs::read_to_string(root().join("docs/img/crates.svg")).expect("the picture");
+    let picture = read("docs/img/crates.svg");
     let mut drawn = BTreeSet::new();
     for title in picture.split("<title>").skip(1) {
         let title = title.split("</title>").next().unwrap_or_default();
-        let (users, used) = title.split_once(" → ").unwrap_or_default();
+        let Some((users, used)) = title.split_once(" → ") else {
+            continue;
+        };
         for user in users.split(", ") {
-            let arrows = used.split(", ").map(|used| format!("{user} → {used}"));
-            drawn.extend(arrows.filter(|_| !user.is_empty()));
+            drawn.extend(used.split(", ").map(|used| format!("{user} → {used}")));
         }
     }
-    let arrows = arrows();
-    let mut said = BTreeSet::new();
-    for (folder, (_, uses)) in &arrows {
+    let crates = crates();
+    let mut must = BTreeSet::new();
+    for (folder, package) in &crates {
         if NOT_DRAWN.iter().any(|begin| folder.starts_with(begin)) {
             continue;
         }
-        for (used, is_optional) in uses {
-            let is_implied = uses.iter().any(|(other, other_is_optional)| {
-                (*is_optional || !other_is_optional) && reached(&arrows, other).contains(used)
+        for (used, how) in package.uses() {
+            let is_implied = package.uses().any(|(other, other_how)| {
+                let is_there = how.optional || !other_how.optional;
+                is_there && reached(&crates, &other, false).contains(&used)
             });
             if !is_implied {
-                let feature = if *is_optional { " (feature)" } else { "" };
-                said.insert(format!("{folder} → {used}{feature}"));
+                must.insert(format!("{folder} → {}", how.shown(&used)));
             }
         }
     }
-    assert_eq!(drawn, said, "docs/img/crates.svg: the titles of its arrows");
+    assert_page("docs/img/crates.svg", &drawn, &must);
 }
 
 #[test]
 fn no_forbidden_arrow() {
-    let arrows = arrows();
-    let used = |folder: &str| -> BTreeSet<String> {
-        let (mut seen, mut next) = (BTreeSet::new(), vec![folder.to_owned()]);
-        while let Some(folder) = next.pop() {
-            let (_, uses) = arrows.get(&folder).expect("a crate of the table is there");
-            let new = uses.keys().filter(|used| seen.insert((*used).clone()));
-            next.extend(new.cloned());
-        }
-        seen
-    };
+    let crates = crates();
     for (folder, forbidden, why) in FORBIDDEN {
-        let used = used(folder);
+        let reached = reached(&crates, folder, true);
         for other in *forbidden {
-            assert!(arrows.contains_key(*other), "{other} is gone");
-            assert!(!used.contains(*other), "{folder} uses {other}: {why}");
+            assert!(crates.contains_key(*other), "{other} is gone");
+            assert!(!reached.contains(*other), "{folder} uses {other}: {why}");
         }
     }
     // What hal says of time comes from there; sim itself cannot name the rest.
-    let (_, direct) = arrows.get("sim").expect("the simulator is there");
-    assert!(!direct.contains_key("types"), "sim uses types: {OWN_CODE}");
+    let uses_types = crates["sim"].uses().any(|(used, _)| used == "types");
+    assert!(!uses_types, "sim uses types: {OWN_CODE}");
 }
 
 /// What only tests may have is not shipped.
 #[test]
 fn no_crate_ships_a_feature_for_tests() {
-    for package in packages() {
-        let folder = folder(&package);
-        if ["tests", "verbs/fuzz"]
-            .iter()
-            .any(|own| folder.starts_with(own))
-        {
-            continue;
-        }
-        for dependency in package["dependencies"].as_array().into_iter().flatten() {
-            let has = dependency["features"].as_array();
-            let has = has.is_some_and(|features| features.iter().any(|one| one == "testing"));
-            assert!(
-                !has || !dependency["kind"].is_null(),
-                "{folder} ships {} with feature testing",
-                text(dependency, "name")
-            );
+    for (folder, package) in crates() {
+        let is_for_tests = folder.starts_with("tests") || folder == "verbs/fuzz";
+        for (used, how) in package.uses() {
+            let has = how.features.iter().any(|feature| feature == "testing");
+            assert!(is_for_tests || !has, "{folder} ships {used} with testing");
         }
     }
 }
 
-/// The modules of the root that code names, which is `depth` modules below it.
-fn named(code: &str, depth: usize) -> BTreeSet<String> {
-    // `super::super::x` of a module two below the root is `crate::x`.
-    let up = "super::".repeat(depth);
-    let mut names = BTreeSet::new();
-    for root in ["crate::", up.as_str()] {
-        for (at, _) in code.match_indices(root) {
-            let before = code.get(..at).unwrap_or_default();
-            if root.is_empty() || before.ends_with([':', '_']) {
-                continue;
-            }
-            let after = code.get(at + root.len()..).unwrap_or_default();
-            match after.strip_prefix('{') {
-                Some(group) => names.extend(firsts(group)),
-                None => names.extend(first(after)),
-            }
-        }
-    }
-    names
-}
-
-/// The identifier that text begins with.
-fn first(text: &str) -> Option<String> {
-    let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
-    let name = text.get(..end.unwrap_or(text.len()))?;
-    (!name.is_empty() && name != "super").then(|| name.to_owned())
-}
-
-/// The first identifiers of the paths in braces, behind the opening one.
-fn firsts(group: &str) -> Vec<String> {
-    let (mut depth, mut begins, mut names) = (1, true, Vec::new());
-    for (at, letter) in group.char_indices() {
-        match letter {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            ',' if depth == 1 => begins = true,
-            letter if begins && !letter.is_whitespace() => {
-                begins = false;
-                names.extend(group.get(at..).and_then(first));
-            }
-            _ => {}
-        }
-        if depth == 0 {
-            break;
-        }
-    }
-    names
+/// The modules of the root that a line names, which is in a file `depth` modules below the root.
+/// There, two modules below, `super::super::x` is `crate::x`.
+fn named(line: &str, depth: usize) -> Vec<String> {
+    let line = line.replace(&"super::".repeat(depth), "crate::");
+    let is_of_name = |letter: &char| letter.is_alphanumeric() || *letter == '_';
+    let behind = line.split("crate::").skip(1);
+    behind
+        .map(|path| path.chars().take_while(is_of_name).collect())
+        .collect()
 }
 
 /// What a file of a crate whose modules have this order uses and must not.
-fn wrong(order: &[&str], file: &Path, text: &str) -> Vec<String> {
-    let whole = file.with_extension("");
-    let mut path: Vec<&str> = whole.iter().filter_map(|name| name.to_str()).collect();
-    if path.last().is_some_and(|name| *name == "mod") {
-        path.pop();
-    }
-    let (Some(module), depth) = (path.first(), path.len()) else {
-        return Vec::new();
-    };
-    if depth == 1 && ["lib", "main"].contains(module) {
+fn wrong(order: &[&str], file: &str, text: &str) -> Vec<String> {
+    let path: Vec<&str> = file
+        .trim_end_matches(".rs")
+        .split('/')
+        .filter(|name| *name != "mod")
+        .collect();
+    let module = path[0];
+    if ["lib", "main"].contains(&module) {
         return Vec::new();
     }
     let place = |name: &str| order.iter().position(|known| *known == name);
     let Some(own) = place(module) else {
         return vec![format!("{module}: give it a place in the order of modules")];
     };
-    let lines: Vec<&str> = code(text).into_iter().map(|(_, line)| line).collect();
-    named(&lines.join("\n"), depth)
-        .into_iter()
-        .filter(|name| place(name).is_some_and(|used| used > own))
-        .map(|name| format!("{}: {module} must not use {name}", file.display()))
-        .collect()
+    let mut wrong = Vec::new();
+    for (number, line) in code(text) {
+        for name in named(line, path.len()) {
+            if name.is_empty() {
+                wrong.push(format!(
+                    "{file}:{number}: name one module of the root a line"
+                ));
+            } else if place(&name).is_some_and(|used| used > own) {
+                wrong.push(format!("{file}:{number}: {module} must not use {name}"));
+            }
+        }
+    }
+    wrong
 }
 
 #[test]
 fn modules_use_only_those_before_them() {
     for (folder, order) in MODULES {
         let source = root().join(folder).join("src");
-        for module in *order {
-            let there = [format!("{module}.rs"), (*module).to_owned()];
-            let is_there = there.iter().any(|name| source.join(name).exists());
+        let order: Vec<&str> = order.iter().flat_map(|some| some.split(' ')).collect();
+        for module in &order {
+            let is_there =
+                source.join(module).exists() || source.join(format!("{module}.rs")).exists();
             assert!(is_there, "{folder}: {module} is gone");
         }
-        let all = shipped(sources(&source)).into_iter().flat_map(|file| {
-            let text = fs::read_to_string(&file).expect("a source file");
-            let file = file.strip_prefix(&source).expect("a file of the crate");
-            wrong(order, file, &text)
-        });
-        let all: Vec<String> = all.collect();
-        assert!(all.is_empty(), "{}", all.join("\n"));
+        for path in shipped(sources(&source)) {
+            let file = path.strip_prefix(&source).expect("a file of the crate");
+            let wrong = wrong(&order, &file.display().to_string(), &read(&path));
+            assert!(wrong.is_empty(), "{folder}/src: {}", wrong.join("\n"));
+        }
     }
 }
 
 #[test]
 fn a_wrong_arrow_is_seen() {
     let order = ["error", "lan", "control", "bring_up"];
-    let lan = |text| wrong(&order, Path::new("lan/rules.rs"), text);
-    let fine = "//! Of `crate::bring_up`.\nuse super::Vsi;\nuse crate::error::Result;\n";
+    let lan = |text| wrong(&order, "lan/rules.rs", text);
+    let fine = "//! Of `crate::bring_up`.\nuse super::{Vsi, x};\nuse crate::error::Result;\n";
     assert_eq!(lan(fine), [""; 0]);
-    let said = ["lan/rules.rs: lan must not use control"];
+    let said = ["lan/rules.rs:1: lan must not use control"];
     assert_eq!(lan("use crate::control::Control;\n"), said);
-    assert_eq!(
-        lan("use crate::{\n    error::Error,\n    control::{error, X},\n};\n"),
-        said
-    );
     assert_eq!(lan("use super::super::control as up;\n"), said);
-    let whole = wrong(&order, Path::new("lan/mod.rs"), "use super::control;\n");
-    assert_eq!(whole, ["lan/mod.rs: lan must not use control"]);
-    let new = wrong(&order, Path::new("new.rs"), "");
+    let said = ["lan/rules.rs:1: name one module of the root a line"];
+    assert_eq!(lan("use crate::{\n"), said);
+    let whole = wrong(&order, "lan/mod.rs", "use super::control;\n");
+    assert_eq!(whole, ["lan/mod.rs:1: lan must not use control"]);
+    let new = wrong(&order, "new.rs", "");
     assert_eq!(new, ["new: give it a place in the order of modules"]);
 }

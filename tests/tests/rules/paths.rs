@@ -149,7 +149,7 @@ fn a_wrong_name_is_found() {
     let wrong = "`hal/src/regs/none.rs` `cqp/src/{error,none}.rs` [a](../docs/none.md)";
     let expected = ["hal/src/regs/none.rs", "cqp/src/none.rs", "../docs/none.md"];
     assert_eq!(found(wrong), expected);
-    let own = "`tests/tests/rules/style/paths.rs::a_wrong_name_is_found` `hal/src/le.rs::none`";
+    let own = "`tests/tests/rules/paths.rs::a_wrong_name_is_found` `hal/src/le.rs::none`";
     assert_eq!(
         missing_functions(own, &files(&root, &["rs"])),
         ["hal/src/le.rs::none"]
