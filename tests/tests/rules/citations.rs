@@ -2,14 +2,14 @@
 //!
 //! Code and documents cite docs/reference as `control-path 4.3`, with more sections of the same
 //! document behind it; a citation without a section is refused. The name alone, in backticks, is
-//! the name of a document. The tables cite one another as `§4.3` or `cp§4.3`.
-
-#![expect(clippy::string_slice, reason = "a test fails by panicking")]
+//! the name of a document. The tables cite one another as `§4.3` or `cp§4.3`. Messages name rows of
+//! docs/errata.md.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
-use e810_tests::sources::{files, root};
+use e810_tests::sources::{files, root, sources};
+
+use crate::{name, read};
 
 /// The sections of each document, by its name.
 type Documents = BTreeMap<String, BTreeSet<String>>;
@@ -28,8 +28,7 @@ fn documents() -> Documents {
     let all = files(&root().join("docs/reference"), &["md"]).into_iter();
     all.filter_map(|path| {
         let name = path.file_stem()?.to_str()?.to_owned();
-        let text = fs::read_to_string(&path).ok()?;
-        (name != "README").then(|| (name, sections(&text)))
+        (name != "README").then(|| (name, sections(&read(path))))
     })
     .collect()
 }
@@ -91,16 +90,15 @@ fn complaints(documents: &Documents, file: &str, text: &str) -> (usize, Vec<Stri
 
 #[test]
 fn every_citation_names_a_section_that_exists() {
-    let (documents, root) = (documents(), root());
+    let documents = documents();
     let (mut cited, mut wrong) = (0, Vec::new());
-    for path in files(&root, &["rs", "md", "s", "toml"]) {
-        let shown = path.strip_prefix(&root).unwrap_or(&path);
+    for path in files(&root(), &["rs", "md", "s", "toml"]) {
         // The examples below are wrong on purpose.
-        if shown.starts_with("docs/reference") || shown.ends_with("rules/citations.rs") {
+        let file = name(&path);
+        if file.starts_with("docs/reference") || path.ends_with("rules/citations.rs") {
             continue;
         }
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        let (found, complaints) = complaints(&documents, &shown.to_string_lossy(), &text);
+        let (found, complaints) = complaints(&documents, &file, &read(path));
         cited += found;
         wrong.extend(complaints);
     }
@@ -113,8 +111,7 @@ fn the_tables_cite_sections_that_exist() {
     let documents = documents();
     let (mut cited, mut wrong) = (0, Vec::new());
     for (name, own) in &documents {
-        let path = root().join(format!("docs/reference/{name}.md"));
-        let text = fs::read_to_string(path).unwrap_or_default();
+        let text = read(format!("docs/reference/{name}.md"));
         for (at, sign) in text.match_indices('§') {
             let before = text[..at].trim_end();
             let named = documents
@@ -134,6 +131,35 @@ fn the_tables_cite_sections_that_exist() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(cited > 100, "only {cited} citations were found");
+}
+
+/// The rows of docs/errata.md that a source names, as `erratum E02` or `errata E11, E12`.
+fn errata(text: &str) -> Vec<&str> {
+    let is_id = |id: &str| id.starts_with('E') && id[1..].bytes().all(|c| c.is_ascii_digit());
+    let words = ["erratum ", "errata "].into_iter();
+    let lists = words.flat_map(|word| text.split(word).skip(1));
+    let ids = lists.flat_map(|list| {
+        let first = list.split(", ").map_while(|part| part.get(..3));
+        first.take_while(|id| is_id(id))
+    });
+    ids.collect()
+}
+
+#[test]
+fn messages_name_errata_that_exist() {
+    let page = read("docs/errata.md");
+    let mut seen = 0;
+    for path in sources(&root()) {
+        let text = read(&path);
+        for id in errata(&text) {
+            seen += 1;
+            let is_there = page.contains(&format!("\n| {id} |"));
+            assert!(is_there, "{}: {id}", name(&path));
+        }
+    }
+    assert!(seen >= 8, "only {seen} messages");
+    let text = "a (erratum E02), b (errata E11, E13) errata of; errata E1 erratum E1x";
+    assert_eq!(errata(text), ["E02", "E11", "E13"]);
 }
 
 #[test]

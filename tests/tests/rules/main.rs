@@ -16,10 +16,8 @@ use e810_tests::sources::root;
 mod arrows;
 mod asm;
 mod citations;
-mod errata;
 mod findings;
 mod names;
-mod paths;
 mod style;
 
 /// The folders of the crates that need no operating system.

@@ -62,7 +62,7 @@ fn class(info: &AeInfo) -> String {
     match info.action {
         Action::Flush => format!("{of}: {}, {}", info.flush, QpEvent::of(info.flush)),
         Action::CqError => format!("{of}: CQ error"),
-        Action::SuspendDone => format!("{of}: `SqDrained`"),
+        Action::SuspendDone => format!("{of}: `Event::SqDrained`"),
         Action::Report | Action::Connected | Action::Close => format!("{of}: reported only"),
     }
 }
