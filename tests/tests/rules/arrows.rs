@@ -27,6 +27,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ("datapath", &["adminq", "cqp", "ceq", "lan"], SIBLINGS),
     ("lan", &["adminq", "cqp", "ceq", "datapath"], SIBLINGS),
 ];
+
 /// Folders that the picture of crates leaves out: tests, examples, and libraries without devices.
 const NOT_DRAWN: &[&str] = &["tests", "examples", "verbs/fuzz", "verbs/stubs"];
 const OWN_CODE: &str =
@@ -113,8 +114,8 @@ pub(crate) fn crates() -> Crates {
     by_folder.collect()
 }
 
-/// The crates that this one ships with, through others too, with or without those that need a
-/// feature.
+/// The crates that this one ships with, through others too. Those that need a feature count only
+/// if `with_features`.
 fn reached(crates: &Crates, folder: &str, with_features: bool) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for (used, how) in crates[folder].uses() {
@@ -206,13 +207,16 @@ fn no_crate_ships_a_feature_for_tests() {
     }
 }
 
-/// The modules of the root that a line names, which is in a file `depth` modules below the root.
-/// There, two modules below, `super::super::x` is `crate::x`.
+/// The modules of the root that a line names. Its file is `depth` modules below the root: two
+/// modules below, `super::super::x` is `crate::x`.
 fn named(line: &str, depth: usize) -> Vec<String> {
     let line = line.replace(&"super::".repeat(depth), "crate::");
     let is_of_name = |letter: &char| letter.is_alphanumeric() || *letter == '_';
-    let behind = line.split("crate::").skip(1);
-    behind
+    let paths = line
+        .split("crate::")
+        .skip(1)
+        .filter(|path| !path.is_empty());
+    paths
         .map(|path| path.chars().take_while(is_of_name).collect())
         .collect()
 }
@@ -236,9 +240,7 @@ fn wrong(order: &[&str], file: &str, text: &str) -> Vec<String> {
     for (number, line) in code(text) {
         for name in named(line, path.len()) {
             if name.is_empty() {
-                wrong.push(format!(
-                    "{file}:{number}: name one module of the root a line"
-                ));
+                wrong.push(format!("{file}:{number}: one module of the root a line"));
             } else if place(&name).is_some_and(|used| used > own) {
                 wrong.push(format!("{file}:{number}: {module} must not use {name}"));
             }
@@ -274,7 +276,7 @@ fn a_wrong_arrow_is_seen() {
     let said = ["lan/rules.rs:1: lan must not use control"];
     assert_eq!(lan("use crate::control::Control;\n"), said);
     assert_eq!(lan("use super::super::control as up;\n"), said);
-    let said = ["lan/rules.rs:1: name one module of the root a line"];
+    let said = ["lan/rules.rs:1: one module of the root a line"];
     assert_eq!(lan("use crate::{\n"), said);
     let whole = wrong(&order, "lan/mod.rs", "use super::control;\n");
     assert_eq!(whole, ["lan/mod.rs:1: lan must not use control"]);

@@ -13,7 +13,7 @@
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio, id};
+use std::process::{self, Command, Stdio};
 use std::sync::Once;
 use std::thread;
 
@@ -97,7 +97,7 @@ fn rustc() -> Command {
 /// A file that no other test, and no other run at the same time, writes.
 fn own_object(name: &str) -> PathBuf {
     let thread = thread::current().id();
-    target().join(format!("{name}-{}-{thread:?}.o", id()))
+    target().join(format!("{name}-{}-{thread:?}.o", process::id()))
 }
 
 /// Compiles one of the examples to an object, against the release rlibs. The object is kept, and

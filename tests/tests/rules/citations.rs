@@ -134,15 +134,14 @@ fn the_tables_cite_sections_that_exist() {
 }
 
 /// The rows of docs/errata.md that a source names, as `erratum E02` or `errata E11, E12`.
-fn errata(text: &str) -> Vec<&str> {
-    let is_id = |id: &str| id.starts_with('E') && id[1..].bytes().all(|c| c.is_ascii_digit());
+fn errata<'a>(text: &'a str) -> Vec<&'a str> {
+    let is_id = |id: &&str| id.starts_with('E') && number(&id[1..]) == id.get(1..);
     let words = ["erratum ", "errata "].into_iter();
     let lists = words.flat_map(|word| text.split(word).skip(1));
-    let ids = lists.flat_map(|list| {
-        let first = list.split(", ").map_while(|part| part.get(..3));
-        first.take_while(|id| is_id(id))
-    });
-    ids.collect()
+    let starts = |list: &'a str| list.split(", ").map_while(|part| part.get(..3));
+    lists
+        .flat_map(|list| starts(list).take_while(is_id))
+        .collect()
 }
 
 #[test]
