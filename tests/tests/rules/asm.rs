@@ -268,7 +268,7 @@ fn no_panic_path_is_left_in_the_core() {
     }
     let mut objects = ["asm_probe", "core_probe", "net_probe"].map(probe).to_vec();
     let mut rlibs = core_rlibs();
-    // It has bitflags' parser of texts, which may panic and which nothing calls.
+    // Its flags can be read from text (bitflags). That code may panic, and nothing calls it.
     rlibs.retain(|(name, _)| name != "e810_adminq");
     objects.extend(rlibs.into_iter().map(|(_, rlib)| rlib));
     for object in objects {

@@ -1,4 +1,4 @@
-//! docs/findings.md against the simulator's table.
+//! docs/findings.md has a row for each kind of finding that the simulator knows.
 
 use std::collections::BTreeSet;
 
