@@ -69,7 +69,7 @@ findings! {
     DMA_READ_ONLY: Fault, "dma-read-only", "—, IOMMU";
     /// A mapping overlaps another one, or its address is not valid.
     DMA_OVERLAP: Fault, "dma-overlap", "—, IOMMU";
-    /// A queue word at an address that is not a multiple of 8.
+    /// The address of a queue word is not a multiple of 8.
     DMA_MISALIGNED: Fault, "dma-misaligned", "—, words of the Rust side";
     /// The driver requested work that needs DMA while Bus Master Enable was clear.
     DMA_NO_MASTER: Fault, "dma-no-bus-master", "—, PCIe";
@@ -79,13 +79,13 @@ findings! {
     BAD_FREE: Fault, "bad-free", "—, memory of the Rust side";
     /// Memory changed after it was freed.
     USE_AFTER_FREE: Fault, "use-after-free", "—, memory of the Rust side";
-    /// An access to BAR0 at an offset without a known register.
+    /// The driver accessed an offset of BAR0 that has no known register.
     REGISTER_UNKNOWN: Lint, "register-unknown", "control-path 2";
     /// A read of a register whose read value is not known.
     REGISTER_WRITE_ONLY: Lint, "register-write-only", "control-path 2";
     /// A write to a register that the driver only reads.
     REGISTER_READ_ONLY: Lint, "register-read-only", "control-path 2";
-    /// A value with bits set that the register does not have.
+    /// The driver wrote bits that the register does not have.
     REGISTER_BITS: Lint, "register-bits", "control-path 2";
     /// An access that is not 32 bits wide or not aligned to 4 bytes.
     REGISTER_WIDTH: Fault, "register-width", "control-path 1.2; PCIe";
@@ -93,15 +93,15 @@ findings! {
     REGISTER_IN_RESET: Lint, "register-in-reset", "control-path 2.7";
     /// A PF reset was asked for while a reset of the card is announced.
     RESET_IN_RESET: Lint, "reset-in-reset", "control-path 9.2";
-    /// A ring of the AdminQ that cannot be used: an index outside, or a queue that is off.
+    /// A ring of the AdminQ cannot be used: an index is out of range, or the queue is off.
     ADMINQ_RING: Fault, "adminq-ring", "control-path 9.1";
-    /// A descriptor of the AdminQ whose flags and lengths do not fit together.
+    /// The flags of an AdminQ descriptor contradict its lengths.
     ADMINQ_DESCRIPTOR: Fault, "adminq-descriptor", "control-path 9.1";
     /// A command of the AdminQ has bits set that its format does not have, or that do not fit together.
     ADMINQ_BITS: Lint, "adminq-bits", "control-path 9.1, 9.4 to 9.10; lan-path 3, 7.4, 8, 9, 18";
     /// A command of the AdminQ has a value that its format, or this card, does not have.
     ADMINQ_PARAMETER: Fault, "adminq-parameter", "control-path 9.3 to 9.10";
-    /// A command of the AdminQ names a VSI, node, queue or rate profile that is not there.
+    /// An AdminQ command names a VSI, node, queue or rate profile that does not exist.
     ADMINQ_UNKNOWN_OBJECT: Lint, "adminq-unknown-object", "control-path 9.6 to 9.8; lan-path 3";
     /// A command of the AdminQ removes an object that is in use.
     ADMINQ_IN_USE: Lint, "adminq-in-use", "control-path 9.7";
@@ -117,13 +117,13 @@ findings! {
     VECTOR_FREED: Lint, "vector-freed", "—, vectors of the Rust side";
     /// PFPE_CQPDB was written and there is no CQP.
     DOORBELL_CQP: Lint, "doorbell-cqp", "control-path 4.1";
-    /// PFPE_WQEALLOC names a queue pair that was never there.
+    /// PFPE_WQEALLOC names a queue pair that never existed.
     DOORBELL_QP: Lint, "doorbell-qp", "control-path 5.1";
-    /// PFPE_CQARM or PFPE_CQACK names a completion queue that was never there.
+    /// PFPE_CQARM or PFPE_CQACK names a completion queue that never existed.
     DOORBELL_CQ: Lint, "doorbell-cq", "control-path 2.2";
     /// PFPE_AEQALLOC was written and there is no AEQ.
     DOORBELL_AEQ: Lint, "doorbell-aeq", "control-path 2.2";
-    /// PFHMC_PDINV without PMSDPARTSEL.
+    /// PFHMC_PDINV was written without PMSDPARTSEL.
     DOORBELL_PARTSEL: Lint, "doorbell-partsel", "control-path 6.6";
     /// The CQP's host context has undefined bits set.
     CQP_CONTEXT_BITS: Lint, "cqp-context-bits", "control-path 4.2";
@@ -137,7 +137,7 @@ findings! {
     CQP_OPCODE: Fault, "cqp-opcode", "control-path 4.6, 12";
     /// A value of a CQP WQE, of a context or of a buffer is outside its range.
     CQP_PARAMETER: Fault, "cqp-parameter", "control-path 2.9, 3, 4, 5, 6, 7.7; data-path 4.2, 5, 6.3; vf-path 3.1";
-    /// A CQP command for an object that is not there, is there already, is in use or in the wrong state.
+    /// A CQP command names an object that does not exist, exists already, is in use or is in the wrong state.
     CQP_STATE: Fault, "cqp-state", "control-path 3.1, 4, 5.3, 6.4, 6.6, 9.8";
     /// A CQP command names an STag that is not allocated.
     CQP_STAG: Fault, "cqp-stag", "control-path 4.10";
@@ -149,13 +149,13 @@ findings! {
     SD_BITS: Lint, "sd-bits", "control-path 6.6";
     /// UPDATE_PE_SDS gives a buffer with ENTRY_COUNT 0.
     SD_BUFFER: Lint, "sd-buffer", "control-path 6.6";
-    /// A segment descriptor was valid, with other backing.
+    /// The driver replaced the backing of a segment descriptor that was valid.
     SD_REPLACED: Lint, "sd-replaced", "control-path 6.6";
-    /// A segment descriptor beyond what the committed objects take.
+    /// The driver set a segment descriptor that the committed objects do not need.
     SD_UNUSED: Lint, "sd-unused", "control-path 6.6";
     /// The COMMIT_FPM_VAL buffer has undefined bits set.
     FPM_BITS: Lint, "fpm-bits", "control-path 6.4";
-    /// A free list has not as many entries as its object has blocks.
+    /// The number of entries of a free list differs from the number of its object's blocks.
     FPM_FREE_LIST: Lint, "fpm-free-list", "control-path 6.5";
     /// A ring of a queue pair is not aligned to 256 bytes.
     QP_ALIGNMENT: Lint, "qp-alignment", "data-path 1.1";
@@ -167,27 +167,27 @@ findings! {
     QP_DESTROY_STATE: Lint, "qp-destroy-state", "control-path 5.5";
     /// A queue pair sends and its source MAC address was never marked valid.
     QP_MAC: Lint, "qp-mac", "control-path 4.7";
-    /// A command names another shadow area than the queue pair was created with.
+    /// A command names a shadow area that is not the one of the queue pair's creation.
     QP_OTHER_SHADOW: Lint, "qp-other-shadow", "control-path 4.7";
-    /// A step to RTR or RTS leaves out what existing drivers give with it.
+    /// A step to RTR or RTS leaves out fields that existing drivers always set.
     QP_PIECES: Lint, "qp-pieces", "control-path 5.5";
     /// A queue pair names a queue set that WORK_SCHED_NODE did not return.
     QP_QUEUE_SET: Lint, "qp-queue-set", "control-path 4.13";
-    /// A queue pair is suspended that is suspended already.
+    /// The driver suspended a queue pair that was suspended already.
     QP_SUSPEND: Lint, "qp-suspend", "control-path 4.12";
     /// MODIFY_QP has a TERMACT that its next state does not have.
     QP_TERMACT: Lint, "qp-termact", "control-path 4.7";
-    /// A queue pair is to send by a queue set whose leaf is not enabled.
+    /// A queue pair was given a queue set whose scheduler leaf is not enabled.
     QUEUE_SET_OFF: Lint, "queue-set-off", "control-path 4.13";
-    /// A queue set hangs below another traffic class than its scheduler leaf has.
+    /// The traffic class above a queue set is not that of its scheduler leaf.
     QUEUE_SET_CLASS: Lint, "queue-set-class", "control-path 4.13, 9.8";
-    /// A scheduler leaf was deleted while a queue pair sends by it.
+    /// The driver deleted a scheduler leaf while a queue pair used it for sending.
     QUEUE_SET_USED: Lint, "queue-set-used", "control-path 4.13";
     /// A shadow area that is handed to the device is not zeroed.
     SHADOW_CONTENT: Lint, "shadow-content", "data-path 3; control-path 3.5";
     /// The memory of the CCQ, of a CEQ or of the AEQ is not zeroed when the queue is created.
     QUEUE_CONTENT: Lint, "queue-content", "control-path 3.5, 7.7";
-    /// A completion queue was acknowledged that has no CEQE.
+    /// The driver acknowledged a completion queue that has no CEQE.
     CQ_ACK: Lint, "cq-ack", "control-path 7.1";
     /// An arm word has undefined bits set.
     CQ_ARM: Lint, "cq-arm", "data-path 4.6";
@@ -195,9 +195,9 @@ findings! {
     CQ_CCQ: Lint, "cq-ccq", "control-path 4.8";
     /// A completion queue has CEQID without CEQIDVALID.
     CQ_CEQ: Lint, "cq-ceq", "control-path 4.8";
-    /// DESTROY_CQ repeats another size or shadow area than the queue has.
+    /// DESTROY_CQ names a size or shadow area that is not the queue's.
     CQ_DESTROY: Lint, "cq-destroy", "control-path 4.8";
-    /// A completion for a queue that does not exist.
+    /// The device had a completion for a queue that does not exist.
     CQ_MISSING: Fault, "cq-missing", "control-path 4.8";
     /// The consumer's index in the shadow area is not among the entries that are outstanding.
     CQ_SHADOW: Lint, "cq-shadow", "control-path 4.8";
@@ -209,7 +209,7 @@ findings! {
     CEQ_OVERFLOW: Lint, "ceq-overflow", "control-path 7.1";
     /// PFPE_AEQALLOC returns more entries than were outstanding.
     AEQ_CREDIT: Fault, "aeq-credit", "control-path 7.3";
-    /// A CEQ or the AEQ is destroyed with another size than it was created with.
+    /// The size in the destruction of a CEQ or of the AEQ is not that of its creation.
     EVENT_QUEUE_SIZE: Lint, "event-queue-size", "control-path 4.9";
     /// A queue was flushed again, with nothing posted since.
     FLUSH_AGAIN: Lint, "flush-again", "control-path 4.12; data-path 8.4";
@@ -221,17 +221,17 @@ findings! {
     STAG_BYTES: Lint, "stag-bytes", "data-path 5.1";
     /// An STag command sets HMCFNIDX, USEHMCFNIDX or USEPFRID.
     STAG_FUNCTION: Lint, "stag-function", "control-path 4.10";
-    /// A page address of a region is not aligned, or is not used by its LPBLSIZE.
+    /// A region has a page address that is not aligned, or that its LPBLSIZE does not use.
     STAG_PAGE: Lint, "stag-page", "control-path 4.10; data-path 6.3";
-    /// DEALLOC_STAG names another protection domain than the region's.
+    /// DEALLOC_STAG names a protection domain that is not the region's.
     STAG_PD: Lint, "stag-pd", "data-path 5.1";
     /// REMACCENABLED does not fit the rights.
     STAG_RIGHTS: Lint, "stag-rights", "data-path 6.2";
     /// An address handle names an ARP entry that is not valid.
     AH_ARP: Lint, "ah-arp", "data-path 7.1";
-    /// A command names another queue set than the group was created with.
+    /// A command names a queue set that is not the one of the group's creation.
     MCAST_QUEUE_SET: Lint, "mcast-queue-set", "control-path 4.14";
-    /// A push page for a queue set that WORK_SCHED_NODE did not return.
+    /// The driver asked for a push page of a queue set that WORK_SCHED_NODE did not return.
     PUSH_QUEUE_SET: Lint, "push-queue-set", "control-path 4.16";
     /// UP_MAP has a priority above 7.
     UP_MAP: Lint, "up-map", "control-path 4.13";
@@ -239,7 +239,7 @@ findings! {
     WQE_BITS: Lint, "wqe-bits", "data-path 1.4, 1.6 to 1.8, 2, 3.2";
     /// A request that no driver may post: unknown opcode, a parameter or a fragment outside its range.
     WQE_MALFORMED: Fault, "wqe-malformed", "control-path 7.5; data-path 1, 5.1, 7.2";
-    /// A packet of the engine that no RoCEv2 engine sends.
+    /// The engine was made to send a packet that no RoCEv2 engine sends.
     WIRE_BITS: Lint, "wire-bits", "—, InfiniBand";
 }
 
