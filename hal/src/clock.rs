@@ -218,6 +218,19 @@ mod tests {
         }
     }
 
+    /// What asks fewer questions than 1000 keeps to its pause up to the end.
+    #[test]
+    fn a_short_wait_is_not_made_longer() {
+        for (limit, pause) in [(50, 10), (35, 10), (5, 10), (9_990, 10)] {
+            let (limit, pause) = (Ns::from_us(limit), Ns::from_us(pause));
+            let clock = Ticks(Cell::new(0));
+            let got: Result<(), WaitError> =
+                poll_until(&clock, "short", limit, pause, || Ok(None));
+            assert!(got.is_err());
+            assert!(clock.now() < limit + pause, "{limit}: {}", clock.now());
+        }
+    }
+
     /// 1000 questions in 10 ms, and one every 100 µs from then on.
     #[test]
     fn a_long_wait_asks_less_often() {
