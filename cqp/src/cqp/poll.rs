@@ -1,5 +1,6 @@
 //! Completion of commands, polled from the CCQ or from the registers (control-path 4.3, 4.4, 10).
 
+use e810_hal::clock::LATER_PAUSE;
 use e810_hal::clock::live;
 use e810_hal::regs::PFPE_CQPTAIL;
 use e810_hal::{Ns, Platform, WaitError, log_debug, log_warn, poll_until};
@@ -122,6 +123,7 @@ impl<P: Platform> Cqp<P> {
         let platform = self.platform.clone();
         let label = ticket.op.name();
         let mut quiet_since = platform.now();
+        let mut pause = POLL_PAUSE;
         loop {
             let before = self.completed;
             let slice = if limit < LIVENESS_INTERVAL {
@@ -129,7 +131,7 @@ impl<P: Platform> Cqp<P> {
             } else {
                 LIVENESS_INTERVAL
             };
-            let ended = poll_until(&platform, label, slice, POLL_PAUSE, || {
+            let ended = poll_until(&platform, label, slice, pause, || {
                 self.drain_ccq();
                 Ok(self.has_ended(ticket)?.then_some(()))
             });
@@ -137,6 +139,8 @@ impl<P: Platform> Cqp<P> {
                 Err(Error::Wait(WaitError::Timeout { .. })) => {}
                 other => return other,
             }
+            // As in a wait that has no slices.
+            pause = LATER_PAUSE;
             live("PFPE_CQPTAIL", PFPE_CQPTAIL.get(&platform))?;
             let now = platform.now();
             if self.completed != before {
