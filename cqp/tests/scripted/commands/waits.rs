@@ -37,7 +37,7 @@ fn a_silent_device_is_given_up_after_the_limit() {
 fn on_the_ccq_the_limit_counts_from_the_last_progress() {
     let (fake, mut cqp) = with_ccq(Script::default());
     // About 2 s for each command.
-    fake.device_mut().script.steps = 200_000;
+    fake.device_mut().script.steps = 20_000;
     let tickets: Vec<Ticket> = (0..4).map(|n| cqp.submit(&arp(n)).unwrap()).collect();
     let start = fake.now();
     cqp.wait(tickets[3]).unwrap();
