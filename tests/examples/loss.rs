@@ -54,7 +54,9 @@ fn main() {
     println!(
         "{messages} messages of every kind, 0 to 16 KiB, path MTU 1024; all verified, each once"
     );
-    println!("| wire | frames sent | hurt | more than on a perfect one | virtual time a message |");
+    println!(
+        "| wire | frames sent | frames affected | more than on a perfect one | virtual time a message |"
+    );
     println!("| --- | --- | --- | --- | --- |");
     let mut least = None;
     for (name, quality) in wires {
