@@ -131,15 +131,20 @@ impl CqObject {
             Ok(destroyed) => destroyed,
             Err(refused) => return refused.errno,
         };
-        open.events().leave(self.token);
-        if let Some(channel) = &self.target.channel {
-            channel.leave(self.token);
-        }
+        self.leave(open);
         // SAFETY: the caller's.
         if let Some(rings) = unsafe { (*self.rings.get()).take() } {
             rings.release(&destroyed);
         }
         0
+    }
+
+    /// Purges its events, which name it.
+    fn leave(&self, open: &OpenContext) {
+        open.events().leave(self.token);
+        if let Some(channel) = &self.target.channel {
+            channel.leave(self.token);
+        }
     }
 
     /// Frees its memory with the function, which is gone: 0.
@@ -148,7 +153,10 @@ impl CqObject {
     /// Nobody else uses the queue.
     pub(crate) unsafe fn abandon(&self) -> c_int {
         // SAFETY: the caller's.
-        drop(unsafe { (*self.rings.get()).take() });
+        let (open, rings) = unsafe { (self.open(), (*self.rings.get()).take()) };
+        if rings.is_some() {
+            self.leave(open);
+        }
         0
     }
 

@@ -268,6 +268,10 @@ fn a_device_that_goes_ends_every_wait_and_every_call() {
     assert_eq!(cqs[0].destroy(), libc::EIO);
     assert_eq!(pd.free(), libc::EIO);
     assert_eq!([ctx.close(), other.close()], [0; 2]);
+    // What the program still has, it destroys after the close: a channel has no queues then.
+    assert_eq!([a.destroy(), b.destroy()], [0; 2]);
+    assert_eq!(cqs.map(Cq::destroy), [0; 2]);
+    assert_eq!(channel.destroy(), 0);
     // It is brought up again by nobody.
     assert_eq!(Ctx::try_open(SERVED).map(drop), Err(libc::EIO));
 }
