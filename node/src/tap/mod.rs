@@ -101,7 +101,6 @@ pub struct Tap<P: HostPlatform> {
     counts: Arc<ForwardingCounts>,
     port: LanPortKey,
     resolve_limit: Ns,
-    added: Vec<OwnAddress>,
     view: View,
     /// The last MTU taken from the interface.
     mtu: u16,
@@ -132,7 +131,7 @@ impl<P: HostPlatform> Tap<P> {
         let lan = control.lan();
         let mut stack = Stack::of(&plan.name)?;
         let set_up = stack.set_up(lan.mac, lan.mtu, &plan.addresses);
-        let added = set_up.with_context(|| format!("TAP interface {}", plan.name))?;
+        set_up.with_context(|| format!("TAP interface {}", plan.name))?;
         let changed = Changes::open().context("hearing of changes of the host's network stack")?;
         let shared = Arc::new(Shared::default());
         let monitor = NetlinkMonitor::new(plan, lan.mac, stack, changed, Arc::clone(&shared));
@@ -152,7 +151,6 @@ impl<P: HostPlatform> Tap<P> {
             counts: Arc::new(ForwardingCounts::default()),
             port: port.key(),
             resolve_limit: plan.resolve_limit,
-            added,
             view: View::default(),
             mtu: lan.mtu,
             gids: FollowedGids::default(),
@@ -369,11 +367,8 @@ impl<P: HostPlatform> Tap<P> {
 
     fn stop(&mut self) -> Option<LanPort<P>> {
         self.commands = None;
-        // A panic was reported by the thread.
-        let stack = self.monitor.take().and_then(|thread| thread.join().ok());
-        if let Some(mut stack) = stack {
-            stack.remove_addresses(&self.added);
-        }
+        // A panic was reported by the thread. The addresses that were added go with the stack.
+        drop(self.monitor.take().map(JoinHandle::join));
         self.stop.store(true, Ordering::Relaxed);
         self.forwarder.take()?.join().ok()?
     }

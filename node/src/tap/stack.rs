@@ -23,6 +23,8 @@ pub(super) struct Stack {
     interfaces: Vec<Interface>,
     /// By interface and address.
     neighbours: HashMap<(u32, IpAddr), Known>,
+    /// Addresses that were added, and that are removed in the end: the interface may stay.
+    added: Vec<OwnAddress>,
 }
 
 impl Stack {
@@ -35,6 +37,7 @@ impl Stack {
             index: 0,
             interfaces: Vec::new(),
             neighbours: HashMap::new(),
+            added: Vec::new(),
         };
         let links = stack.links()?;
         let named = links.into_iter().find(|link| link.name == name);
@@ -54,7 +57,7 @@ impl Stack {
     }
 
     /// Gives the interface the port's MAC address and MTU, switches it on without a carrier, and
-    /// adds addresses. Returns those that were not there before.
+    /// adds addresses. Those that were not there before are removed when this is dropped.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -63,33 +66,22 @@ impl Stack {
         mac: MacAddr,
         mtu: u16,
         addresses: &[OwnAddress],
-    ) -> Result<Vec<OwnAddress>> {
+    ) -> Result<()> {
         let index = self.index;
         let set = self.netlink.request(messages::set_port(index, mac, mtu), 0);
         set.with_context(|| format!("setting the interface's address {} and MTU {mtu}", mac))?;
         self.set_carrier(false)?;
         let up = self.netlink.request(messages::set_up(index), 0);
         up.context("switching the interface on")?;
-        let mut added = Vec::new();
         for own in addresses {
             let message = messages::add_address(index, own);
             match self.netlink.request(message, NLM_F_CREATE | NLM_F_EXCL) {
-                Ok(_) => added.push(*own),
+                Ok(_) => self.added.push(*own),
                 Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
                 Err(error) => return Err(anyhow!(error).context(format!("--ip {own}"))),
             }
         }
-        Ok(added)
-    }
-
-    /// Removes addresses from an interface that stays.
-    pub(super) fn remove_addresses(&mut self, addresses: &[OwnAddress]) {
-        for own in addresses {
-            let message = messages::delete_address(self.index, own);
-            if let Err(error) = self.netlink.request(message, 0) {
-                log::debug!("{own} is not taken away: {error}");
-            }
-        }
+        Ok(())
     }
 
     /// Sets whether the interface has a carrier.
@@ -225,6 +217,17 @@ impl Stack {
         let message = messages::use_neighbour(interface, ip);
         self.netlink.request(message, NLM_F_CREATE)?;
         Ok(())
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        for own in std::mem::take(&mut self.added) {
+            let message = messages::delete_address(self.index, &own);
+            if let Err(error) = self.netlink.request(message, 0) {
+                log::debug!("{own} is not taken away: {error}");
+            }
+        }
     }
 }
 

@@ -236,6 +236,7 @@ fn an_interface_follows_link_and_neighbours() {
         resolve_limit: crate::station::RESOLVE_LIMIT,
     };
     is_not_begun_in_part(&plan);
+    leaves_an_interface_as_it_was(&plan);
     let mut changes = Vec::new();
     let tap = Tap::start(sim.function(0), &mut own.0, &plan, &mut changes).unwrap();
     follows(&sim, tap, &plan.name, &mut own.0, other);
@@ -261,6 +262,50 @@ fn is_not_begun_in_part(plan: &TapPlan) {
     assert!(!std::path::Path::new(&path).exists());
     let ended = control.shutdown(events).unwrap_err();
     assert!(ended.parts.is_none(), "{ended}");
+}
+
+/// Another program's interface, and a start that fails after it was set up: the addresses that were
+/// added are taken away again.
+fn leaves_an_interface_as_it_was(plan: &TapPlan) {
+    let ip = |words: &str| Command::new("ip").args(words.split(' ')).output();
+    let name = &plan.name;
+    let made = ip(&format!("tuntap add dev {name} mode tap"));
+    if !made.is_ok_and(|made| made.status.success()) {
+        println!("NOT RUN: no interface that stays can be made here (ip(8))");
+        return;
+    }
+    let sim = Sim::builder().functions(1).mode(Mode::Real);
+    let sim = sim.profile(Profile::small()).cold().build();
+    let (mut control, events) = up(&sim, 0);
+    let addresses = || {
+        let shown = ip(&format!("-4 -o address show dev {name}")).unwrap();
+        String::from_utf8(shown.stdout).unwrap()
+    };
+    let start = |control: &mut Control<_>, plan: &TapPlan| {
+        let started = Tap::start(sim.function(0), control, plan, &mut Vec::new());
+        format!("{:#}", started.map(drop).unwrap_err())
+    };
+    // The LAN queues are taken.
+    let port = control.open_lan(&lan_init(1500)).unwrap();
+    let error = start(&mut control, plan);
+    assert!(error.contains("LAN queues"), "{error}");
+    let after_no_port = addresses();
+    control.close_lan(port).map_err(|(_, error)| error).unwrap();
+    ip(&format!("address flush dev {name}")).unwrap();
+    // The second address is refused: the interface has no IPv6.
+    let addresses_of = ["198.51.100.1/30", "2001:db8::1/64"].map(|own| own.parse().unwrap());
+    let refused = TapPlan {
+        addresses: addresses_of.to_vec(),
+        ..plan.clone()
+    };
+    let off = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
+    let _ = std::fs::write(off, "1");
+    let error = start(&mut control, &refused);
+    assert!(error.contains("2001:db8::1"), "{error}");
+    let after_refusal = addresses();
+    ip(&format!("link delete {name}")).unwrap();
+    control.shutdown(events).map_err(|e| e.error).unwrap();
+    assert_eq!([after_no_port, after_refusal], ["", ""]);
 }
 
 fn follows(
