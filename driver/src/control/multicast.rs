@@ -78,6 +78,34 @@ impl<P: Platform> Control<P> {
         self.leave_group(index, known, id)
     }
 
+    /// The same for a program that keeps no GID index: whatever VLAN the queue pair is in the group
+    /// on, and whether or not our address on that VLAN still exists.
+    ///
+    /// # Errors
+    /// As [`detach_mcast`](Self::detach_mcast).
+    pub fn detach_mcast_anywhere(&mut self, qp: &QpControl<P>, group: IpAddr) -> Result<()> {
+        let id = qp.key.id();
+        self.own(qp.owner, Object::Qp, id)?;
+        let address = group.to_canonical();
+        let is_of = |groups: &Groups<P>, index: u16| {
+            groups.exists(index) && groups.name(index).address == address
+        };
+        let mut indexes = self.groups.indexes();
+        let member = indexes.find(|index| {
+            is_of(&self.groups, *index) && self.groups.get(*index).members.contains(&id)
+        });
+        // The device may have refused an earlier try.
+        let unsure = || {
+            let mut indexes = self.groups.indexes();
+            indexes.find(|index| is_of(&self.groups, *index) && self.groups.get(*index).unsure)
+        };
+        let index = member.or_else(unsure).ok_or(Error::NoSuch {
+            object: Object::McastGroup,
+            id: 0,
+        })?;
+        self.leave_group(index, self.groups.get(index), id)
+    }
+
     /// A queue pair that is to be destroyed leaves all groups. Groups that the device failed to
     /// update are updated again, until it does not answer.
     pub(super) fn leave_groups(&mut self, qp: u32) {

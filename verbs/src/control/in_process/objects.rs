@@ -228,10 +228,10 @@ impl<P: HostPlatform> Objects<P> {
                 Answer::AttachMcast(attached?)
             }
             Command::DetachMcast(asked) => {
-                let index = self.own_gid(asked.group)?;
+                // Our addresses may have changed since it was attached.
                 let qp = find(&mut self.qps, "queue pair", asked.qp)?;
-                let detached = self.control.detach_mcast(&qp.control, index, asked.group);
-                Answer::DetachMcast(detached?)
+                let left = control.detach_mcast_anywhere(&qp.control, asked.group);
+                Answer::DetachMcast(left?)
             }
             // It is about no object, and waits without this lock.
             Command::Resolve(asked) => return Err(Refused::unexpected(asked)),
