@@ -199,9 +199,16 @@ unsafe fn apply(
     for cq in &mut cqs {
         cq.forget_gone();
     }
-    let reopened = control.ask(Reopen { number }).map_err(wrong)?;
-    queues.restart(&reopened).map_err(|error| error.errno())?;
-    control.ask(FinishReset { number }).map_err(wrong)?;
+    let made_again = control
+        .ask(Reopen { number })
+        .map_err(wrong)
+        .and_then(|reopened| queues.restart(&reopened).map_err(|error| error.errno()))
+        .and_then(|()| control.ask(FinishReset { number }).map_err(wrong));
+    if let Err(errno) = made_again {
+        // The device has removed it from its groups, and it can only be destroyed.
+        object.groups().clear();
+        return Err(errno);
+    }
     // The device has removed it from its groups; as with the kernel, it stays a member until it is
     // detached.
     let attached = |group: &IpAddr| {
