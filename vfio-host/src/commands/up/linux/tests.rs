@@ -1,50 +1,51 @@
+use e810::hmc::ObjectLimits;
 use e810::{Config, Lan, MacAddr, VsiId};
 use e810_sim::{Profile, Sim};
 
 use super::*;
 
-/// The reply of a device with much of everything, and `segments` of memory: log2 of the size and
-/// the maximum of each object, at its query offset.
-fn reply(segments: u64) -> [u64; 25] {
-    let objects: [(usize, u64, u64); 15] = [
-        (8, 10, 262_144),
-        (16, 7, 524_288),
-        (32, 6, 524_288),
-        (40, 6, 4096),
-        (48, 6, 524_288),
-        (56, 6, 1 << 23),
-        (72, 6, 1 << 26),
-        (88, 6, 1 << 19),
-        (96, 8, 4096),
-        (104, 6, 131_072),
-        (128, 6, 1 << 23),
-        (144, 6, 262_144),
-        (152, 6, 65_536),
-        (160, 6, 1 << 23),
-        (24, 6, 0),
+/// A device with much of everything, and `segments` of memory.
+fn query_with_segments(segments: u32) -> FpmQuery {
+    let query = FpmQuery {
+        max_sds: segments,
+        hash_multiplier: 1,
+        timer_bucket: 512,
+        xf_block: 8,
+        q1_block: 8,
+        rrf_block: 8,
+        ..FpmQuery::NOTHING
+    };
+    // Kind, maximum, bytes of one.
+    let objects = [
+        (Object::Qp, 262_144, 1024),
+        (Object::Cq, 524_288, 128),
+        (Object::Hte, 524_288, 64),
+        (Object::Arp, 4096, 64),
+        (Object::Apbvt, 1, 8192),
+        (Object::Mr, 524_288, 64),
+        (Object::Xf, 1 << 23, 64),
+        (Object::XfFl, 1 << 20, 4),
+        (Object::Q1, 1 << 26, 64),
+        (Object::Q1Fl, 1 << 23, 4),
+        (Object::Timer, 1 << 19, 64),
+        (Object::FsiMc, 4096, 256),
+        (Object::FsiAv, 131_072, 64),
+        (Object::Pble, 1 << 28, 8),
+        (Object::Rrf, 1 << 23, 64),
+        (Object::RrfFl, 1 << 20, 4),
+        (Object::Hdr, 262_144, 64),
+        (Object::Md, 65_536, 64),
     ];
-    let mut reply = [0; 25];
-    for (offset, log2, max) in objects {
-        reply[offset / 8] = max | log2 << 32;
-    }
-    for (offset, max) in [(64, 1 << 20), (80, 1 << 23), (136, 1 << 20), (168, 1 << 20)] {
-        reply[offset / 8] = max | 8 << 32;
-    }
-    reply[14] = 1 << 28;
-    reply[0] = segments << 32;
-    reply[15] = 512 | 1 << 16 | 512 << 32;
-    reply
+    let set =
+        |query: FpmQuery, (object, max, bytes)| query.with(object, ObjectLimits { max, bytes });
+    objects.into_iter().fold(query, set)
 }
 
-fn query_with_segments(segments: u64) -> FpmQuery {
-    FpmQuery::parse(&reply(segments)).unwrap()
-}
-
-/// With another limit at this query offset.
-fn query_with(offset: usize, max: u64) -> FpmQuery {
-    let mut words = reply(3776);
-    words[offset / 8] = words[offset / 8] >> 32 << 32 | max;
-    FpmQuery::parse(&words).unwrap()
+/// With another maximum of one kind.
+fn query_with(object: Object, max: u32) -> FpmQuery {
+    let query = query_with_segments(3776);
+    let limits = query.limits(object);
+    query.with(object, ObjectLimits { max, ..limits })
 }
 
 #[test]
@@ -85,7 +86,7 @@ fn a_tight_device_is_made_to_fit() {
                 assert!(plan.counts.get(Object::Pble) < query.limits(Object::Pble).max);
                 // What is left over goes to PBLEs, which round up.
                 let needed = plan.segments(&query);
-                assert!(needed <= segments + 1, "{segments}: {plan:?}");
+                assert!(needed <= u64::from(segments) + 1, "{segments}: {plan:?}");
             }
             Err(error) => assert!(error.to_string().starts_with("2000 reductions"), "{error}"),
         }
@@ -94,14 +95,14 @@ fn a_tight_device_is_made_to_fit() {
 
 #[test]
 fn q1_of_less_than_512_ends() {
-    let error = linux_plan(&query_with(72, 511)).unwrap_err();
+    let error = linux_plan(&query_with(Object::Q1, 511)).unwrap_err();
     let expected = "no queue pair fits: it needs 512 Q1 entries, and the device has 511";
     assert_eq!(error.to_string(), expected);
 }
 
 #[test]
 fn no_qps_at_all_ends_too() {
-    let plan = linux_plan(&query_with(8, 0)).unwrap();
+    let plan = linux_plan(&query_with(Object::Qp, 0)).unwrap();
     assert_eq!(plan.counts.get(Object::Qp), 0);
 }
 
