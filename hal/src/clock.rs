@@ -45,8 +45,9 @@ pub enum WaitError {
 /// Least number of questions that a wait asks, however long each takes.
 pub const MOST_QUESTIONS: u64 = 1_000;
 
-/// Least pause once as many were asked. Existing drivers keep to their interval, 20 µs for an
-/// AdminQ (control-path 10); what took 10 ms is not noticed much later this way.
+/// Least pause of a wait that has asked [`MOST_QUESTIONS`] times. Existing drivers keep their interval
+/// to the end (20 µs for an AdminQ, control-path 10). With ours, an answer that took 10 ms is noticed
+/// at most 100 µs late.
 pub const LATER_PAUSE: Ns = Ns::from_us(100);
 
 /// Asks `ready` until it has an answer or `limit` has passed.
@@ -58,7 +59,7 @@ pub const LATER_PAUSE: Ns = Ns::from_us(100);
 /// Existing drivers count questions, not time (control-path 10: 1000 of them, 10 µs apart). Their
 /// waits grow if asking is slow, or the thread does not run. So do these: the wait is not over
 /// before as many questions were asked as fit into the limit, at most [`MOST_QUESTIONS`]. After
-/// these, a pause is at least 100 µs.
+/// these, a pause is at least [`LATER_PAUSE`].
 ///
 /// # Errors
 /// [`WaitError::Timeout`], or what `ready` returns.

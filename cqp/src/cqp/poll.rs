@@ -139,7 +139,7 @@ impl<P: Platform> Cqp<P> {
                 Err(Error::Wait(WaitError::Timeout { .. })) => {}
                 other => return other,
             }
-            // As in a wait that has no slices.
+            // `poll_until` counts its questions anew in each slice.
             pause = LATER_PAUSE;
             live("PFPE_CQPTAIL", PFPE_CQPTAIL.get(&platform))?;
             let now = platform.now();
