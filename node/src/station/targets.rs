@@ -5,7 +5,7 @@
 //! [`UNUSED`] at most, and gives way earlier if a new question needs it. One that has not answered
 //! has no place.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::mpsc::SyncSender;
 
@@ -56,7 +56,7 @@ fn route(interface: &StationInterface, destination: IpAddr) -> Route {
 #[derive(Debug)]
 pub(super) struct Targets {
     all: HashMap<IpAddr, Target>,
-    waiting: Vec<Waiting>,
+    waiting: VecDeque<Waiting>,
     /// How long a question may take.
     limit: Ns,
     sweep_at: Ns,
@@ -66,7 +66,7 @@ impl Targets {
     pub(super) fn new(limit: Ns) -> Self {
         Self {
             all: HashMap::new(),
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
             limit,
             sweep_at: Ns::ZERO,
         }
@@ -78,7 +78,7 @@ impl Targets {
     }
 
     pub(super) fn ask(&mut self, destination: IpAddr, answer: Answer, now: Ns) {
-        self.waiting.push(Waiting {
+        self.waiting.push_back(Waiting {
             destination,
             is_new: true,
             until: now + Ns(self.limit.0),
@@ -160,9 +160,13 @@ impl Targets {
 
     /// Answers questions whose next hop is known, or will not become known, and frees places.
     pub(super) fn progress(&mut self, interface: &mut StationInterface, now: Ns) {
-        for mut waiting in std::mem::take(&mut self.waiting) {
+        // The others stay in the list meanwhile, so that their places are not given away.
+        for _ in 0..self.waiting.len() {
+            let Some(mut waiting) = self.waiting.pop_front() else {
+                break;
+            };
             match self.try_resolve(&mut waiting, interface, now) {
-                None => self.waiting.push(waiting),
+                None => self.waiting.push_back(waiting),
                 // The caller may be gone.
                 Some(answer) => drop(waiting.answer.try_send(answer)),
             }

@@ -1,7 +1,6 @@
 //! Changing queue pairs.
 
 use core::ffi::c_int;
-use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -41,8 +40,8 @@ fn mtu(number: c_int) -> Result<Mtu, c_int> {
 
 /// The attributes that a mask names, as the driver has them.
 fn changes(open: &OpenContext, attr: &ProgramAttr, mask: c_int) -> Result<QpAttr, c_int> {
-    let mask = AttrMask::from_bits(mask as u32).ok_or(libc::EINVAL)?;
-    // Path migration and rate limits are not supported.
+    // Bits without a meaning, path migration and rate limits are not supported.
+    let mask = AttrMask::from_bits(mask as u32).ok_or(libc::EOPNOTSUPP)?;
     if mask.intersects(AttrMask::ALT_PATH | AttrMask::RATE_LIMIT) {
         return Err(libc::EOPNOTSUPP);
     }
@@ -209,16 +208,20 @@ unsafe fn apply(
         object.groups().clear();
         return Err(errno);
     }
+    object.set_state(QpState::Reset as c_int);
     // The device has removed it from its groups; as with the kernel, it stays a member until it is
-    // detached.
-    let attached = |group: &IpAddr| {
-        control
-            .ask(AttachMcast {
-                qp: number,
-                group: *group,
-            })
-            .is_ok()
-    };
-    object.groups().retain(attached);
-    Ok(changes.state)
+    // detached. Where it cannot join again, the program is told: it would wait for messages.
+    let mut joined = Ok(changes.state);
+    object.groups().retain(|group| {
+        let attached = control.ask(AttachMcast {
+            qp: number,
+            group: *group,
+        });
+        let refused = attached.err().map(|refused| refusal(&refused));
+        if let Some(errno) = refused {
+            joined = Err(errno);
+        }
+        refused.is_none()
+    });
+    joined
 }

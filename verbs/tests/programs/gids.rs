@@ -82,6 +82,30 @@ fn a_group_is_left_after_the_address_has_gone() {
     assert_eq!([cq.destroy(), pd.free(), ctx.close()], [0; 3]);
 }
 
+/// A queue pair that cannot join its group again after a reset: the program is told.
+#[test]
+fn a_reset_after_the_address_has_gone_says_so() {
+    let this = "gids::a_reset_after_the_address_has_gone_says_so";
+    if !is_inside(this, "sim@tap=e810v0,10.8.5.1") {
+        return;
+    }
+    let ctx = Ctx::open(0);
+    let (pd, cq) = (ctx.pd(), ctx.cq(16, 0, None));
+    let qp = pd.qp(UD, cq, cq);
+    qp.datagrams(1);
+    let mut raw = v4(0).raw;
+    raw[12..].copy_from_slice(&[239, 0, 0, 1]);
+    let group = Gid { raw };
+    assert_eq!(qp.attach(group), 0);
+    ip("address del 10.8.5.1 dev e810v0");
+    until("the entry's end", || ctx.gid(1) != v4(1));
+    assert_eq!(qp.go_to(state::RESET), libc::EINVAL);
+    assert_eq!(qp.query().unwrap().qp_state, state::RESET);
+    assert_eq!(qp.detach(group), libc::EINVAL, "it is in no group");
+    assert_eq!(qp.destroy(), 0);
+    assert_eq!([cq.destroy(), pd.free(), ctx.close()], [0; 3]);
+}
+
 /// A reset whose queue pair the device does not make again: it is in no group then, and can be
 /// destroyed.
 #[test]

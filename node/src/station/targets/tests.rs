@@ -261,6 +261,30 @@ fn a_peer_that_is_back_is_found_at_once() {
     assert_eq!(watched(&bench), 1);
 }
 
+/// The end of a question takes no place from another one about the same destination.
+#[test]
+fn a_later_question_keeps_the_place_of_an_earlier_one() {
+    // Not a multiple of the second after which it is asked again.
+    let limit = Ns::from_ms(2_500);
+    let mut bench = Bench::new(&Network {
+        resolve_limit: limit,
+        ..small()
+    });
+    let first = bench.ask(silent(1));
+    bench.pass(Ns::from_secs(2));
+    let second = bench.ask(silent(1));
+    let mut before = 0;
+    while first.try_recv().is_err() {
+        before = bench.port.unanswered;
+        bench.turns(1);
+    }
+    bench.turns(3);
+    assert_eq!(bench.port.unanswered, before, "asked anew");
+    bench.pass(limit);
+    assert!(second.try_recv().unwrap().is_err());
+    assert_eq!((bench.targets.len(), watched(&bench)), (0, 0));
+}
+
 /// The outcomes of a question as time goes on.
 #[test]
 fn a_question_has_an_end() {

@@ -55,11 +55,17 @@ pub(crate) fn folder() -> PathBuf {
     env::temp_dir().join(format!("e810-programs-{}", std::process::id()))
 }
 
+extern "C" fn remove_folder() {
+    let _ = std::fs::remove_dir_all(folder());
+}
+
 /// Names the devices, once, before they are listed.
 fn name_devices() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         std::fs::create_dir_all(folder()).unwrap();
+        // SAFETY: the function exists as long as the process, and takes nothing.
+        assert_eq!(unsafe { libc::atexit(remove_folder) }, 0);
         let package = folder().join("package");
         std::fs::write(&package, test_package()).unwrap();
         let (wire, socket) = (std::process::id(), socket());
