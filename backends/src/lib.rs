@@ -43,8 +43,8 @@
 //! # }
 //! ```
 //!
-//! * [`vfio`] (a function bound to vfio-pci, through its IOMMU group or, with the feature
-//!   `iommufd`, its device file) and [`vfio_user`] (a function that another process serves on a
+//! * [`vfio`] (a function bound to vfio-pci, through its IOMMU group or its
+//!   device file) and [`vfio_user`] (a function that another process serves on a
 //!   socket) are [`Transport`]s; [`Function`] implements every trait of `e810-hal` over them, once.
 //! * [`host`]: probing functions, IOMMU groups, limits and packages of the machine; and binding
 //!   functions to vfio-pci and back.

@@ -16,7 +16,6 @@ pub enum VfioApi {
     /// `vfio`: its IOMMU group, in a container.
     Container,
     /// `iommufd`: /dev/iommu and the function's own device file.
-    #[cfg(feature = "iommufd")]
     Iommufd,
 }
 
@@ -26,7 +25,6 @@ impl VfioApi {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Container => "vfio",
-            #[cfg(feature = "iommufd")]
             Self::Iommufd => "iommufd",
         }
     }
@@ -165,12 +163,7 @@ impl FromStr for DeviceSpec {
             }
             Some(("vfio-user", path)) if !path.is_empty() => Ok(Self::VfioUser(path.into())),
             Some(("vfio", bdf)) => bdf.parse().map(container),
-            #[cfg(feature = "iommufd")]
             Some(("iommufd", bdf)) => bdf.parse().map(|bdf| Self::Vfio(bdf, VfioApi::Iommufd)),
-            #[cfg(not(feature = "iommufd"))]
-            Some(("iommufd", bdf)) => Err(format!(
-                "this e810 was built without iommufd: use vfio:{bdf}, or build it with --features iommufd"
-            )),
             _ => text
                 .parse()
                 .map(container)
@@ -237,7 +230,6 @@ impl DeviceSpec {
             Self::Sim(_) => "sim",
             Self::VfioUser(_) => "vfio-user:PATH",
             Self::Vfio(_, VfioApi::Container) => "vfio:BDF",
-            #[cfg(feature = "iommufd")]
             Self::Vfio(_, VfioApi::Iommufd) => "iommufd:BDF",
         }
     }
@@ -296,7 +288,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "iommufd")]
     #[test]
     fn iommufd_is_another_way_to_a_function() {
         let spec: DeviceSpec = "iommufd:3b:00.1".parse().unwrap();
@@ -304,16 +295,6 @@ mod tests {
         assert_eq!(spec, DeviceSpec::Vfio(bdf, VfioApi::Iommufd));
         assert_eq!(spec.to_string(), "iommufd:0000:3b:00.1");
         assert!("iommufd:".parse::<DeviceSpec>().is_err());
-    }
-
-    #[cfg(not(feature = "iommufd"))]
-    #[test]
-    fn without_the_feature_iommufd_is_refused_in_one_line() {
-        let error = "iommufd:3b:00.1".parse::<DeviceSpec>().unwrap_err();
-        assert_eq!(
-            error,
-            "this e810 was built without iommufd: use vfio:3b:00.1, or build it with --features iommufd"
-        );
     }
 
     #[test]

@@ -60,19 +60,11 @@ impl Ioctl {
         self
     }
 
-    #[cfg_attr(
-        not(feature = "iommufd"),
-        expect(dead_code, reason = "only requests of iommufd point to room")
-    )]
     pub(super) fn writes(mut self, at: usize, bytes: Vec<u8>) -> Self {
         self.writes = Some((at, bytes));
         self
     }
 
-    #[cfg_attr(
-        not(feature = "iommufd"),
-        expect(dead_code, reason = "only its tests connect vectors")
-    )]
     pub(super) fn returns(mut self, result: u32) -> Self {
         self.result = result;
         self

@@ -1,7 +1,7 @@
 //! A function bound to vfio-pci, through the kernel's VFIO.
 //!
-//! There are two interfaces, [`VfioApi`]: container, group and the type1v2 IOMMU; and, with the
-//! feature `iommufd`, /dev/iommu and the function's own device file. Everything after the opening
+//! There are two interfaces, [`VfioApi`]: container, group and the type1v2 IOMMU; and /dev/iommu with
+//! the function's own device file, which has not run on any kernel yet. Everything after the opening
 //! is common to both.
 
 mod bar;
@@ -10,7 +10,6 @@ mod device_info;
 mod group;
 mod ioctl;
 mod iommu;
-#[cfg(feature = "iommufd")]
 mod iommufd;
 mod kernel;
 #[cfg(test)]
@@ -94,7 +93,6 @@ impl Vfio {
         let name = format!("{}:{bdf}", way.name());
         let opened = match way {
             VfioApi::Container => container::open(&name, bdf, accept)?,
-            #[cfg(feature = "iommufd")]
             VfioApi::Iommufd => iommufd::open(&name, bdf, accept)?,
         };
         Self::new(name, bdf, opened)
