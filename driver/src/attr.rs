@@ -146,7 +146,17 @@ impl<'a> QpInit<'a> {
     pub const fn ud(send_cq: &'a CqControl, recv_cq: &'a CqControl, caps: QpCaps) -> Self {
         Self::new(QpType::Ud, send_cq, recv_cq, caps)
     }
+
+    /// Management datagrams: queue pair 1, which a function has once. Its Q_Key is
+    /// [`GSI_QKEY`].
+    #[must_use]
+    pub const fn gsi(send_cq: &'a CqControl, recv_cq: &'a CqControl, caps: QpCaps) -> Self {
+        Self::new(QpType::Gsi, send_cq, recv_cq, caps)
+    }
 }
+
+/// The Q_Key of each queue pair 1, which each datagram to one must carry (cm-path 1.1).
+pub const GSI_QKEY: u32 = 0x8001_0000;
 
 /// Attributes of one change of a queue pair; those that are `None` stay as they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

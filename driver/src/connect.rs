@@ -1,6 +1,7 @@
 //! Connecting a queue pair in one step, and what its peer needs to know for it.
 
 use e810_hal::Platform;
+use e810_types::QpType;
 
 use crate::addr::{Gid, MacAddr, Mtu, Path};
 use crate::attr::{QpAttr, Qpn};
@@ -139,8 +140,13 @@ impl<P: Platform> QpControl<P> {
     /// # Errors
     /// The transition that failed: as [`Control::modify_qp`].
     pub fn start_datagrams(&mut self, control: &mut Control<P>, qkey: u32) -> Result<()> {
+        let mut to_init = QpAttr::ud_to_init(qkey);
+        if self.qp_type() == QpType::Gsi {
+            // It is the port's own, and takes none.
+            to_init.port = None;
+        }
         for attr in [
-            QpAttr::ud_to_init(qkey),
+            to_init,
             QpAttr::ud_to_rtr(),
             QpAttr::ud_to_rts(first_psn(self.number())),
         ] {

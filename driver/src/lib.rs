@@ -104,7 +104,7 @@ mod unsupported;
 
 pub use addr::{Gid, GidEntry, MacAddr, Mtu, Path, Vlan, link_local, v4};
 pub use ah::Ah;
-pub use attr::{QpAttr, QpCaps, QpInit, Qpn};
+pub use attr::{GSI_QKEY, QpAttr, QpCaps, QpInit, Qpn};
 pub use bring_up::{
     AdminqUp, AeqUp, Attached, CcqUp, CeqsUp, Cold, ColdStart, CqpUp, Device, EngineReady, Failed,
     FunctionReset, HmcUp, Identified, LanReady, LinkPolicy, LinkUp, PackageLoaded, PackageSource,

@@ -15,11 +15,6 @@ pub enum Unsupported {
     /// Extended reliable connections (data-path 5.4).
     #[error("the E810 has no extended reliable connections (XRC): use RC")]
     Xrc,
-    /// The queue pair for management datagrams.
-    #[error(
-        "the queue pair for management datagrams (GSI) is not made by programs here: use UD; there is no connection manager yet"
-    )]
-    Gsi,
     /// Shared receive queues (data-path 2).
     #[error(
         "the E810 has no shared receive queues (a later generation has): give each queue pair receives of its own"

@@ -245,7 +245,7 @@ impl<P: Platform> Control<P> {
     pub(super) fn reap(&mut self) {
         self.end_orphans();
         while let Some(id) = self.registry.reap() {
-            self.qps.give(id);
+            self.give_qp_number(id);
         }
     }
 }

@@ -106,6 +106,8 @@ pub struct Control<P: Platform> {
     mrs: Ids<HostBuf<P>>,
     cqs: Ids<HostBuf<P>>,
     qps: Ids<HostBuf<P>>,
+    /// The queue pair of management datagrams exists.
+    has_gsi: bool,
     ahs: Ids<HostBuf<P>>,
     gids: GidTable,
     groups: Groups<P>,
@@ -180,6 +182,7 @@ impl<P: Platform> Control<P> {
             mrs: tables.mrs,
             cqs: tables.cqs,
             qps: tables.qps,
+            has_gsi: false,
             ahs: tables.ahs,
             gids: GidTable::new(config.lan.mac),
             groups: Groups::default(),

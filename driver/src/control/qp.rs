@@ -22,6 +22,9 @@ use crate::rings::{NotMade, QpGrant, QpMemory, QpPlace, Sizes};
 use crate::route::{TxPath, TxPaths};
 use crate::unsupported::Unsupported;
 
+/// The queue pair of management datagrams.
+const GSI_QP: u32 = 1;
+
 impl<P: Platform> Control<P> {
     /// Makes a queue pair in RESET.
     ///
@@ -76,11 +79,7 @@ impl<P: Platform> Control<P> {
         }
         self.reap();
         self.room_for_orphan()?;
-        let none = Error::Exhausted {
-            object: Object::Qp,
-            limit: self.qps.capacity(),
-        };
-        let id = self.qps.take().ok_or_else(|| self.or_not_forgotten(none))?;
+        let id = self.take_qp_number(init.qp_type)?;
         let made = self.create_qp_as(id, pd, init, (sizes, place));
         match &made {
             Ok(_) => {
@@ -90,11 +89,35 @@ impl<P: Platform> Control<P> {
             }
             // The device may yet make it.
             Err(failed) if failed.may_use_memory => {}
-            Err(_) => {
-                self.qps.give(id);
-            }
+            Err(_) => self.give_qp_number(id),
         }
         made
+    }
+
+    /// A number that no queue pair has. Management datagrams go to number 1 (cm-path 1.2).
+    fn take_qp_number(&mut self, qp_type: QpType) -> Result<u32> {
+        if qp_type != QpType::Gsi {
+            let none = Error::Exhausted {
+                object: Object::Qp,
+                limit: self.qps.capacity(),
+            };
+            return self.qps.take().ok_or_else(|| self.or_not_forgotten(none));
+        }
+        if core::mem::replace(&mut self.has_gsi, true) {
+            return Err(self.or_not_forgotten(Error::Exhausted {
+                object: Object::Qp,
+                limit: 1,
+            }));
+        }
+        Ok(GSI_QP)
+    }
+
+    pub(super) fn give_qp_number(&mut self, id: u32) {
+        if id == GSI_QP {
+            self.has_gsi = false;
+        } else {
+            self.qps.give(id);
+        }
     }
 
     fn create_qp_as(
@@ -393,9 +416,8 @@ impl<P: Platform> Control<P> {
 /// Which services the device has, and why it has no others.
 fn offered(qp_type: QpType) -> Result<()> {
     Err(Error::NotOffered(match qp_type {
-        QpType::Rc | QpType::Ud => return Ok(()),
+        QpType::Rc | QpType::Ud | QpType::Gsi => return Ok(()),
         QpType::Uc => Unsupported::Uc,
-        QpType::Gsi => Unsupported::Gsi,
         QpType::RawPacket => Unsupported::RawPacket,
         QpType::XrcIni | QpType::XrcTgt => Unsupported::Xrc,
     }))
