@@ -1,0 +1,118 @@
+//! What the machine refuses.
+
+use core::fmt;
+
+use super::{ConnectionId, State};
+
+/// Why a call does nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Error {
+    /// There has to be a slot, and at most 2^20.
+    Slots {
+        /// Slots given.
+        slots: usize,
+    },
+    /// [`Tables::words`](super::Tables::words) says how many words are needed.
+    Words {
+        /// Words given.
+        given: usize,
+        /// Words needed.
+        needed: usize,
+    },
+    /// All slots have connections; those in TIMEWAIT come back.
+    NoSlot {
+        /// Slots that there are.
+        slots: usize,
+    },
+    /// All places for listeners are taken.
+    NoListener {
+        /// Places that there are.
+        places: usize,
+    },
+    /// No connection has this name, or its owner has given it up.
+    NoSuch(ConnectionId),
+    /// The state of the connection does not allow the call.
+    State {
+        /// The connection.
+        id: ConnectionId,
+        /// Its state.
+        state: State,
+    },
+    /// The private data does not fit the message.
+    PrivateData {
+        /// Bytes given.
+        given: usize,
+        /// Bytes that it has.
+        most: usize,
+    },
+    /// A number does not fit its field.
+    OutOfRange {
+        /// What it is.
+        what: &'static str,
+        /// The number.
+        value: u32,
+        /// The greatest that fits.
+        most: u32,
+    },
+    /// The two addresses are of unlike families.
+    Families,
+    /// Somebody listens there already.
+    InUse {
+        /// The port.
+        port: u16,
+    },
+    /// The listener has as many requests waiting as it asked for. The request is dropped; its
+    /// sender repeats it.
+    Backlog {
+        /// How many that are.
+        backlog: u32,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slots { slots } => write!(f, "{slots} slots: give from 1 to 2^20"),
+            Self::Words { given, needed } => {
+                write!(f, "{given} words for the tables: {needed} are needed")
+            }
+            Self::NoSlot { slots } => write!(
+                f,
+                "all {slots} connections are in use, those in TIMEWAIT too: try again later, or \
+                 give more slots"
+            ),
+            Self::NoListener { places } => {
+                write!(
+                    f,
+                    "all {places} listeners are in use: end one, or give more"
+                )
+            }
+            Self::NoSuch(id) => write!(f, "there is no connection {id}"),
+            Self::State { id, state } => {
+                write!(
+                    f,
+                    "connection {id} is in state {state:?}, which does not allow it"
+                )
+            }
+            Self::PrivateData { given, most } => {
+                write!(f, "{given} bytes of private data: the message has {most}")
+            }
+            Self::OutOfRange { what, value, most } => {
+                write!(f, "{what} of {value}: at most {most}")
+            }
+            Self::Families => write!(f, "one address is IPv4 and the other IPv6"),
+            Self::InUse { port } => {
+                write!(f, "somebody listens on port {port} already: take another")
+            }
+            Self::Backlog { backlog } => write!(
+                f,
+                "{backlog} requests wait for the listener already: the request was dropped, its \
+                 sender repeats it"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for Error {}

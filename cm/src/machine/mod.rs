@@ -1,0 +1,619 @@
+//! The state machine: datagrams and times in; datagrams, events and times out.
+//!
+//! The caller gives each datagram that arrives to [`Machine::receive`], sends what
+//! [`Machine::transmit`] gives, calls [`Machine::poll`] at [`Machine::deadline`], and takes events
+//! with [`Machine::event`]. Each of these does bounded work, and none of them waits.
+//!
+//! A request is first [unreached](Machine::unreached): nobody knows whether its sender answers at its
+//! address. There is room for a few of these, and when that is full, one chosen at random gives
+//! way. So a flood of invented senders takes no place from requests that a program waits for.
+
+mod calls;
+mod error;
+mod incoming;
+mod listener;
+mod outgoing;
+mod secret;
+mod slot;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod views;
+
+use e810_types::{MacAddr, Ns};
+
+use crate::{GID, Mad};
+
+pub use calls::{Accept, Connect, Path};
+pub use error::Error;
+pub use listener::{Listen, Listener, ListenerId};
+pub use slot::{Slot, State};
+pub use views::{Event, Reply, Request};
+
+use secret::{FIRST, REMOTE_ID, REMOTE_QP, Secret};
+use tables::{Bag, Heap, NONE, Ring, Timer, Timers};
+
+/// Name of a connection, which is its communication id too: a peer sees it. No other connection has
+/// it for thousands of uses of its slot.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct ConnectionId(pub(crate) u32);
+
+impl ConnectionId {
+    /// The number.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+impl core::fmt::Display for ConnectionId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
+/// Where a datagram came from, or goes to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Origin {
+    /// The peer's GID.
+    pub remote: [u8; GID],
+    /// The GID of this function that it came to.
+    pub local: [u8; GID],
+    /// The frame's source address; for what is sent, nothing that counts.
+    pub mac: MacAddr,
+    /// The frame's VLAN.
+    pub vlan: Option<u16>,
+    /// Of the packet (cm-path 1.3).
+    pub flow_label: u32,
+    /// Of the packet.
+    pub traffic_class: u8,
+}
+
+impl Origin {
+    const NOWHERE: Self = Self {
+        remote: [0; GID],
+        local: [0; GID],
+        mac: MacAddr([0; 6]),
+        vlan: None,
+        flow_label: 0,
+        traffic_class: 0,
+    };
+}
+
+/// To whom a datagram goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Destination {
+    /// The connection that it is of; `None` for an answer to one that is not known.
+    pub connection: Option<ConnectionId>,
+    /// Its address, or where the datagram that it answers came from.
+    pub origin: Origin,
+    /// The address whose neighbour the way goes by.
+    pub via: [u8; GID],
+}
+
+/// What does not change.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// GUID of the node: the same for all its life, and unlike every other's (cm-path 8, row 10).
+    pub guid: u64,
+    /// How long the peer may take for an answer: 4.096 µs · 2^n.
+    pub response_timeout: u8,
+    /// How often a message is repeated, at most 15.
+    pub retries: u8,
+    /// How long a datagram lives: 4.096 µs · 2^n.
+    pub packet_life: u8,
+    /// How long the device takes for an acknowledgement: 4.096 µs · 2^n.
+    pub ack_delay: u8,
+    /// How long a program may take for its answer before the peer hears of it again:
+    /// 4.096 µs · 2^n.
+    pub service_timeout: u8,
+    /// Requests of one source that nobody has answered; sources share one of 256 counts. More, where
+    /// there are over 16,384 slots.
+    pub requests_of_a_source: u16,
+}
+
+impl Config {
+    /// Linux' times and counts (cm-path 5.3).
+    #[must_use]
+    pub const fn new(guid: u64) -> Self {
+        Self {
+            guid,
+            response_timeout: 20,
+            retries: 15,
+            packet_life: 16,
+            ack_delay: 0,
+            service_timeout: 24,
+            requests_of_a_source: 64,
+        }
+    }
+}
+
+/// The time 4.096 µs · 2^n as Linux takes it, in whole milliseconds (cm-path 5.3).
+const fn time(n: u8) -> Ns {
+    Ns::from_ms(1 << (if n > 31 { 31 } else { n }).saturating_sub(8))
+}
+
+/// The ack timeout of a QP for a path's life and a device's delay (cm-path 5.4).
+const fn ack_timeout(delay: u8, life: u8) -> u8 {
+    let own = life.saturating_add(1);
+    let both = if own >= delay {
+        own.saturating_add((delay >= own.saturating_sub(1)) as u8)
+    } else {
+        delay.saturating_add((own >= delay.saturating_sub(1)) as u8)
+    };
+    if both > 31 { 31 } else { both }
+}
+
+/// What the machine has counted since it began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub struct Counters {
+    /// Messages sent, by attribute id from REQ (0x10) on.
+    pub sent: [u64; 11],
+    /// Messages received, in the same order.
+    pub received: [u64; 11],
+    /// Messages sent again because no answer came.
+    pub repeated: u64,
+    /// Messages received again.
+    pub duplicates: u64,
+    /// Datagrams that are no messages.
+    pub no_message: u64,
+    /// Messages about a connection that is not known, or that do not fit its state.
+    pub stray: u64,
+    /// Requests dropped because all slots are in use.
+    pub no_slot: u64,
+    /// Requests dropped because their source has too many.
+    pub source_full: u64,
+    /// Requests that gave way to another while nobody knew whether their sender answers.
+    pub gave_way: u64,
+    /// Requests dropped because a listener's backlog was full.
+    pub backlog_full: u64,
+    /// Answers dropped because too many waited to be sent.
+    pub answers_dropped: u64,
+    /// REJs sent, by reason; those without a name count as 0.
+    pub rejected: [u64; 36],
+}
+
+impl Counters {
+    const NONE: Self = Self {
+        sent: [0; 11],
+        received: [0; 11],
+        repeated: 0,
+        duplicates: 0,
+        no_message: 0,
+        stray: 0,
+        no_slot: 0,
+        source_full: 0,
+        gave_way: 0,
+        backlog_full: 0,
+        answers_dropped: 0,
+        rejected: [0; 36],
+    };
+}
+
+/// The longest time that a peer keeps a slot for, in TIMEWAIT or between two repeats, whatever it
+/// says: in Linux, where it may be hours, that costs memory, and here the slots of others.
+const LONGEST: Ns = Ns::from_secs(60);
+/// Answers to datagrams about no connection that wait to be sent.
+const ANSWERS: usize = 32;
+/// Counts of sources.
+const SOURCES: usize = 256;
+
+struct Slots<'t>(&'t mut [Slot]);
+
+impl Timers for Slots<'_> {
+    fn timer(&mut self, slot: u32) -> Option<&mut Timer> {
+        self.0.get_mut(slot as usize).map(|slot| &mut slot.timer)
+    }
+}
+
+/// The connection manager of a function.
+pub struct Machine<'t> {
+    config: Config,
+    secret: Secret,
+    slots: Slots<'t>,
+    /// Bits of an index in [`slots`](Self::slots).
+    index_bits: u32,
+    listeners: &'t mut [Listener],
+    free: Ring<'t>,
+    sends: Ring<'t>,
+    fresh: Ring<'t>,
+    timers: Heap<'t>,
+    unreached: Bag<'t>,
+    by_id: &'t mut [u32],
+    by_qp: &'t mut [u32],
+    of_source: [u16; SOURCES],
+    answers: [(Origin, Mad); ANSWERS],
+    answer: usize,
+    answers_waiting: usize,
+    /// The last datagram that was sent was an answer.
+    was_answer: bool,
+    /// Random numbers made so far.
+    serial: u64,
+    port: u16,
+    counters: Counters,
+}
+
+/// What the machine needs.
+#[derive(Debug)]
+pub struct Tables<'t> {
+    /// One for each connection, in TIMEWAIT too. [`Slot::EMPTY`].
+    pub slots: &'t mut [Slot],
+    /// One for each listener. [`Listener::EMPTY`].
+    pub listeners: &'t mut [Listener],
+    /// As many as [`Tables::words`] says.
+    pub words: &'t mut [u32],
+}
+
+impl Tables<'_> {
+    /// Words for a number of slots.
+    #[must_use]
+    pub const fn words(slots: usize) -> usize {
+        let rings = slots.saturating_mul(4);
+        let unreached = unreached(slots);
+        rings
+            .saturating_add(unreached)
+            .saturating_add(buckets(slots).saturating_mul(2))
+    }
+}
+
+/// Requests whose sender is not known to answer: at most a quarter of all slots.
+const fn unreached(slots: usize) -> usize {
+    slots.div_ceil(4)
+}
+
+const fn buckets(slots: usize) -> usize {
+    match slots.checked_next_power_of_two() {
+        Some(buckets) => buckets,
+        None => slots,
+    }
+}
+
+impl<'t> Machine<'t> {
+    /// A machine without connections. `random` differs from start to start, and nobody else knows
+    /// it.
+    ///
+    /// # Errors
+    /// [`Error::Words`] if there are too few words, [`Error::Slots`] for no slot, or more than
+    /// 2^20.
+    pub fn new(config: Config, tables: Tables<'t>, random: [u8; 16]) -> Result<Self, Error> {
+        let Tables {
+            slots,
+            listeners,
+            words,
+        } = tables;
+        let count = slots.len();
+        if count == 0 || count > 1 << 20 {
+            return Err(Error::Slots { slots: count });
+        }
+        let needed = Tables::words(count);
+        let words_given = words.len();
+        let too_few = Error::Words {
+            given: words_given,
+            needed,
+        };
+        let mut rest = words;
+        let mut take = |len| {
+            let (taken, others) = core::mem::take(&mut rest)
+                .split_at_mut_checked(len)
+                .ok_or(too_few)?;
+            taken.fill(NONE);
+            rest = others;
+            Ok(taken)
+        };
+        let mut free = Ring::new(take(count)?);
+        slots.fill(Slot::EMPTY);
+        listeners.fill(Listener::EMPTY);
+        (0..count as u32).for_each(|slot| free.push(slot));
+        let secret = Secret::new(random);
+        let port = secret.number(FIRST, [0, 0]) as u16;
+        Ok(Self {
+            config,
+            secret,
+            index_bits: usize::BITS - count.saturating_sub(1).leading_zeros(),
+            listeners,
+            free,
+            sends: Ring::new(take(count)?),
+            fresh: Ring::new(take(count)?),
+            timers: Heap::new(take(count)?),
+            unreached: Bag::new(take(unreached(count))?),
+            by_id: take(buckets(count))?,
+            by_qp: take(buckets(count))?,
+            slots: Slots(slots),
+            of_source: [0; SOURCES],
+            answers: [(Origin::NOWHERE, [0; 256]); ANSWERS],
+            answer: 0,
+            answers_waiting: 0,
+            was_answer: false,
+            serial: 0,
+            port,
+            counters: Counters::NONE,
+        })
+    }
+
+    /// What it has counted.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Slots that no connection uses.
+    #[must_use]
+    pub const fn free_slots(&self) -> usize {
+        self.free.len()
+    }
+
+    /// The slot of a connection.
+    fn find(&self, id: u32) -> Option<u32> {
+        let index = self.secret.restore(id) & (1_u32 << self.index_bits).wrapping_sub(1);
+        let slot = self.slot(index)?;
+        (id != 0 && slot.comm_id == id).then_some(index)
+    }
+
+    fn slot(&self, index: u32) -> Option<&Slot> {
+        self.slots.0.get(index as usize)
+    }
+
+    fn slot_mut(&mut self, index: u32) -> Option<&mut Slot> {
+        self.slots.0.get_mut(index as usize)
+    }
+
+    /// Takes a free slot; all but its names is empty.
+    fn allocate(&mut self) -> Option<u32> {
+        let index = self.free.pop()?;
+        let (secret, bits) = (self.secret, self.index_bits);
+        let slot = self.slot_mut(index)?;
+        let mut generation = slot.generation;
+        let comm_id = loop {
+            generation = generation.wrapping_add(1);
+            let number = generation.checked_shl(bits).unwrap_or(0) | index;
+            match secret.permute(number) {
+                0 => {}
+                id => break id,
+            }
+        };
+        *slot = Slot {
+            comm_id,
+            generation,
+            ..Slot::EMPTY
+        };
+        Some(index)
+    }
+
+    /// Frees a slot that is over, if nobody needs it any more.
+    fn free_if_unused(&mut self, index: u32) {
+        let Some(slot) = self.slots.0.get_mut(index as usize) else {
+            return;
+        };
+        let is_used = slot.state != State::Idle
+            || slot.is_owned
+            || slot.due != 0
+            || slot.is_in_sends
+            || slot.news != 0
+            || slot.is_in_news;
+        if is_used || slot.comm_id == 0 {
+            return;
+        }
+        slot.comm_id = 0;
+        self.free.push(index);
+    }
+
+    /// Asks for messages to be sent.
+    fn send(&mut self, index: u32, due: u8) {
+        let Some(slot) = self.slots.0.get_mut(index as usize) else {
+            return;
+        };
+        slot.due |= due;
+        if !slot.is_in_sends {
+            slot.is_in_sends = true;
+            self.sends.push(index);
+        }
+    }
+
+    /// Tells the owner something, if there is one.
+    fn tell(&mut self, index: u32, what: u8) {
+        let Some(slot) = self.slots.0.get_mut(index as usize) else {
+            return;
+        };
+        if !slot.is_owned {
+            return;
+        }
+        slot.news |= what;
+        if !slot.is_in_news {
+            slot.is_in_news = true;
+            self.fresh.push(index);
+        }
+    }
+
+    fn set_timer(&mut self, index: u32, at: Ns) {
+        self.timers.set(&mut self.slots, index, at);
+    }
+
+    fn clear_timer(&mut self, index: u32) {
+        self.timers.clear(&mut self.slots, index);
+    }
+
+    /// It is over: no message of it is awaited.
+    fn end(&mut self, index: u32) {
+        self.clear_timer(index);
+        self.forget(index);
+        self.leave_queues(index);
+        if let Some(slot) = self.slot_mut(index) {
+            slot.state = State::Idle;
+        }
+    }
+
+    /// Messages of it may still arrive for a while.
+    fn wait(&mut self, index: u32, now: Ns) {
+        self.forget(index);
+        self.leave_queues(index);
+        let Some(slot) = self.slot_mut(index) else {
+            return;
+        };
+        slot.state = State::TimeWait;
+        slot.due &= !slot::due::KEPT;
+        let at = now + time(slot.ack_timeout).min(LONGEST);
+        self.set_timer(index, at);
+    }
+
+    /// A request is no longer one that waits for an answer.
+    fn leave_queues(&mut self, index: u32) {
+        let Some(slot) = self.slots.0.get_mut(index as usize) else {
+            return;
+        };
+        let place = core::mem::replace(&mut slot.unreached, NONE);
+        let waited = core::mem::take(&mut slot.is_in_backlog);
+        let (listener, source) = (slot.listener, slot.origin.remote);
+        if waited && let Some(listener) = self.listeners.get_mut(listener as usize) {
+            listener.waiting = listener.waiting.saturating_sub(1);
+        }
+        if place != NONE {
+            if let Some(count) = self.count_of(&source) {
+                *count = count.saturating_sub(1);
+            }
+            if let Some(moved) = self.unreached.remove(place)
+                && let Some(moved) = self.slot_mut(moved)
+            {
+                moved.unreached = place;
+            }
+        }
+    }
+
+    /// How many unreached requests a source has.
+    fn count_of(&mut self, source: &[u8; GID]) -> Option<&mut u16> {
+        let number = u128::from_be_bytes(*source);
+        let words = [number as u64, (number >> 64) as u64];
+        let hash = self.secret.number(secret::SOURCE, words);
+        self.of_source.get_mut(hash as usize % SOURCES)
+    }
+
+    fn bucket(&self, purpose: u64, guid: u64, number: u32) -> usize {
+        let hash = self.secret.number(purpose, [guid, number.into()]);
+        hash as usize & self.by_id.len().saturating_sub(1)
+    }
+
+    /// Who has this remote id. A request of whose sender nobody knows anything has none.
+    fn by_remote_id(&self, guid: u64, id: u32) -> Option<u32> {
+        self.remote_id(guid, id, |slot| slot.unreached == NONE)
+    }
+
+    /// The unreached request of a sender that has this id.
+    fn unreached_twin(&self, guid: u64, id: u32, sender: &[u8; GID]) -> Option<u32> {
+        self.remote_id(guid, id, |slot| {
+            slot.unreached != NONE && slot.origin.remote == *sender
+        })
+    }
+
+    fn remote_id(&self, guid: u64, id: u32, fits: impl Fn(&Slot) -> bool) -> Option<u32> {
+        let mut at = *self.by_id.get(self.bucket(REMOTE_ID, guid, id))?;
+        while let Some(slot) = self.slot(at) {
+            if slot.remote_guid == guid && slot.remote_comm_id == id && fits(slot) {
+                return Some(at);
+            }
+            at = slot.next_by_id;
+        }
+        None
+    }
+
+    /// Who has this remote QP; as [`by_remote_id`](Self::by_remote_id).
+    fn by_remote_qp(&self, guid: u64, qpn: u32) -> Option<u32> {
+        let mut at = *self.by_qp.get(self.bucket(REMOTE_QP, guid, qpn))?;
+        while let Some(slot) = self.slot(at) {
+            let fits = slot.remote_guid == guid && slot.remote_qpn == qpn;
+            if fits && slot.unreached == NONE && slot.state != State::SidrReqReceived {
+                return Some(at);
+            }
+            at = slot.next_by_qp;
+        }
+        None
+    }
+
+    /// The slot can be found by what is remote of it, until it is [forgotten](Self::forget).
+    fn know(&mut self, index: u32) {
+        let Some(slot) = self.slot(index) else {
+            return;
+        };
+        let id = self.bucket(REMOTE_ID, slot.remote_guid, slot.remote_comm_id);
+        let qp = self.bucket(REMOTE_QP, slot.remote_guid, slot.remote_qpn);
+        let Some(slot) = self.slots.0.get_mut(index as usize) else {
+            return;
+        };
+        slot.is_known = true;
+        if let Some(first) = self.by_id.get_mut(id) {
+            slot.next_by_id = core::mem::replace(first, index);
+        }
+        if let Some(first) = self.by_qp.get_mut(qp) {
+            slot.next_by_qp = core::mem::replace(first, index);
+        }
+    }
+
+    fn forget(&mut self, index: u32) {
+        let Some(slot) = self.slot_mut(index) else {
+            return;
+        };
+        if !core::mem::take(&mut slot.is_known) {
+            return;
+        }
+        let (guid, id, qp) = (slot.remote_guid, slot.remote_comm_id, slot.remote_qpn);
+        let [id, qp] = [
+            self.bucket(REMOTE_ID, guid, id),
+            self.bucket(REMOTE_QP, guid, qp),
+        ];
+        let slots = &mut *self.slots.0;
+        unchain(slots, self.by_id.get_mut(id), index, |slot| {
+            &mut slot.next_by_id
+        });
+        unchain(slots, self.by_qp.get_mut(qp), index, |slot| {
+            &mut slot.next_by_qp
+        });
+    }
+
+    /// A number of 24 bits that nobody can guess.
+    fn random_psn(&mut self) -> u32 {
+        self.serial = self.serial.wrapping_add(1);
+        self.secret.number(secret::PSN, [self.serial, 0]) as u32 & 0x00FF_FFFF
+    }
+}
+
+/// Takes a slot out of a chain.
+fn unchain(
+    slots: &mut [Slot],
+    first: Option<&mut u32>,
+    index: u32,
+    next: impl Fn(&mut Slot) -> &mut u32,
+) {
+    let Some(first) = first else {
+        return;
+    };
+    let after = slots
+        .get_mut(index as usize)
+        .map_or(NONE, |slot| core::mem::replace(next(slot), NONE));
+    if *first == index {
+        *first = after;
+        return;
+    }
+    let mut at = *first;
+    while let Some(slot) = slots.get_mut(at as usize) {
+        let link = next(slot);
+        if *link == index {
+            *link = after;
+            return;
+        }
+        at = *link;
+    }
+}
+
+impl core::fmt::Debug for Machine<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Machine")
+            .field("slots", &self.slots.0.len())
+            .field("free", &self.free.len())
+            .field("unreached", &self.unreached.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,137 @@
+//! What is to be sent.
+
+use e810_types::Ns;
+
+use super::slot::due;
+use super::{ANSWERS, ConnectionId, Destination, Machine, Origin, State};
+use crate::{Drep, Header, Mad, Mra, Rtu};
+
+impl Machine<'_> {
+    /// The next datagram to be sent, and to whom. A datagram that could not be sent is as one that
+    /// was lost.
+    pub fn transmit(&mut self, now: Ns, mad: &mut Mad) -> Option<Destination> {
+        // In turn: answers to strangers hold nothing of a connection back.
+        let turn = !core::mem::replace(&mut self.was_answer, false);
+        if turn && let Some(destination) = self.transmit_answer(mad) {
+            return Some(destination);
+        }
+        self.transmit_own(now, mad)
+            .or_else(|| self.transmit_answer(mad))
+    }
+
+    fn transmit_answer(&mut self, mad: &mut Mad) -> Option<Destination> {
+        let origin = self.next_answer(mad)?;
+        self.was_answer = true;
+        self.count_sent(mad);
+        Some(Destination {
+            connection: None,
+            origin,
+            via: origin.remote,
+        })
+    }
+
+    fn transmit_own(&mut self, now: Ns, mad: &mut Mad) -> Option<Destination> {
+        while let Some(index) = self.sends.pop() {
+            let service_timeout = self.config.service_timeout;
+            let Some(slot) = self.slots.0.get_mut(index as usize) else {
+                continue;
+            };
+            let first = slot.due & slot.due.wrapping_neg();
+            slot.due &= !first;
+            slot.is_in_sends = slot.due != 0;
+            let destination = Destination {
+                connection: Some(ConnectionId(slot.comm_id)),
+                origin: slot.origin,
+                via: slot.via,
+            };
+            let header = Header {
+                tid: slot.tid,
+                attr_mod: 0,
+            };
+            let dreq = Header {
+                tid: slot.dreq_tid,
+                attr_mod: 0,
+            };
+            let (local_comm_id, remote_comm_id) = (slot.comm_id, slot.remote_comm_id);
+            *mad = match first {
+                due::MRA => Mra {
+                    local_comm_id,
+                    remote_comm_id,
+                    message_mraed: slot.is_active.into(),
+                    service_timeout,
+                    ..Mra::default()
+                }
+                .encode(header),
+                due::RTU => Rtu {
+                    local_comm_id,
+                    remote_comm_id,
+                    ..Rtu::default()
+                }
+                .encode(header),
+                due::KEPT => slot.kept,
+                due::DREP => Drep {
+                    local_comm_id,
+                    remote_comm_id,
+                    ..Drep::default()
+                }
+                .encode(dreq),
+                _ => {
+                    self.free_if_unused(index);
+                    continue;
+                }
+            };
+            let waits = matches!(
+                slot.state,
+                State::ReqSent | State::RepSent | State::DreqSent | State::SidrReqSent
+            );
+            let at = now + slot.interval.min(super::LONGEST);
+            if slot.is_in_sends {
+                self.sends.push(index);
+            }
+            if first == due::KEPT && waits {
+                self.set_timer(index, at);
+            }
+            self.free_if_unused(index);
+            self.count_sent(mad);
+            return Some(destination);
+        }
+        None
+    }
+
+    fn count_sent(&mut self, mad: &Mad) {
+        let count = attribute(mad).and_then(|at| self.counters.sent.get_mut(at));
+        if let Some(count) = count {
+            *count = count.wrapping_add(1);
+        }
+    }
+
+    /// Answers a datagram that is of no connection.
+    pub(super) fn answer_to(&mut self, origin: &Origin, mad: Mad) {
+        let at = self.answer.wrapping_add(self.answers_waiting) % ANSWERS;
+        let free = self.answers_waiting < ANSWERS;
+        match self.answers.get_mut(at).filter(|_| free) {
+            Some(place) => {
+                *place = (*origin, mad);
+                self.answers_waiting = self.answers_waiting.saturating_add(1);
+            }
+            None => {
+                self.counters.answers_dropped = self.counters.answers_dropped.wrapping_add(1);
+            }
+        }
+    }
+
+    fn next_answer(&mut self, mad: &mut Mad) -> Option<Origin> {
+        self.answers_waiting = self.answers_waiting.checked_sub(1)?;
+        let (origin, bytes) = self.answers.get(self.answer)?;
+        *mad = *bytes;
+        let origin = *origin;
+        self.answer = self.answer.wrapping_add(1) % ANSWERS;
+        Some(origin)
+    }
+}
+
+/// Index of a message among the counters.
+pub(super) fn attribute(mad: &Mad) -> Option<usize> {
+    let [high, low] = *mad.get(16..)?.first_chunk()?;
+    usize::from(u16::from_be_bytes([high, low])).checked_sub(0x10)
+}
