@@ -1,8 +1,10 @@
 //! Connection management datagrams that Linux' kernel sent, against the tables of
-//! docs/reference/cm-path.md 3: each field is where the table has it, and no byte is outside of
-//! the tables.
+//! docs/reference/cm-path.md 3 and the messages of `e810-cm`: each field is where the table has it,
+//! no byte is outside of the tables, and the messages have the same fields.
 
 use std::collections::BTreeMap;
+
+use e810_cm::Message;
 
 use crate::hex::bytes;
 use crate::report::{self, Case, Outcome};
@@ -90,6 +92,37 @@ fn table(attribute: u64) -> BTreeMap<&'static str, Field> {
     fields
 }
 
+/// Each field of the tables is one of the message with that attribute id, at the same place: its
+/// bits come back from there, and no bit that is outside of all fields does.
+#[test]
+fn messages_have_the_fields_of_the_tables() {
+    for attribute in 0x10..=0x1A {
+        let fields = table(attribute);
+        let mut empty = vec![0; MAD];
+        empty[..4].copy_from_slice(&[1, 7, 2, 3]);
+        empty[16..18].copy_from_slice(&(attribute as u16).to_be_bytes());
+        let again = |mad: &[u8]| {
+            let (header, message) = Message::decode(mad).unwrap();
+            message.encode(header).to_vec()
+        };
+        let mut outside = empty.clone();
+        outside[HEADER..].fill(0xFF);
+        for (name, field) in &fields {
+            let mut mad = empty.clone();
+            let set = (field.first..field.first + field.bits).rev();
+            // The lowest bit alone, then all bits.
+            for bit in set {
+                mad[bit / 8] |= 0x80 >> (bit % 8);
+                if bit + 1 == field.first + field.bits || bit == field.first {
+                    assert_eq!(again(&mad), mad, "{attribute:#x} {name}");
+                }
+            }
+            field.clear(&mut outside);
+        }
+        assert_eq!(again(&outside), empty, "{attribute:#x}");
+    }
+}
+
 #[test]
 fn cm_mads() {
     report::file("cm_mads.json", |file| {
@@ -113,6 +146,8 @@ fn judge(case: &Case<'_>) -> Outcome {
         ),
         Outcome::same("behind the attribute", &mad[18..HEADER], &[0; 6]),
     ];
+    let again = Message::decode(&mad).map(|(header, message)| message.encode(header).to_vec());
+    outcomes.push(Outcome::same("message", again, Ok(mad.clone())));
     for (name, value) in case["fields"].as_object().unwrap() {
         let recorded = u128::from_str_radix(value.as_str().unwrap(), 16).unwrap();
         outcomes.push(match fields.get(name.as_str()) {

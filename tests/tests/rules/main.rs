@@ -21,8 +21,8 @@ mod names;
 mod style;
 
 /// The folders of the crates that need no operating system.
-const CORE: [&str; 9] = [
-    "types", "hal", "adminq", "cqp", "ceq", "datapath", "lan", "net", "driver",
+const CORE: [&str; 11] = [
+    "types", "hal", "adminq", "cqp", "ceq", "datapath", "lan", "net", "cm", "driver", "connect",
 ];
 
 /// The text of a file, whose path begins at the root of the tree.

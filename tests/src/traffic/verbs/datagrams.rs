@@ -14,7 +14,7 @@ use super::done;
 /// The Q_Key of every datagram queue pair of [`Setup`].
 pub const QKEY: u32 = 0x1357_9BDF & !(1 << 31);
 /// Bytes before the message in a receive.
-const GRH: usize = 40;
+pub const GRH: usize = 40;
 
 /// The path from one side to the other.
 fn path(pair: &mut Pair<impl Platform>, from: usize, to: usize) -> Path {

@@ -6,9 +6,11 @@
     reason = "helpers of tests fail by panicking, like the tests"
 )]
 
+mod connections;
 mod contexts;
 mod counters;
 mod fences;
+mod gsi;
 mod keys;
 mod neighbours;
 mod pages;

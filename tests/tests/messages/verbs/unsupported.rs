@@ -23,7 +23,6 @@ fn each_has_its_own_error() {
         (QpType::RawPacket, Unsupported::RawPacket),
         (QpType::XrcIni, Unsupported::Xrc),
         (QpType::XrcTgt, Unsupported::Xrc),
-        (QpType::Gsi, Unsupported::Gsi),
     ] {
         let init = QpInit::new(qp_type, &side.cqs[0], &side.cqs[0], caps);
         let error = side.control.create_qp(&side.pd, &init).unwrap_err();
