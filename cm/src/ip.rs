@@ -95,12 +95,12 @@ impl IpHeader {
         };
         let mut header = [0; HEADER];
         let (version, rest) = header.split_at_mut(2);
-        version.copy_from_slice(&[0, if is_v4 { 4 << 4 } else { 6 << 4 }]);
+        copy(version, &[0, if is_v4 { 4 << 4 } else { 6 << 4 }]);
         let (port, rest) = rest.split_at_mut(2);
-        port.copy_from_slice(&self.port.to_be_bytes());
+        copy(port, &self.port.to_be_bytes());
         let (source, destination) = rest.split_at_mut(GID);
-        source.copy_from_slice(&bytes(self.source));
-        destination.copy_from_slice(&bytes(self.destination));
+        copy(source, &bytes(self.source));
+        copy(destination, &bytes(self.destination));
         header
     }
 
@@ -124,6 +124,13 @@ impl IpHeader {
             source: address(source)?,
             destination: address(destination)?,
         })
+    }
+}
+
+/// Copies as many bytes as both have; unlike the library's, it cannot panic.
+pub(crate) fn copy(into: &mut [u8], from: &[u8]) {
+    for (into, byte) in into.iter_mut().zip(from) {
+        *into = *byte;
     }
 }
 

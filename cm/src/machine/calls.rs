@@ -90,10 +90,8 @@ fn private<const N: usize>(header: &[u8], data: &[u8]) -> Result<[u8; N], Error>
     };
     let mut bytes = [0; N];
     let (start, rest) = bytes.split_at_mut_checked(header.len()).ok_or(wrong)?;
-    start.copy_from_slice(header);
-    rest.get_mut(..data.len())
-        .ok_or(wrong)?
-        .copy_from_slice(data);
+    ip::copy(start, header);
+    ip::copy(rest.get_mut(..data.len()).ok_or(wrong)?, data);
     Ok(bytes)
 }
 

@@ -155,14 +155,22 @@ impl<'t> Heap<'t> {
     }
 
     fn swap(&mut self, slots: &mut impl Timers, a: usize, b: usize) {
-        if a.max(b) >= self.words.len() {
-            return;
-        }
-        self.words.swap(a, b);
+        swap(self.words, a, b);
         for place in [a, b] {
             let slot = self.words.get(place).copied().unwrap_or(NONE);
             if let Some(timer) = slots.timer(slot) {
                 timer.place = place as u32;
+            }
+        }
+    }
+}
+
+/// Swaps two words, if both are there; unlike the library's, it cannot panic.
+fn swap(words: &mut [u32], a: usize, b: usize) {
+    if let (Some(&at_a), Some(&at_b)) = (words.get(a), words.get(b)) {
+        for (place, word) in [(a, at_b), (b, at_a)] {
+            if let Some(into) = words.get_mut(place) {
+                *into = word;
             }
         }
     }
@@ -197,7 +205,7 @@ impl<'t> Bag<'t> {
         if place as usize > last {
             return None;
         }
-        self.words.swap(place as usize, last);
+        swap(self.words, place as usize, last);
         self.len = last;
         self.words.get(..last)?.get(place as usize).copied()
     }
