@@ -176,9 +176,8 @@ impl<'t, P: Platform> Manager<'t, P> {
                 Some(path) => self.gsi.send(control, &path, &mad),
                 None => Err(GsiError::Busy),
             };
-            if let Err(error) = sent {
+            if sent.is_err() {
                 self.not_sent = self.not_sent.wrapping_add(1);
-                e810_hal::log_debug!("a datagram of the connection manager: {}", error);
             }
         }
     }

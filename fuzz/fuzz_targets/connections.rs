@@ -107,7 +107,9 @@ fuzz_target!(|data: &[u8]| {
             }
             (6, _) => ids.extend(machine.unreached(usize::from(which)).map(|(id, _)| id)),
             (_, None) => {}
-            (7, Some(id)) => drop(machine.reached(id)),
+            (7, Some(id)) => {
+                let _ = machine.reached(id, now);
+            }
             (8, Some(id)) => {
                 let accept = Accept {
                     qpn: 6,
@@ -118,15 +120,27 @@ fuzz_target!(|data: &[u8]| {
                     srq: false,
                     private_data: &[],
                 };
-                drop(machine.accept(id, &accept));
+                let _ = machine.accept(id, &accept);
             }
-            (9, Some(id)) => drop(machine.reject(id, Reason::CONSUMER_DEFINED, &[])),
-            (10, Some(id)) => drop(machine.ready(id)),
+            (9, Some(id)) => {
+                let _ = machine.reject(id, Reason::CONSUMER_DEFINED, &[]);
+            }
+            (10, Some(id)) => {
+                let _ = machine.ready(id);
+            }
             (11, Some(id)) => machine.data_arrived(id),
-            (12, Some(id)) => drop(machine.disconnect(id, now)),
-            (13, Some(id)) => drop(machine.release(id, now)),
-            (14, Some(id)) => drop(machine.ignore(id)),
-            (_, Some(id)) => drop(machine.answer(id, Ok((5, 6)), &[])),
+            (12, Some(id)) => {
+                let _ = machine.disconnect(id, now);
+            }
+            (13, Some(id)) => {
+                let _ = machine.release(id, now);
+            }
+            (14, Some(id)) => {
+                let _ = machine.ignore(id);
+            }
+            (_, Some(id)) => {
+                let _ = machine.answer(id, Ok((5, 6)), &[]);
+            }
         }
         while machine.poll(now) {}
         while let Some(event) = machine.event() {
