@@ -1,18 +1,16 @@
 //! What arrives (cm-path 4; 3.11 for who is refused, and how).
 
-use core::net::{IpAddr, Ipv4Addr};
-
 use e810_types::Ns;
 
 use super::outgoing::attribute;
-use super::secret::{SOURCE, VICTIM};
+use super::secret::SOURCE;
 use super::slot::{due, news};
 use super::{Machine, Origin, State, time};
-use crate::ip::{self, IpHeader, PortSpace};
-use crate::{Drep, Header, Mad, Message, Reason, Rej, SidrRep};
+use crate::ip::{self, PortSpace};
+use crate::{Drep, Header, Mad, Message, Reason, Rej, Rep, Req, SidrRep, SidrReq};
 
 /// The words of REJ and MRA for what they are about.
-const ABOUT_REQ: u8 = 0;
+pub(super) const ABOUT_REQ: u8 = 0;
 const ABOUT_REP: u8 = 1;
 
 impl Machine<'_> {
@@ -31,20 +29,20 @@ impl Machine<'_> {
             *count = count.wrapping_add(1);
         }
         match message {
-            Message::Req(_) => self.take_req(mad, header, origin),
+            Message::Req(req) => self.take_req(mad, &req, header, origin),
             Message::Mra(mra) => {
                 let ids = [mra.local_comm_id, mra.remote_comm_id];
                 self.take_mra(ids, mra.message_mraed, mra.service_timeout, now);
             }
             Message::Rej(rej) => self.take_rej(mad, &rej, now),
-            Message::Rep(_) => self.take_rep(mad, header, origin, now),
+            Message::Rep(rep) => self.take_rep(mad, &rep, (header, origin), now),
             Message::Rtu(rtu) => self.take_rtu(rtu.local_comm_id, rtu.remote_comm_id),
             Message::Dreq(dreq) => {
                 let ids = [dreq.local_comm_id, dreq.remote_comm_id];
                 self.take_dreq(ids, dreq.remote_qpn_eecn, (header, origin), now);
             }
             Message::Drep(drep) => self.take_drep(drep.local_comm_id, drep.remote_comm_id, now),
-            Message::SidrReq(_) => self.take_sidr_req(mad, header, origin),
+            Message::SidrReq(req) => self.take_sidr_req(mad, &req, header, origin),
             Message::SidrRep(rep) => self.take_sidr_rep(mad, &rep),
             // RoCE has no alternate paths: nobody answers.
             Message::Lap(_) | Message::Apr(_) => self.stray(),
@@ -66,10 +64,7 @@ impl Machine<'_> {
         (slot.remote_comm_id == remote).then_some(index)
     }
 
-    fn take_req(&mut self, mad: &Mad, header: Header, origin: &Origin) {
-        let Ok((_, Message::Req(req))) = Message::decode(mad) else {
-            return;
-        };
+    fn take_req(&mut self, mad: &Mad, req: &Req, header: Header, origin: &Origin) {
         if let Some(index) = self.by_remote_id(req.local_ca_guid, req.local_comm_id) {
             self.duplicate();
             // Only of one that the program has been told of: another may yet be forgotten.
@@ -124,136 +119,6 @@ impl Machine<'_> {
         self.know(index);
     }
 
-    /// The listener for a request, or why there is none (cm-path 6.3).
-    fn wanted(
-        &self,
-        service_id: u64,
-        private_data: &[u8],
-        is_type: impl Fn(PortSpace) -> bool,
-    ) -> Result<(u32, PortSpace), Reason> {
-        let (space, port) =
-            PortSpace::of_service_id(service_id).ok_or(Reason::INVALID_SERVICE_ID)?;
-        if !matches!(self.listener_for(space, port, None), Ok(_) | Err(true)) {
-            return Err(Reason::INVALID_SERVICE_ID);
-        }
-        let destination = match space {
-            PortSpace::Ib => None,
-            PortSpace::Tcp | PortSpace::Udp => {
-                let ip = IpHeader::decode(private_data).ok_or(Reason::CONSUMER_DEFINED)?;
-                if !is_peer(ip.source) || !is_own(ip.destination) {
-                    return Err(Reason::CONSUMER_DEFINED);
-                }
-                Some(ip.destination)
-            }
-        };
-        let listener = self.listener_for(space, port, destination);
-        let listener = listener.map_err(|_| Reason::CONSUMER_DEFINED)?;
-        if is_type(space) {
-            Ok((listener, space))
-        } else {
-            Err(Reason::CONSUMER_DEFINED)
-        }
-    }
-
-    /// A slot for a request: a free one, or that of another request of which nobody knows whether
-    /// its sender answers.
-    fn take_slot(
-        &mut self,
-        mad: &Mad,
-        header: Header,
-        origin: &Origin,
-        (listener, space): (u32, PortSpace),
-    ) -> Option<u32> {
-        // Four times the mean at least, or many sources would fill the count of another one.
-        let room = super::unreached(self.slots.0.len());
-        let most = room.div_ceil(super::SOURCES / 4).min(usize::from(u16::MAX)) as u16;
-        let most = most.max(self.config.requests_of_a_source);
-        let is_full = self
-            .count_of(&origin.remote)
-            .is_none_or(|count| *count >= most);
-        if is_full {
-            self.counters.source_full = self.counters.source_full.wrapping_add(1);
-            return None;
-        }
-        if self.free.len() == 0 || self.unreached.len() >= super::unreached(self.slots.0.len()) {
-            self.make_room();
-        }
-        let Some(index) = self.allocate() else {
-            self.counters.no_slot = self.counters.no_slot.wrapping_add(1);
-            return None;
-        };
-        let place = self.unreached.add(index);
-        if place.is_some()
-            && let Some(count) = self.count_of(&origin.remote)
-        {
-            *count = count.saturating_add(1);
-        }
-        let slot = self.slot_mut(index)?;
-        slot.unreached = place.unwrap_or(super::NONE);
-        slot.is_owned = true;
-        slot.listener = listener;
-        slot.space = space;
-        slot.tid = header.tid;
-        slot.origin = *origin;
-        slot.received = *mad;
-        Some(index)
-    }
-
-    /// One of the unreached requests gives way, whichever it is: who sends many loses most.
-    pub(super) fn make_room(&mut self) {
-        let count = self.unreached.len();
-        self.serial = self.serial.wrapping_add(1);
-        let random = self.secret.number(VICTIM, [self.serial, 0]) as usize;
-        let Some(victim) = random
-            .checked_rem(count)
-            .and_then(|place| self.unreached.get(place))
-        else {
-            return;
-        };
-        self.counters.gave_way = self.counters.gave_way.wrapping_add(1);
-        self.drop_slot(victim);
-    }
-
-    /// Refuses a REQ that has no slot. The id of the REJ is what Linux takes for it: the four bytes
-    /// behind the REQ's own.
-    pub(super) fn refuse_req(
-        &mut self,
-        mad: &Mad,
-        header: Header,
-        origin: &Origin,
-        reason: Reason,
-    ) {
-        let word = |at: usize| {
-            let bytes = mad.get(at..).and_then(|rest| rest.first_chunk());
-            bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
-        };
-        let rej = Rej {
-            local_comm_id: word(28),
-            remote_comm_id: word(24),
-            message_rejected: ABOUT_REQ,
-            reason: reason.0,
-            ..Rej::default()
-        };
-        self.count_rejected(reason.0);
-        self.answer_to(
-            origin,
-            rej.encode(Header {
-                tid: header.tid,
-                attr_mod: 0,
-            }),
-        );
-    }
-
-    /// A peer uses the queue pair of a connection for another one: so it has forgotten this one.
-    pub(super) fn end_stale(&mut self, index: u32, now: Ns) {
-        if self
-            .slot(index)
-            .is_some_and(|slot| slot.state == State::Established)
-        {
-            self.disconnect_slot(index, now);
-        }
-    }
-
     fn take_mra(&mut self, [remote, own]: [u32; 2], about: u8, service_timeout: u8, now: Ns) {
         let found = if about == ABOUT_REQ {
             self.find(own)
@@ -284,10 +149,7 @@ impl Machine<'_> {
         self.set_timer(index, now + wait.min(longest));
     }
 
-    fn take_rep(&mut self, mad: &Mad, header: Header, origin: &Origin, now: Ns) {
-        let Ok((_, Message::Rep(rep))) = Message::decode(mad) else {
-            return;
-        };
+    fn take_rep(&mut self, mad: &Mad, rep: &Rep, (header, origin): (Header, &Origin), now: Ns) {
         let Some(index) = self.find(rep.remote_comm_id) else {
             self.stray();
             return;
@@ -491,10 +353,7 @@ impl Machine<'_> {
         }
     }
 
-    fn take_sidr_req(&mut self, mad: &Mad, header: Header, origin: &Origin) {
-        let Ok((_, Message::SidrReq(req))) = Message::decode(mad) else {
-            return;
-        };
+    fn take_sidr_req(&mut self, mad: &Mad, req: &SidrReq, header: Header, origin: &Origin) {
         let number = u128::from_be_bytes(origin.remote);
         let words = [number as u64, (number >> 64) as u64];
         let source = self.secret.number(SOURCE, words);
@@ -585,25 +444,4 @@ impl Machine<'_> {
             self.tell(index, what);
         }
     }
-}
-
-/// A listener may have this address.
-fn is_own(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => !(v4.is_multicast() || v4.is_broadcast() || is_nowhere(v4)),
-        IpAddr::V6(_) => true,
-    }
-}
-
-/// A peer may have this address.
-fn is_peer(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => !(v4.is_broadcast() || is_nowhere(v4)),
-        IpAddr::V6(_) => true,
-    }
-}
-
-/// Network 0 and the machine itself.
-fn is_nowhere(v4: Ipv4Addr) -> bool {
-    v4.octets().first() == Some(&0) || v4.is_loopback()
 }
