@@ -10,7 +10,7 @@ use e810_verbs::testing::simulators;
 
 use crate::harness::namespace::{ip, is_inside};
 use crate::harness::objects::{Ah, UD, address, state};
-use crate::harness::{Ctx, acknowledge, readable, until};
+use crate::harness::{Cq, Ctx, Pd, Qp, acknowledge, readable, until};
 
 /// Opcode of the command that makes a queue pair.
 const CREATE_QP: u8 = 0x00;
@@ -60,13 +60,8 @@ fn an_address_that_comes_and_goes_is_an_event() {
     assert_eq!(ctx.close(), 0);
 }
 
-/// A queue pair leaves the group that it has joined, whatever has become of the addresses meanwhile.
-#[test]
-fn a_group_is_left_after_the_address_has_gone() {
-    let this = "gids::a_group_is_left_after_the_address_has_gone";
-    if !is_inside(this, "sim@tap=e810v0,10.8.5.1") {
-        return;
-    }
+/// A datagram queue pair that is in a group.
+fn member() -> (Ctx, (Pd, Cq, Qp), Gid) {
     let ctx = Ctx::open(0);
     let (pd, cq) = (ctx.pd(), ctx.cq(16, 0, None));
     let qp = pd.qp(UD, cq, cq);
@@ -75,6 +70,17 @@ fn a_group_is_left_after_the_address_has_gone() {
     raw[12..].copy_from_slice(&[239, 0, 0, 1]);
     let group = Gid { raw };
     assert_eq!(qp.attach(group), 0);
+    (ctx, (pd, cq, qp), group)
+}
+
+/// A queue pair leaves the group that it has joined, whatever has become of the addresses meanwhile.
+#[test]
+fn a_group_is_left_after_the_address_has_gone() {
+    let this = "gids::a_group_is_left_after_the_address_has_gone";
+    if !is_inside(this, "sim@tap=e810v0,10.8.5.1") {
+        return;
+    }
+    let (ctx, (pd, cq, qp), group) = member();
     ip("address del 10.8.5.1 dev e810v0");
     until("the entry's end", || ctx.gid(1) != v4(1));
     assert_eq!(qp.detach(group), 0, "no address is left");
@@ -89,14 +95,7 @@ fn a_reset_after_the_address_has_gone_says_so() {
     if !is_inside(this, "sim@tap=e810v0,10.8.5.1") {
         return;
     }
-    let ctx = Ctx::open(0);
-    let (pd, cq) = (ctx.pd(), ctx.cq(16, 0, None));
-    let qp = pd.qp(UD, cq, cq);
-    qp.datagrams(1);
-    let mut raw = v4(0).raw;
-    raw[12..].copy_from_slice(&[239, 0, 0, 1]);
-    let group = Gid { raw };
-    assert_eq!(qp.attach(group), 0);
+    let (ctx, (pd, cq, qp), group) = member();
     ip("address del 10.8.5.1 dev e810v0");
     until("the entry's end", || ctx.gid(1) != v4(1));
     assert_eq!(qp.go_to(state::RESET), libc::EINVAL);
@@ -114,18 +113,12 @@ fn a_reset_that_failed_leaves_no_group_behind() {
     if !is_inside(this, "sim@tap=e810v0,10.8.5.1") {
         return;
     }
-    let ctx = Ctx::open(0);
-    let (pd, cq) = (ctx.pd(), ctx.cq(16, 0, None));
-    let qp = pd.qp(UD, cq, cq);
-    qp.datagrams(1);
-    let mut raw = v4(0).raw;
-    raw[12..].copy_from_slice(&[239, 0, 0, 1]);
-    assert_eq!(qp.attach(Gid { raw }), 0);
+    let (ctx, (pd, cq, qp), group) = member();
     let sim = simulators().remove(0);
     sim.configure_engine(0, |config| config.cqp_errors = CqpErrors::Opcode(CREATE_QP));
     assert_ne!(qp.go_to(state::RESET), 0);
     sim.configure_engine(0, |config| config.cqp_errors = CqpErrors::None);
-    let left = qp.detach(Gid { raw });
+    let left = qp.detach(group);
     assert_eq!(qp.destroy(), 0, "it was detached: {left}");
     assert_eq!([cq.destroy(), pd.free(), ctx.close()], [0; 3]);
 }
