@@ -12,6 +12,7 @@ pub const HEADER: usize = 36;
 /// Whose ports a service is among.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PortSpace {
     /// Connected (RC).
     Tcp,

@@ -3,6 +3,7 @@
 /// Reason of a REJ. Any number may arrive; those with a name are constants.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Reason(pub u16);
 
 macro_rules! reasons {

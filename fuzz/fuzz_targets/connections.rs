@@ -31,6 +31,7 @@ fn connect(space: PortSpace) -> Connect<'static> {
     Connect {
         space,
         source: IpAddr::from([10, 0, 0, 2]),
+        vlan: None,
         source_port: 1,
         destination: IpAddr::from([10, 0, 0, 1]),
         port: PORT,

@@ -1,6 +1,6 @@
 //! What the owner of a connection asks for.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use e810_types::Ns;
 
@@ -13,6 +13,7 @@ use crate::{Header, Mad, Message, Reason, Rep, Req, SidrRep, SidrReq};
 /// The way to the peer, as a request tells it (cm-path 6.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Path {
     /// Path MTU as `enum ibv_mtu`: 1 is 256 bytes, 5 is 4096.
     pub mtu: u8,
@@ -27,12 +28,15 @@ pub struct Path {
 }
 
 /// A connection that is wanted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Connect<'a> {
     /// Whose ports these are.
     pub space: PortSpace,
     /// Own address.
     pub source: IpAddr,
+    /// The VLAN that it is on.
+    pub vlan: Option<u16>,
     /// Own port: [`Machine::port`] has one.
     pub source_port: u16,
     /// The peer's address, of the same family.
@@ -61,8 +65,42 @@ pub struct Connect<'a> {
     pub context: u64,
 }
 
+impl Connect<'_> {
+    /// A reliable connection from an own address to a peer's port: as many READs as most devices
+    /// have, the greatest packets, Linux' retries (cm-path 6.5), no private data. The queue pair
+    /// and the own port are missing still.
+    #[must_use]
+    pub const fn new(source: IpAddr, destination: SocketAddr) -> Self {
+        Self {
+            space: PortSpace::Tcp,
+            source,
+            vlan: None,
+            source_port: 0,
+            destination: destination.ip(),
+            port: destination.port(),
+            qpn: 0,
+            responder_resources: 16,
+            initiator_depth: 16,
+            retry_count: 7,
+            rnr_retry_count: 7,
+            flow_control: false,
+            srq: false,
+            path: Path {
+                mtu: 5,
+                traffic_class: 0,
+                hop_limit: 64,
+                service_level: 0,
+                flow_label: 0,
+            },
+            private_data: &[],
+            context: 0,
+        }
+    }
+}
+
 /// What the passive side grants.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Accept<'a> {
     /// The queue pair, in RTS.
     pub qpn: u32,
@@ -80,8 +118,6 @@ pub struct Accept<'a> {
     pub private_data: &'a [u8],
 }
 
-const QPN: u32 = 0x00FF_FFFF;
-
 /// Copies private data behind a header.
 fn private<const N: usize>(header: &[u8], data: &[u8]) -> Result<[u8; N], Error> {
     let wrong = Error::PrivateData {
@@ -96,12 +132,10 @@ fn private<const N: usize>(header: &[u8], data: &[u8]) -> Result<[u8; N], Error>
 }
 
 fn qpn(value: u32) -> Result<u32, Error> {
-    let most = QPN;
-    (value <= most).then_some(value).ok_or(Error::OutOfRange {
-        what: "a queue pair number",
-        value,
-        most,
-    })
+    match value >> 24 {
+        0 => Ok(value),
+        _ => Err(Error::QueuePair(value)),
+    }
 }
 
 impl Machine<'_> {
@@ -117,7 +151,7 @@ impl Machine<'_> {
     /// Asks a peer for a connection, or in port space UDP for its queue pair.
     ///
     /// # Errors
-    /// [`Error::NoSlot`], [`Error::Families`], [`Error::PrivateData`], [`Error::OutOfRange`].
+    /// [`Error::NoSlot`], [`Error::Families`], [`Error::PrivateData`], [`Error::QueuePair`].
     pub fn connect(&mut self, connect: &Connect<'_>) -> Result<ConnectionId, Error> {
         if connect.source.is_ipv4() != connect.destination.is_ipv4() {
             return Err(Error::Families);
@@ -162,6 +196,7 @@ impl Machine<'_> {
         slot.origin = Origin {
             remote,
             local,
+            vlan: connect.vlan,
             flow_label: connect.path.flow_label,
             traffic_class: connect.path.traffic_class,
             ..Origin::NOWHERE
@@ -310,7 +345,7 @@ impl Machine<'_> {
     /// Accepts a request, whose queue pair is in RTS.
     ///
     /// # Errors
-    /// [`Error::NoSuch`], [`Error::State`], [`Error::PrivateData`], [`Error::OutOfRange`].
+    /// [`Error::NoSuch`], [`Error::State`], [`Error::PrivateData`], [`Error::QueuePair`].
     pub fn accept(&mut self, id: ConnectionId, accept: &Accept<'_>) -> Result<(), Error> {
         let index = self.owned(id, &[State::ReqReceived])?;
         let local_qpn = qpn(accept.qpn)?;
@@ -350,7 +385,7 @@ impl Machine<'_> {
     /// (cm-path 3.9).
     ///
     /// # Errors
-    /// [`Error::NoSuch`], [`Error::State`], [`Error::PrivateData`], [`Error::OutOfRange`].
+    /// [`Error::NoSuch`], [`Error::State`], [`Error::PrivateData`], [`Error::QueuePair`].
     pub fn answer(
         &mut self,
         id: ConnectionId,

@@ -8,6 +8,7 @@ use crate::{Dreq, Header, Reason, Rej};
 
 impl Machine<'_> {
     /// Ends a connection, or answers the peer's end. Before this the queue pair goes to ERROR.
+    /// A request that was accepted, and whose peer is not known to be ready, is refused instead.
     /// Nothing happens where the machine is ending it already: a peer that asks for another
     /// connection of the same queue pair has forgotten this one (cm-path 3.11).
     ///
@@ -17,9 +18,17 @@ impl Machine<'_> {
         let ends = [State::DreqSent, State::TimeWait];
         let index = match self.owned(id, &ends) {
             Ok(_) => return Ok(()),
-            Err(_) => self.owned(id, &[State::Established, State::DreqReceived])?,
+            Err(_) => self.owned(
+                id,
+                &[
+                    State::Established,
+                    State::DreqReceived,
+                    State::RepSent,
+                    State::MraRepReceived,
+                ],
+            )?,
         };
-        self.disconnect_slot(index, now);
+        self.end_connection(index, now);
         Ok(())
     }
 
@@ -35,12 +44,8 @@ impl Machine<'_> {
             slot.news = 0;
         }
         match self.slot(index).map_or(State::Idle, |slot| slot.state) {
-            State::Established | State::DreqReceived => self.disconnect_slot(index, now),
-            State::RepSent | State::MraRepReceived => {
-                self.refuse(index, Reason::CONSUMER_DEFINED, [0; 148]);
-                let kept = due::KEPT;
-                self.wait(index, now);
-                self.send(index, kept);
+            State::Established | State::DreqReceived | State::RepSent | State::MraRepReceived => {
+                self.end_connection(index, now)
             }
             State::ReqSent
             | State::MraReqReceived
@@ -52,6 +57,21 @@ impl Machine<'_> {
             State::Idle => self.free_if_unused(index),
         }
         Ok(())
+    }
+
+    /// Ends what has a queue pair in RTS.
+    fn end_connection(&mut self, index: u32, now: Ns) {
+        let accepted = [State::RepSent, State::MraRepReceived];
+        if !self
+            .slot(index)
+            .is_some_and(|slot| accepted.contains(&slot.state))
+        {
+            self.disconnect_slot(index, now);
+            return;
+        }
+        self.refuse(index, Reason::CONSUMER_DEFINED, [0; 148]);
+        self.wait(index, now);
+        self.send(index, due::KEPT);
     }
 
     /// Forgets a request without an answer, as if it had not arrived: its sender repeats it.
@@ -125,8 +145,11 @@ impl Machine<'_> {
         let Some(slot) = self.slot_mut(index) else {
             return;
         };
+        // A REP that was never sent: the peer does not know our id.
+        let is_unsent = !slot.timer.is_set() && slot.retries_left == slot.retries;
         let message_rejected = match slot.state {
             State::ReqReceived => 0,
+            State::RepSent if is_unsent => 0,
             State::RepReceived => 1,
             _ => 2,
         };

@@ -8,6 +8,7 @@ use super::{ConnectionId, State};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Error {
     /// There has to be a slot, and at most 2^20.
     Slots {
@@ -47,15 +48,8 @@ pub enum Error {
         /// Bytes that it has.
         most: usize,
     },
-    /// A number does not fit its field.
-    OutOfRange {
-        /// What it is.
-        what: &'static str,
-        /// The number.
-        value: u32,
-        /// The greatest that fits.
-        most: u32,
-    },
+    /// A queue pair number has 24 bits.
+    QueuePair(u32),
     /// The two addresses are of unlike families.
     Families,
     /// Somebody listens there already.
@@ -99,8 +93,8 @@ impl fmt::Display for Error {
             Self::PrivateData { given, most } => {
                 write!(f, "{given} bytes of private data: the message has {most}")
             }
-            Self::OutOfRange { what, value, most } => {
-                write!(f, "{what} of {value}: at most {most}")
+            Self::QueuePair(number) => {
+                write!(f, "queue pair {number}: numbers have 24 bits")
             }
             Self::Families => write!(f, "one address is IPv4 and the other IPv6"),
             Self::InUse { port } => {

@@ -29,6 +29,7 @@ impl Listener {
 /// What somebody listens for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Listen {
     /// Connections or datagrams.
     pub space: PortSpace,
@@ -76,6 +77,7 @@ impl Listen {
 /// Name of a listener.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ListenerId {
     pub(super) index: u32,
     pub(super) generation: u32,

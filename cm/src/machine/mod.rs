@@ -41,6 +41,7 @@ use tables::{Bag, Heap, NONE, Ring, Timer, Timers};
 /// it for thousands of uses of its slot.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ConnectionId(pub(crate) u32);
 
 impl ConnectionId {
@@ -96,6 +97,8 @@ pub struct Destination {
     pub origin: Origin,
     /// The address whose neighbour the way goes by.
     pub via: [u8; GID],
+    /// Which of the connection's messages it is: a bit of `due`.
+    message: u8,
 }
 
 /// What does not change.
@@ -305,22 +308,15 @@ impl<'t> Machine<'t> {
             let (taken, others) = core::mem::take(&mut rest)
                 .split_at_mut_checked(len)
                 .ok_or(too_few)?;
-            taken.fill(NONE);
             rest = others;
             Ok(taken)
         };
-        let mut free = Ring::new(take(count)?);
-        slots.fill(Slot::EMPTY);
-        listeners.fill(Listener::EMPTY);
-        (0..count as u32).for_each(|slot| free.push(slot));
-        let secret = Secret::new(random);
-        let port = secret.number(FIRST, [0, 0]) as u16;
-        Ok(Self {
+        let machine = Self {
             config,
-            secret,
+            secret: Secret::new(random),
             index_bits: usize::BITS - count.saturating_sub(1).leading_zeros(),
             listeners,
-            free,
+            free: Ring::new(take(count)?),
             sends: Ring::new(take(count)?),
             fresh: Ring::new(take(count)?),
             timers: Heap::new(take(count)?),
@@ -334,9 +330,58 @@ impl<'t> Machine<'t> {
             answers_waiting: 0,
             was_answer: false,
             serial: 0,
-            port,
+            port: 0,
             counters: Counters::NONE,
-        })
+        };
+        Ok(machine.renew(config, random))
+    }
+
+    /// Ends it, and makes another one of its tables. Nobody is told.
+    #[must_use]
+    pub fn renew(self, config: Config, random: [u8; 16]) -> Self {
+        let Self {
+            index_bits,
+            slots,
+            listeners,
+            free,
+            sends,
+            fresh,
+            timers,
+            unreached,
+            by_id,
+            by_qp,
+            ..
+        } = self;
+        let mut free = Ring::new(free.words);
+        for chain in [&mut *by_id, &mut *by_qp] {
+            chain.fill(NONE);
+        }
+        slots.0.fill(Slot::EMPTY);
+        listeners.fill(Listener::EMPTY);
+        (0..slots.0.len() as u32).for_each(|slot| free.push(slot));
+        let secret = Secret::new(random);
+        Self {
+            config,
+            secret,
+            index_bits,
+            slots,
+            listeners,
+            free,
+            sends: Ring::new(sends.words),
+            fresh: Ring::new(fresh.words),
+            timers: Heap::new(timers.words),
+            unreached: Bag::new(unreached.words),
+            by_id,
+            by_qp,
+            of_source: [0; SOURCES],
+            answers: [(Origin::NOWHERE, [0; 256]); ANSWERS],
+            answer: 0,
+            answers_waiting: 0,
+            was_answer: false,
+            serial: 0,
+            port: secret.number(FIRST, [0, 0]) as u16,
+            counters: Counters::NONE,
+        }
     }
 
     /// What it has counted.

@@ -2,7 +2,7 @@
 
 use e810_types::Ns;
 
-use super::slot::due;
+use super::slot::{due, news};
 use super::{ANSWERS, ConnectionId, Destination, Machine, Origin, State};
 use crate::{Drep, Header, Mad, Mra, Rtu};
 
@@ -27,6 +27,7 @@ impl Machine<'_> {
             connection: None,
             origin,
             via: origin.remote,
+            message: 0,
         })
     }
 
@@ -43,6 +44,7 @@ impl Machine<'_> {
                 connection: Some(ConnectionId(slot.comm_id)),
                 origin: slot.origin,
                 via: slot.via,
+                message: first,
             };
             let header = Header {
                 tid: slot.tid,
@@ -96,6 +98,31 @@ impl Machine<'_> {
             return Some(destination);
         }
         None
+    }
+
+    /// A datagram was not sent, because the way to its destination is not known yet:
+    /// [`transmit`](Self::transmit) gives it again, unless its connection has ended. That it is not
+    /// sent counts as one of its repeats once its time is over, so the wait has an end.
+    pub fn again(&mut self, destination: &Destination) {
+        let index = destination.connection.and_then(|id| self.find(id.0));
+        if let Some(index) = index {
+            self.send(index, destination.message);
+        }
+    }
+
+    /// Nobody answers at the address that a connection is asked for: it ends like one whose request
+    /// was repeated often enough ([`Event::Unreachable`](super::Event::Unreachable)). Nothing
+    /// happens in other states, where the peer has answered before.
+    pub fn unreachable(&mut self, id: ConnectionId) {
+        let asks = [State::ReqSent, State::SidrReqSent];
+        if let Ok(index) = self.owned(id, &asks) {
+            if let Some(slot) = self.slot_mut(index) {
+                slot.due = 0;
+            }
+            self.end(index);
+            self.tell(index, news::UNREACHABLE);
+            self.free_if_unused(index);
+        }
     }
 
     fn count_sent(&mut self, mad: &Mad) {

@@ -10,6 +10,7 @@ use crate::{GID, Mad};
 /// Where a connection stands (cm-path 4). A listener is no connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum State {
     /// Over: it waits for its owner, or for its last message to be sent.
     Idle,

@@ -8,7 +8,7 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// First in, first out; each slot is in it once at most, so it has room.
 pub(super) struct Ring<'t> {
-    words: &'t mut [u32],
+    pub(super) words: &'t mut [u32],
     first: usize,
     len: usize,
 }
@@ -73,7 +73,7 @@ pub(super) trait Timers {
 
 /// The slots with a timer: a binary heap, the earliest first.
 pub(super) struct Heap<'t> {
-    words: &'t mut [u32],
+    pub(super) words: &'t mut [u32],
     len: usize,
 }
 
@@ -178,7 +178,7 @@ fn swap(words: &mut [u32], a: usize, b: usize) {
 
 /// A set of slots from which any may be taken.
 pub(super) struct Bag<'t> {
-    words: &'t mut [u32],
+    pub(super) words: &'t mut [u32],
     len: usize,
 }
 

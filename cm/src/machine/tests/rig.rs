@@ -72,6 +72,7 @@ pub(super) fn connect_to<'a>(from: usize, to: usize, qpn: u32) -> Connect<'a> {
     Connect {
         space: PortSpace::Tcp,
         source: own_address(from),
+        vlan: None,
         source_port: 40_000,
         destination: own_address(to),
         port: PORT,

@@ -1,17 +1,19 @@
 //! Connections by the connection manager, between two functions.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use e810::{
-    Data, MacAddr, Op, Platform, QpAttr, SendFlags, SendWr, SharedBytes, WcOpcode, WcStatus,
+    AccessFlags, Data, MacAddr, Op, Platform, QpAttr, QpControl, RecvWr, SendFlags, SendWr,
+    SharedBytes, WcOpcode, WcStatus,
 };
-use e810_cm::Machine;
 use e810_cm::ip::PortSpace;
-use e810_cm::machine::{
-    Accept, Config, Connect, ConnectionId, Event, Listen, Listener, Path, Slot, State, Tables,
+use e810_cm::machine::{Config, Connect, Listen, Listener, Slot, State, Tables};
+use e810_cm::{Machine, Reason};
+use e810_connect::{
+    Answer, Call, Connection, Grant, Gsi, Happened, Local, Lookup, Manager, Neighbours, News,
+    Phase, Question, Refused, Requested, Service, Told,
 };
-use e810_connect::{Attributes, Gsi, Happened, Lookup, Manager, Neighbours};
 use e810_hal::Ns;
 use e810_tests::traffic::{Pair, Setup};
 
@@ -28,24 +30,24 @@ struct Known {
 }
 
 impl Neighbours for Known {
-    fn lookup(&mut self, _own: IpAddr, destination: IpAddr) -> Lookup {
+    fn lookup(&mut self, question: &Question) -> Lookup {
         if let Some(left) = self.pending.checked_sub(1) {
             self.pending = left;
             return Lookup::Pending;
         }
-        match self.macs.get(&destination) {
+        match self.macs.get(&question.destination) {
             Some(mac) => Lookup::Known(*mac, 64),
             None => Lookup::Unreachable,
         }
     }
 }
 
-/// The managers of both sides of a pair. Queue pair 1 of each side is the connection's.
+/// The managers of both sides of a pair.
 struct World<P: Platform> {
     pair: Pair<P>,
     managers: [Manager<'static, P>; 2],
     neighbours: Known,
-    events: [Vec<Event>; 2],
+    told: [Vec<Told>; 2],
 }
 
 fn leak<T: Clone>(value: T, count: usize) -> &'static mut [T] {
@@ -63,7 +65,7 @@ impl<P: Platform> World<P> {
                 listeners: leak(Listener::EMPTY, 4),
                 words: leak(0, Tables::words(SLOTS)),
             };
-            let config = Config::new(0x0200_00FF_FE00_0001 + n as u64);
+            let config = Config::new(side.control.query_device().node_guid);
             let machine = Machine::new(config, tables, [n as u8 + 1; 16]).unwrap();
             Manager::new(machine, gsi)
         });
@@ -71,14 +73,11 @@ impl<P: Platform> World<P> {
         let macs = macs
             .map(|side| (side.ip(), side.control.lan().mac))
             .collect();
-        for side in &mut pair.sides {
-            side.add_qp();
-        }
         Self {
             pair,
             managers,
             neighbours: Known { macs, pending: 0 },
-            events: [Vec::new(), Vec::new()],
+            told: [Vec::new(), Vec::new()],
         }
     }
 
@@ -86,41 +85,65 @@ impl<P: Platform> World<P> {
         self.pair.now()
     }
 
+    fn local(&mut self, n: usize) -> Local<'_, 'static, P> {
+        let now = self.now();
+        Local {
+            manager: &mut self.managers[n],
+            control: &mut self.pair.sides[n].control,
+            neighbours: &mut self.neighbours,
+            now,
+        }
+    }
+
     /// Lets both managers work, and time pass.
     fn turn(&mut self) {
         for n in 0..2 {
-            let now = self.now();
-            let side = self.pair.side(n);
-            let happened = self.managers[n]
-                .progress(&mut side.control, &mut self.neighbours, now)
-                .unwrap();
-            if let Happened::Event(event) = happened {
-                self.events[n].push(event);
+            let Local {
+                manager,
+                control,
+                neighbours,
+                now,
+            } = self.local(n);
+            let happened = manager.progress(control, neighbours, now).unwrap();
+            if let Happened::Told(told) = happened {
+                self.told[n].push(told);
             }
         }
         self.pair.pump();
     }
 
-    /// The next event of a side.
-    fn event(&mut self, n: usize) -> Event {
+    /// What a side is told next.
+    fn told(&mut self, n: usize) -> Told {
         let begin = self.now();
-        while self.events[n].is_empty() {
-            assert!(self.now() - begin < Ns::from_secs(100), "no event");
+        while self.told[n].is_empty() {
+            assert!(self.now() - begin < Ns::from_secs(100), "nothing is told");
             self.turn();
         }
-        self.events[n].remove(0)
+        self.told[n].remove(0)
     }
 
-    fn modify(&mut self, n: usize, attr: &QpAttr) {
-        let side = self.pair.side(n);
-        side.control.modify_qp(&mut side.qps[1], attr).unwrap();
+    /// What a side is told next, heard by its connection.
+    fn hear(&mut self, n: usize, connection: &mut Connection<P>) -> News {
+        let told = self.told(n);
+        connection.hear(&mut self.local(n), &told).unwrap();
+        assert_eq!(Some(told.id), connection.id());
+        told.news
     }
 
-    fn initialise(&mut self, n: usize) {
-        self.modify(n, &Attributes::to_init(4));
+    /// A connection of a side with one receive.
+    fn connection(&mut self, n: usize) -> Connection<P> {
+        self.pair.side(n).add_qp();
+        let qp = self.pair.side(n).qps.pop().unwrap();
+        let made = Connection::new(&mut self.local(n), qp, 4);
+        let mut connection = made.map_err(|(_, error)| error).unwrap();
         let side = self.pair.side(n);
         let sges = [side.sge(side.incoming(), 100)];
-        side.post_recv(1, 7, &sges).unwrap();
+        let receive = RecvWr {
+            wr_id: 7,
+            sges: &sges,
+        };
+        connection.qp().post_recv(&[receive]).unwrap();
+        connection
     }
 
     fn listen(&mut self) {
@@ -130,60 +153,64 @@ impl<P: Platform> World<P> {
             address: IpAddr::from([0; 4]),
             only_family: false,
             backlog: 4,
-            context: 0,
+            context: 44,
         };
-        self.managers[1].machine().listen(listen).unwrap();
+        let answer = self.local(1).call(&Call::Listen(listen)).unwrap();
+        assert!(matches!(answer, Answer::Listener(_, PORT)));
     }
 
-    fn ask(&mut self) -> ConnectionId {
-        self.initialise(0);
-        let [source, destination] = [0, 1].map(|n| self.pair.sides[n].ip());
-        let connect = Connect {
-            space: PortSpace::Tcp,
-            source,
-            source_port: self.managers[0].machine().port(),
-            destination,
-            port: PORT,
-            qpn: self.pair.sides[0].qps[1].number().get(),
+    /// The address of the side that is asked.
+    fn there(&self) -> SocketAddr {
+        (self.pair.sides[1].ip(), PORT).into()
+    }
+
+    fn ask(&mut self) -> Connection<P> {
+        let mut connection = self.connection(0);
+        let ask = Connect {
             responder_resources: 4,
             initiator_depth: 3,
-            retry_count: 7,
-            rnr_retry_count: 7,
-            flow_control: false,
-            srq: false,
-            path: Path {
-                mtu: 3,
-                traffic_class: 0,
-                hop_limit: 64,
-                service_level: 0,
-                flow_label: 0,
-            },
             private_data: b"hello",
-            context: 1,
+            context: 33,
+            ..Connect::new(self.pair.sides[0].ip(), self.there())
         };
-        self.managers[0].connect(&connect).unwrap()
+        connection.connect(&mut self.local(0), &ask).unwrap();
+        connection
     }
 
-    fn accept(&mut self, id: ConnectionId) {
-        self.initialise(1);
-        let accept = Accept {
-            qpn: self.pair.sides[1].qps[1].number().get(),
-            responder_resources: 3,
-            initiator_depth: 4,
-            rnr_retry_count: 7,
-            flow_control: false,
-            srq: false,
+    fn request(&mut self) -> Told {
+        let told = self.told(1);
+        assert_eq!(told.context, 44);
+        assert!(matches!(told.news, News::Requested(_)));
+        told
+    }
+
+    fn accept(&mut self, request: &Told) -> Connection<P> {
+        let mut connection = self.connection(1);
+        let grant = Grant {
+            responder_resources: 2,
             private_data: b"welcome",
+            ..Grant::default()
         };
-        let side = self.pair.side(1);
-        let (control, qp) = (&mut side.control, &mut *side.qps[1]);
-        self.managers[1]
-            .accept(control, &mut self.neighbours, (id, qp), &accept)
-            .unwrap();
+        let local = &mut self.local(1);
+        connection.accept(local, request, &grant).unwrap();
+        connection
     }
 
-    /// A message, which is compared.
-    fn message(&mut self, from: usize) {
+    /// Two connected ends.
+    fn connect(&mut self) -> [Connection<P>; 2] {
+        let mut active = self.ask();
+        let request = self.request();
+        let mut passive = self.accept(&request);
+        let News::Accepted { private_data, .. } = self.hear(0, &mut active) else {
+            panic!("not accepted");
+        };
+        assert!(private_data.starts_with(b"welcome"));
+        assert_eq!(self.hear(1, &mut passive), News::Established);
+        [active, passive]
+    }
+
+    /// A message from one end to the other, which is compared.
+    fn message(&mut self, connections: &mut [Connection<P>; 2], from: usize) {
         let text = [b'a' + from as u8; 50];
         let request = SendWr {
             wr_id: 9,
@@ -193,7 +220,7 @@ impl<P: Platform> World<P> {
             },
             flags: SendFlags::SIGNALED,
         };
-        self.pair.side(from).post_send(1, &[request]).unwrap();
+        connections[from].qp().post_send(&[request]).unwrap();
         let sent = self.pair.completions(from, 1)[0];
         assert_eq!((sent.status, sent.wr_id), (WcStatus::Success, 9));
         let received = self.pair.completions(1 - from, 1)[0];
@@ -205,48 +232,26 @@ impl<P: Platform> World<P> {
         assert_eq!(there.buffer.read(there.incoming(), 50), text);
     }
 
-    fn complete(&mut self, id: ConnectionId) {
-        let side = self.pair.side(0);
-        let (control, qp) = (&mut side.control, &mut *side.qps[1]);
-        self.managers[0]
-            .complete(control, &mut self.neighbours, (id, qp))
-            .unwrap();
-    }
-
-    fn disconnect(&mut self, n: usize, id: ConnectionId) {
-        let now = self.now();
+    /// Gives a connection back, and what it was on.
+    fn give_back(&mut self, n: usize, connection: Connection<P>) {
+        let qp = connection.end(&mut self.local(n));
         let side = self.pair.side(n);
-        let (control, qp) = (&mut side.control, &mut *side.qps[1]);
-        self.managers[n].disconnect(control, (id, qp), now).unwrap();
+        let destroyed = side.control.destroy_qp(qp);
+        destroyed.map_err(|(_, error)| error).unwrap();
+        side.take();
     }
 
-    fn end(mut self, sim: &e810_sim::Sim)
-    where
-        Pair<P>: Finish,
-    {
-        for (n, manager) in self.managers.into_iter().enumerate() {
+    fn end(mut self, sim: &e810_sim::Sim) {
+        for (n, mut manager) in self.managers.into_iter().enumerate() {
+            assert_eq!(manager.machine().free_slots(), SLOTS);
+            assert_eq!(manager.gsi().strangers(), 0);
             let side = self.pair.side(n);
-            manager.close(&mut side.control).unwrap();
-            let qp = side.qps.pop().unwrap();
-            let destroyed = side.control.destroy_qp(qp);
-            destroyed.map_err(|(_, error)| error).unwrap();
+            manager.close(&mut side.control).1.unwrap();
             for cq in &mut side.cqs {
                 cq.forget_gone();
             }
-            side.take();
         }
-        self.pair.end(sim);
-    }
-}
-
-/// What only a pair on the simulator has.
-trait Finish {
-    fn end(self, sim: &e810_sim::Sim);
-}
-
-impl<P: Platform> Finish for Pair<P> {
-    fn end(self, sim: &e810_sim::Sim) {
-        self.close();
+        self.pair.close();
         assert_eq!(sim.findings(), []);
     }
 }
@@ -256,50 +261,82 @@ fn connect_talk_and_part() {
     let sim = sim(45);
     let mut world = World::new(Pair::simulated(&sim, Setup::default()));
     world.listen();
-    let mut parted = 0;
-    for round in 0..2 {
-        let asked = world.ask();
-        // The passive side has to look for the sender first.
-        world.neighbours.pending = 0;
-        let Event::Requested { id, .. } = world.event(1) else {
-            panic!("no request");
-        };
-        let request = world.managers[1].machine().request(id).unwrap();
-        assert!(request.private_data.starts_with(b"hello"));
-        assert_eq!(request.ip.unwrap().destination, world.pair.sides[1].ip());
-        world.accept(id);
-        assert_eq!(world.event(0), Event::Accepted(asked));
-        world.complete(asked);
-        assert_eq!(world.event(1), Event::Established(id));
+    for ender in 0..2 {
+        let mut ends = world.connect();
+        assert_eq!(
+            ends.each_ref().map(Connection::phase),
+            [Phase::Established; 2]
+        );
         for from in 0..2 {
-            world.message(from);
+            world.message(&mut ends, from);
         }
         // Either side ends it.
-        let ender = round % 2;
-        let ids = [asked, id];
-        world.disconnect(ender, ids[ender]);
-        assert_eq!(world.event(1 - ender), Event::Disconnected(ids[1 - ender]));
-        world.disconnect(1 - ender, ids[1 - ender]);
-        assert_eq!(world.event(ender), Event::Disconnected(ids[ender]));
-        for (n, id) in ids.into_iter().enumerate() {
-            assert_eq!(world.event(n), Event::Over(id));
-            let now = world.now();
+        ends[ender].disconnect(&mut world.local(ender)).unwrap();
+        for n in [1 - ender, ender] {
+            assert_eq!(world.hear(n, &mut ends[n]), News::Disconnected);
+        }
+        for (n, mut end) in ends.into_iter().enumerate() {
+            assert_eq!(end.phase(), Phase::Ending);
+            assert_eq!(world.hear(n, &mut end), News::Over);
+            assert_eq!(end.phase(), Phase::Over);
+            let id = end.id().unwrap();
             assert_eq!(world.managers[n].machine().state(id), Some(State::Idle));
-            world.managers[n].machine().release(id, now).unwrap();
-            parted += 1;
-            // Another queue pair for the next round.
-            let side = world.pair.side(n);
-            let qp = side.qps.pop().unwrap();
-            let destroyed = side.control.destroy_qp(qp);
-            destroyed.map_err(|(_, error)| error).unwrap();
-            side.take();
-            side.add_qp();
+            world.give_back(n, end);
         }
     }
-    assert_eq!(parted, 4);
-    for manager in &mut world.managers {
-        assert_eq!(manager.machine().free_slots(), SLOTS);
-        assert_eq!((manager.not_sent(), manager.gsi().strangers()), (0, 0));
+    assert_eq!(world.managers.each_ref().map(Manager::not_sent), [0; 2]);
+    world.end(&sim);
+}
+
+/// Each side reads as much as the other answers, and what it asked for itself.
+#[test]
+fn depths_are_agreed() {
+    let sim = sim(47);
+    let mut world = World::new(Pair::simulated(&sim, Setup::default()));
+    world.listen();
+    let mut active = world.ask();
+    let request = world.request();
+    let News::Requested(Requested {
+        responder_resources,
+        initiator_depth,
+        private_data,
+        source,
+        ..
+    }) = &request.news
+    else {
+        panic!("no request");
+    };
+    assert_eq!((*responder_resources, *initiator_depth), (4, 3));
+    assert!(private_data.starts_with(b"hello"));
+    assert_eq!(*source, world.pair.sides[0].ip());
+    let mut passive = world.accept(&request);
+    let News::Accepted {
+        responder_resources,
+        initiator_depth,
+        ..
+    } = world.hear(0, &mut active)
+    else {
+        panic!("not accepted");
+    };
+    // It grants 2, and would read 16 times where the peer answers 4.
+    assert_eq!((responder_resources, initiator_depth), (2, 4));
+    let depths = |connection: &mut Connection<_>, control: &e810::Control<_>| {
+        let queried = control
+            .query_qp(connection.qp(), e810::AttrMask::all())
+            .unwrap();
+        [queried.attr.max_dest_rd_atomic, queried.attr.max_rd_atomic]
+    };
+    let control = &world.pair.sides[0].control;
+    assert_eq!(depths(&mut active, control), [Some(4), Some(2)]);
+    let control = &world.pair.sides[1].control;
+    assert_eq!(depths(&mut passive, control), [Some(2), Some(4)]);
+    assert_eq!(world.hear(1, &mut passive), News::Established);
+    world.give_back(0, active);
+    world.give_back(1, passive);
+    // Both are told of by nobody any more; they end in TIMEWAIT.
+    let begin = world.now();
+    while world.now() - begin < Ns::from_secs(2) {
+        world.turn();
     }
     world.end(&sim);
 }
@@ -309,50 +346,122 @@ fn connect_talk_and_part() {
 fn nobody_is_there() {
     let sim = sim(46);
     let mut world = World::new(Pair::simulated(&sim, Setup::default()));
-    let asked = world.ask();
-    let Event::Rejected { id, reason } = world.event(0) else {
+    let mut asked = world.ask();
+    let News::Rejected { reason, .. } = world.hear(0, &mut asked) else {
         panic!("not refused");
     };
-    assert_eq!((id, reason.0), (asked, 8));
-    let now = world.now();
-    world.managers[0].machine().release(asked, now).unwrap();
+    assert_eq!(reason, Reason::INVALID_SERVICE_ID);
+    assert_eq!(asked.phase(), Phase::Refused(reason));
+    world.give_back(0, asked);
     world.listen();
+    // The passive side does not find the sender; the active side finds its peer.
     let own = world.pair.sides[0].ip();
-    let mac = world.neighbours.macs.remove(&own);
-    assert!(mac.is_some());
-    let [source, destination] = [0, 1].map(|n| world.pair.sides[n].ip());
-    let connect = Connect {
-        space: PortSpace::Tcp,
-        source,
-        source_port: 1,
-        destination,
-        port: PORT,
-        qpn: 77,
-        responder_resources: 0,
-        initiator_depth: 0,
-        retry_count: 0,
-        rnr_retry_count: 0,
-        flow_control: false,
-        srq: false,
-        path: Path {
-            mtu: 3,
-            traffic_class: 0,
-            hop_limit: 1,
-            service_level: 0,
-            flow_label: 0,
-        },
-        private_data: &[],
-        context: 1,
-    };
-    let asked = world.managers[0].connect(&connect).unwrap();
+    assert!(world.neighbours.macs.remove(&own).is_some());
+    let asked = world.ask();
     let begin = world.now();
     while world.now() - begin < Ns::from_ms(100) {
         world.turn();
     }
-    assert_eq!(world.events, [Vec::new(), Vec::new()]);
+    assert_eq!(world.told, [Vec::new(), Vec::new()]);
     assert_eq!(world.managers[1].machine().free_slots(), SLOTS);
-    let now = world.now();
-    world.managers[0].machine().release(asked, now).unwrap();
+    world.give_back(0, asked);
     world.turn();
+    world.turn();
+    world.end(&sim);
+}
+
+/// A request waits for its neighbour and no longer, and fails at once where there is none.
+#[test]
+fn a_request_goes_when_its_neighbour_is_known() {
+    let sim = sim(48);
+    let mut world = World::new(Pair::simulated(&sim, Setup::default()));
+    world.listen();
+    world.neighbours.pending = 40;
+    let begin = world.now();
+    let asked = world.ask();
+    let request = world.request();
+    assert!(world.now() - begin < Ns::from_secs(1), "it was sent again");
+    let counters = world.managers[0].machine().counters();
+    assert_eq!(counters.repeated, 0);
+    let reject = Call::Reject(request.id, Reason::CONSUMER_DEFINED, b"full");
+    assert_eq!(world.local(1).call(&reject), Ok(Answer::Done));
+    let mut asked = asked;
+    let News::Rejected {
+        reason,
+        private_data,
+    } = world.hear(0, &mut asked)
+    else {
+        panic!("not refused");
+    };
+    assert_eq!(reason, Reason::CONSUMER_DEFINED);
+    assert!(private_data.starts_with(b"full"));
+    world.give_back(0, asked);
+    let release = Call::Release(request.id);
+    assert_eq!(world.local(1).call(&release), Ok(Answer::Done));
+    let there = world.there().ip();
+    assert!(world.neighbours.macs.remove(&there).is_some());
+    let begin = world.now();
+    let mut asked = world.ask();
+    assert_eq!(world.hear(0, &mut asked), News::Unreachable);
+    assert_eq!(asked.phase(), Phase::Unreachable);
+    assert!(world.now() - begin < Ns::from_ms(100), "it took long");
+    world.give_back(0, asked);
+    world.end(&sim);
+}
+
+/// A connection that was accepted is ended before its peer is ready: the peer is refused.
+#[test]
+fn a_change_of_mind() {
+    let sim = sim(49);
+    let mut world = World::new(Pair::simulated(&sim, Setup::default()));
+    world.listen();
+    let mut active = world.ask();
+    let request = world.request();
+    let mut passive = world.accept(&request);
+    passive.disconnect(&mut world.local(1)).unwrap();
+    assert!(matches!(world.hear(0, &mut active), News::Rejected { .. }));
+    assert_eq!(world.hear(1, &mut passive), News::Over);
+    world.give_back(0, active);
+    world.give_back(1, passive);
+    world.end(&sim);
+}
+
+/// A device that refuses, on the passive side: the peer is told, and the request is gone.
+#[test]
+fn the_device_refuses() {
+    struct Refuses<'a, S>(&'a mut S);
+
+    impl<P: Platform, S: Service<P>> Service<P> for Refuses<'_, S> {
+        fn call(&mut self, call: &Call<'_>) -> Result<Answer, Refused> {
+            self.0.call(call)
+        }
+
+        fn modify(&mut self, _: &mut QpControl<P>, attr: &QpAttr) -> Result<(), e810::Error> {
+            assert_eq!(
+                attr.access.unwrap_or(AccessFlags::empty()),
+                AccessFlags::empty()
+            );
+            Err(e810::Error::Invalid {
+                what: "a queue pair that cannot be changed",
+            })
+        }
+    }
+
+    let sim = sim(50);
+    let mut world = World::new(Pair::simulated(&sim, Setup::default()));
+    world.listen();
+    let mut active = world.ask();
+    let request = world.request();
+    let mut passive = world.connection(1);
+    let refused = passive.accept(
+        &mut Refuses(&mut world.local(1)),
+        &request,
+        &Grant::default(),
+    );
+    assert!(refused.is_err());
+    assert_eq!(passive.phase(), Phase::Refused(Reason::CONSUMER_DEFINED));
+    assert!(matches!(world.hear(0, &mut active), News::Rejected { .. }));
+    world.give_back(0, active);
+    world.give_back(1, passive);
     world.end(&sim);
 }
