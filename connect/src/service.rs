@@ -63,6 +63,25 @@ pub enum Call<'a> {
     Release(ConnectionId),
 }
 
+impl Call<'_> {
+    /// The connection that it is about.
+    #[must_use]
+    pub const fn connection(&self) -> Option<ConnectionId> {
+        match *self {
+            Self::Listen(_) | Self::Unlisten(_) | Self::Connect(_) => None,
+            Self::Attributes(id, _)
+            | Self::Accept(id, _)
+            | Self::Ready(id)
+            | Self::Reject(id, ..)
+            | Self::Answer(id, ..)
+            | Self::Path(id)
+            | Self::DataArrived(id)
+            | Self::Disconnect(id)
+            | Self::Release(id) => Some(id),
+        }
+    }
+}
+
 /// The answer to a call that is not refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -6,6 +6,8 @@
 //! * [`station`]: answers for these addresses (ARP, neighbour discovery, echo) and resolves others.
 //! * `tap` (feature `tap`): the host's network stack in the station's place.
 //! * [`route`]: questions to either, and their answers.
+//! * [`attended`]: a thread that attends a function, for programs that connect.
+//! * [`connections`]: the function's connection manager, which programs share.
 //! * [`neighbours`]: moves the paths of queue pairs when their neighbours move.
 
 #![warn(missing_docs)]
@@ -16,6 +18,8 @@
 use e810::LanInit;
 
 pub mod address;
+pub mod attended;
+pub mod connections;
 pub mod neighbours;
 pub mod route;
 pub mod simulated;

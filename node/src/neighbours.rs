@@ -163,6 +163,12 @@ impl<P: HostPlatform> NeighbourTracker<P> {
         Ok(mac)
     }
 
+    /// Where packets to a destination go, as far as that is known.
+    #[must_use]
+    pub fn mac_of(&self, destination: IpAddr) -> Option<MacAddr> {
+        self.resolver.mac_of(destination)
+    }
+
     fn follow(&mut self, destination: IpAddr) {
         if let Some(named) = &mut self.named {
             named.insert(destination.to_canonical());

@@ -12,6 +12,7 @@ use e810::{
 };
 use e810_hal::Ns;
 
+use e810_backends::HostDevice;
 use e810_backends::host::package::{self, NoPackage, PackageFile};
 use e810_backends::host::{Host, cpus};
 
@@ -156,6 +157,24 @@ impl Source {
 }
 
 impl Start {
+    /// From its reset on, with the package that [`Source::usual`] finds for an open device, and an
+    /// interface MTU.
+    ///
+    /// # Errors
+    /// As [`Source::usual`].
+    pub fn usual(device: &impl HostDevice, mtu: u16) -> Result<Self> {
+        let package = match device.identity() {
+            None => Source::simulated(),
+            Some(identity) => Source::usual(identity.serial)?,
+        };
+        Ok(Self::Cold {
+            package,
+            mtu,
+            ceqs: usual_ceqs(),
+            leave_link: false,
+        })
+    }
+
     /// Whether the port's link is left as it is; [`bring_up`](Self::bring_up) does not wait for it
     /// then.
     #[must_use]

@@ -1,10 +1,8 @@
 //! An answer of a resolver, to be waited for.
 
 use std::net::IpAddr;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
-
-use anyhow::Result;
 
 use e810_hal::Ns;
 
@@ -37,11 +35,25 @@ impl PendingResolve {
         }
     }
 
+    /// The answer, if it is there. It is taken once; after that it says that nobody answers.
+    ///
+    /// # Errors
+    /// [`Unresolved`].
+    pub(crate) fn try_take(&self) -> Option<Result<Neighbour, Unresolved>> {
+        match self.answer.try_recv() {
+            Ok(answer) => Some(answer),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err(Unresolved::Ended {
+                destination: self.destination,
+            })),
+        }
+    }
+
     /// Waits for it; `idle` is called meanwhile, and may end the wait.
     ///
     /// # Errors
     /// [`Unresolved`], or the error of `idle`.
-    pub fn wait(self, idle: &dyn Fn() -> Result<()>) -> Result<Neighbour> {
+    pub fn wait(self, idle: &dyn Fn() -> anyhow::Result<()>) -> anyhow::Result<Neighbour> {
         let limit = Instant::now() + Duration::from_nanos(self.limit.0) + GRACE;
         loop {
             match self.answer.recv_timeout(STEP) {

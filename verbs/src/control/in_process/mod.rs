@@ -23,7 +23,7 @@ use e810_backends::{DeviceVisitor, HostDevice, Options};
 use e810_hal::Ns;
 use e810_node::address::OwnAddress;
 use e810_node::simulated::simulator;
-use e810_node::start::{Sizes, Source, Start, usual_ceqs};
+use e810_node::start::{Sizes, Start};
 use e810_sim::{Mode, Sim, can_check_access};
 
 use super::{Answer, Command, ControlPlane, Refused};
@@ -201,16 +201,7 @@ impl DeviceVisitor<1> for Serving {
     }
 
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> anyhow::Result<()> {
-        let package = match function.identity() {
-            None => Source::simulated(),
-            Some(identity) => Source::usual(identity.serial)?,
-        };
-        let start = Start::Cold {
-            package,
-            mtu: self.opening.mtu,
-            ceqs: usual_ceqs(),
-            leave_link: false,
-        };
+        let start = Start::usual(&function, self.opening.mtu)?;
         let (mut control, events) = bring_up(&start, &function)?.split();
         let (resolver, channel) = match self.set_up(&function, &mut control) {
             Ok(set_up) => set_up,

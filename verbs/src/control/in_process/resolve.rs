@@ -1,13 +1,13 @@
 //! Where packets to an address go: verbs programs name peers by GIDs alone.
 
 use core::ffi::c_int;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use anyhow::anyhow;
 use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
 use e810_node::neighbours::NeighbourTracker;
-use e810_node::route::{Neighbour, Question, Route};
+use e810_node::route::{Neighbour, Question, Route, known_mac};
 use e810_node::station::{Network, Pace, PendingResolve, Station, Unresolved};
 #[cfg(feature = "tap")]
 use e810_node::tap::{Tap, TapPlan};
@@ -127,21 +127,12 @@ impl<P: HostPlatform> InProcess<P> {
         })
     }
 
-    /// The Ethernet address that needs no question: of one of our addresses; of a link-local
-    /// address that was made from one; of a multicast group, whose address gives it.
+    /// The Ethernet address that needs no question.
     fn known(&self, destination: IpAddr) -> Option<MacAddr> {
-        if destination.is_multicast() {
-            return Some(MacAddr([0; 6]));
-        }
         let objects = lock(&self.objects);
-        let mut gids = (0..e810::GIDS as u8).filter_map(|index| objects.control.query_gid(index));
-        if gids.any(|own| own.gid.ip() == destination) {
-            return Some(objects.control.lan().mac);
-        }
-        match destination {
-            IpAddr::V6(v6) => mac_in(v6),
-            IpAddr::V4(_) => None,
-        }
+        let gids = (0..e810::GIDS as u8).filter_map(|index| objects.control.query_gid(index));
+        let own: Vec<_> = gids.map(|own| own.gid.ip()).collect();
+        known_mac(&own, objects.control.lan().mac, destination)
     }
 }
 
@@ -150,29 +141,4 @@ const fn is_shortage(number: c_int) -> bool {
         number,
         libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::EAGAIN
     )
-}
-
-/// The Ethernet address in a link-local address that was made from one (RFC 4291, appendix A).
-fn mac_in(address: Ipv6Addr) -> Option<MacAddr> {
-    if !address.is_unicast_link_local() {
-        return None;
-    }
-    let [.., a, b, c, 0xFF, 0xFE, d, e, f] = address.octets() else {
-        return None;
-    };
-    Some(MacAddr([a ^ 2, b, c, d, e, f]))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_addresses_made_from_one_have_an_ethernet_address() {
-        let made = "fe80::200:ff:fe00:100".parse().unwrap();
-        assert_eq!(mac_in(made), Some(MacAddr([0, 0, 0, 0, 1, 0])));
-        for other in ["fe80::1", "fd00::200:ff:fe00:100"] {
-            assert_eq!(mac_in(other.parse().unwrap()), None, "{other}");
-        }
-    }
 }

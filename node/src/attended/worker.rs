@@ -1,0 +1,98 @@
+//! The thread of an attended function: its events, and the work that they leave.
+
+use std::mem;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, Result, anyhow};
+use e810::{Event, EventSet};
+use e810_backends::HostDevice;
+use e810_hal::Ns;
+
+use super::Shared;
+
+/// How long the thread sleeps at most; then it looks for what causes no interrupt.
+const SLEEP: Ns = Ns::from_ms(10);
+
+pub(super) fn start<P: HostDevice>(
+    shared: Arc<Shared<P>>,
+    events: EventSet<P>,
+) -> Result<JoinHandle<EventSet<P>>> {
+    let thread = thread::Builder::new().name("e810".to_owned());
+    let thread = thread.spawn(move || run(&shared, events));
+    thread.context("a thread for the function's events")
+}
+
+fn run<P: HostDevice>(shared: &Shared<P>, mut events: EventSet<P>) -> EventSet<P> {
+    let mut sleep = Ns::ZERO;
+    let mut fired = Vec::new();
+    let why = loop {
+        fired.clear();
+        if let Err(error) = shared.platform.wait_fired(sleep, &mut fired) {
+            break error;
+        }
+        let mut fatal = None;
+        for vector in events.iter_mut() {
+            let mut deliver = |event: Event| match event {
+                Event::Async(event) if event.needs_reset() => fatal = Some(anyhow!("{event}")),
+                Event::OtherCause(causes, reset) => {
+                    fatal = Some(anyhow!("the card reports {causes:?}; wanted: {reset:?}"));
+                }
+                // A queue pair's own trouble shows at its completions.
+                Event::Async(event) => log::debug!("{event}"),
+                _ => {}
+            };
+            match fired.contains(&vector.vector()) {
+                true => drop(vector.on_vector(&mut deliver)),
+                false => drop(vector.poll(&mut deliver)),
+            }
+        }
+        let mut state = shared.lock();
+        if state.is_ending {
+            return events;
+        }
+        let progress = state.control.progress();
+        if let Some(failure) = shared.platform.failure() {
+            break anyhow!("{failure}");
+        }
+        if let Some((_, notice)) = shared.platform.notice() {
+            break anyhow!("{notice:?}");
+        }
+        if let Err(error) = progress
+            && error.needs_reset()
+        {
+            break error.into();
+        }
+        while state.control.take_lan_event().is_some() {}
+        let state = &mut *state;
+        if let Some(tracker) = &mut state.tracker
+            && let Err(error) = tracker.progress(&mut state.control)
+        {
+            fatal = fatal.or(Some(error));
+        }
+        match state.progress() {
+            Ok(at) => {
+                let now = shared.platform.now();
+                let left = at.map_or(SLEEP, |at| Ns(at.0.saturating_sub(now.0)));
+                sleep = left.min(SLEEP);
+            }
+            Err(error) => fatal = fatal.or(Some(error)),
+        }
+        wake(shared, state);
+        if let Some(why) = fatal {
+            break why;
+        }
+    };
+    let mut state = shared.lock();
+    log::error!("the function is gone: {why:#}");
+    state.gone = Some(format!("the function is gone: {why:#}"));
+    wake(shared, &mut state);
+    events
+}
+
+fn wake<P: HostDevice>(shared: &Shared<P>, state: &mut super::State<P>) {
+    shared.changed.notify_all();
+    for waker in mem::take(&mut state.wakers) {
+        waker.wake();
+    }
+}

@@ -1,0 +1,257 @@
+//! The connection manager of a function, which several programs share.
+//!
+//! Whoever attends the function calls [`Connections::progress`], and hands over what programs ask
+//! for ([`Connections::call`]) and are told ([`Connections::next`]). Both are plain data, so the
+//! programs may be threads or other processes. A program is known by its number: what it leaves
+//! behind is found by it ([`Connections::gone`]).
+
+mod lookups;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use e810::{Control, Qpn};
+use e810_backends::buffer::{Buffer, Payload};
+use e810_backends::interrupts::HostPlatform;
+use e810_cm::Machine;
+use e810_cm::machine::{self, Config, ConnectionId, Counters, Listener, ListenerId, Slot, Tables};
+use e810_connect::{Answer, Call, Gsi, Happened, Manager, News, Refused, Told};
+use e810_hal::Ns;
+
+use crate::neighbours::NeighbourTracker;
+use lookups::Lookups;
+
+/// Connections of a function, those in TIMEWAIT too: at 728 bytes each, 3 MB.
+const SLOTS: usize = 4096;
+/// Listeners of a function.
+const LISTENERS: usize = 256;
+/// Datagrams that may arrive between two looks.
+const RECEIVES: u16 = 512;
+/// The most that is done at once, so that others get the lock.
+const ROUNDS: usize = 64;
+
+/// A program's number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Program(pub u32);
+
+/// The tables of managers that have ended: their lifetime is the process's, so they are used again.
+static TABLES: Mutex<Vec<Machine<'static>>> = Mutex::new(Vec::new());
+
+/// A machine, on tables that were used before if there are any.
+fn machine(config: Config) -> Result<Machine<'static>, machine::Error> {
+    let random = random();
+    let used = TABLES.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    if let Some(used) = used {
+        return Ok(used.renew(config, random));
+    }
+    let tables = Tables {
+        slots: vec![Slot::EMPTY; SLOTS].leak(),
+        listeners: vec![Listener::EMPTY; LISTENERS].leak(),
+        words: vec![0; Tables::words(SLOTS)].leak(),
+    };
+    Machine::new(config, tables, random)
+}
+
+/// Bytes that nobody else knows: the system's, as the standard library has them.
+fn random() -> [u8; 16] {
+    let hasher = RandomState::new();
+    let [high, low] = [0_u64, 1].map(|n| u128::from(hasher.hash_one(n)));
+    (high << 64 | low).to_be_bytes()
+}
+
+/// The connection manager of a function.
+#[derive(Debug)]
+pub struct Connections<P: HostPlatform> {
+    platform: P,
+    manager: Manager<'static, P>,
+    /// Queue pair 1 uses it until it is destroyed.
+    buffer: Buffer,
+    lookups: Lookups,
+    listeners: BTreeMap<ListenerId, Program>,
+    owners: BTreeMap<ConnectionId, Program>,
+    news: BTreeMap<Program, VecDeque<Told>>,
+}
+
+impl<P: HostPlatform + Payload> Connections<P> {
+    /// Makes queue pair 1, whose datagrams `vector` reports.
+    ///
+    /// # Errors
+    /// No memory, or the device's refusal; nothing is left behind.
+    pub fn open(platform: &P, control: &mut Control<P>, vector: u16) -> Result<Self> {
+        let buffer = platform.payload(Gsi::<P>::bytes(RECEIVES))?;
+        let gsi = Gsi::open(control, buffer.bytes(), vector);
+        let gsi = gsi.context("queue pair 1, for connections")?;
+        let config = Config::new(control.query_device().node_guid);
+        match machine(config) {
+            Ok(machine) => Ok(Self {
+                platform: platform.clone(),
+                manager: Manager::new(machine, gsi),
+                buffer,
+                lookups: Lookups::default(),
+                listeners: BTreeMap::new(),
+                owners: BTreeMap::new(),
+                news: BTreeMap::new(),
+            }),
+            Err(error) => {
+                gsi.close(control)?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Destroys queue pair 1. Peers of connections that were not ended notice by themselves.
+    ///
+    /// # Errors
+    /// The device's refusal.
+    pub fn close(self, control: &mut Control<P>) -> Result<()> {
+        let Self {
+            manager, buffer, ..
+        } = self;
+        let (machine, closed) = manager.close(control);
+        let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.push(machine);
+        drop(buffer);
+        Ok(closed?)
+    }
+
+    /// Takes and sends datagrams, and gives programs their news. Afterwards the completion queue of
+    /// queue pair 1 is armed. Returns when to call it again at the latest, if no datagram comes;
+    /// `None`: never.
+    ///
+    /// # Errors
+    /// Queue pair 1 has failed.
+    pub fn progress(
+        &mut self,
+        control: &mut Control<P>,
+        tracker: Option<&NeighbourTracker<P>>,
+    ) -> Result<Option<Ns>> {
+        let now = self.platform.now();
+        let mut is_idle = false;
+        for _ in 0..ROUNDS {
+            let mut neighbours = self.lookups.with(control, tracker, now);
+            let happened = self.manager.progress(control, &mut neighbours, now);
+            match happened.context("queue pair 1, for connections")? {
+                Happened::Told(told) => self.deliver(told),
+                Happened::More => {}
+                Happened::Nothing if self.manager.gsi().cq().arm(e810::Notify::Any) => {}
+                Happened::Nothing => {
+                    is_idle = true;
+                    break;
+                }
+            }
+        }
+        let soon = now + Ns::from_ms(1);
+        Ok(match self.manager.deadline() {
+            _ if !is_idle => Some(now),
+            Some(at) if self.lookups.is_waiting() => Some(at.min(soon)),
+            None if self.lookups.is_waiting() => Some(soon),
+            deadline => deadline,
+        })
+    }
+
+    /// Puts news into its program's list. Each connection has few, so the lists have a bound.
+    fn deliver(&mut self, told: Told) {
+        let program = match &told.news {
+            News::Requested(request) => self.listeners.get(&request.listener),
+            _ => self.owners.get(&told.id),
+        };
+        let Some(&program) = program else {
+            // Its program is gone.
+            let now = self.platform.now();
+            let _ = self.manager.machine().release(told.id, now);
+            return;
+        };
+        if matches!(told.news, News::Requested(_)) {
+            self.owners.insert(told.id, program);
+        }
+        self.news.entry(program).or_default().push_back(told);
+    }
+
+    /// The oldest news of a program.
+    pub fn next(&mut self, program: Program) -> Option<Told> {
+        self.news.get_mut(&program)?.pop_front()
+    }
+
+    /// Carries out a call of a program. What it leads to is sent by the next
+    /// [`progress`](Self::progress).
+    ///
+    /// # Errors
+    /// [`Refused`]; a connection or a listener of another program is refused like one that does
+    /// not exist.
+    pub fn call(
+        &mut self,
+        control: &Control<P>,
+        tracker: Option<&NeighbourTracker<P>>,
+        program: Program,
+        call: &Call<'_>,
+    ) -> Result<Answer, Refused> {
+        if let Some(id) = call.connection()
+            && self.owners.get(&id) != Some(&program)
+        {
+            return Err(machine::Error::NoSuch(id).into());
+        }
+        if let Call::Unlisten(listener) = call
+            && self.listeners.remove(listener) != Some(program)
+        {
+            return Ok(Answer::Done);
+        }
+        let now = self.platform.now();
+        let mut neighbours = self.lookups.with(control, tracker, now);
+        let answer = self.manager.call(control, &mut neighbours, now, call)?;
+        match (call, answer) {
+            (_, Answer::Listener(listener, _)) => {
+                self.listeners.insert(listener, program);
+            }
+            (_, Answer::Connection(id)) => {
+                self.owners.insert(id, program);
+            }
+            (Call::Release(id), _) => self.forget(*id, program),
+            _ => {}
+        }
+        Ok(answer)
+    }
+
+    fn forget(&mut self, id: ConnectionId, program: Program) {
+        self.owners.remove(&id);
+        if let Some(news) = self.news.get_mut(&program) {
+            news.retain(|told| told.id != id);
+        }
+    }
+
+    /// Ends all that a program has: its listeners take no more requests, and peers of its
+    /// connections are told. `stop` is called with each of its queue pairs that have a peer, before
+    /// that is told: it is to go to ERROR.
+    pub fn gone(&mut self, program: Program, stop: &mut dyn FnMut(Qpn)) {
+        let now = self.platform.now();
+        let machine = self.manager.machine();
+        self.listeners.retain(|listener, owner| {
+            let is_its = *owner == program;
+            if is_its {
+                machine.unlisten(*listener);
+            }
+            !is_its
+        });
+        self.owners.retain(|id, owner| {
+            let is_its = *owner == program;
+            if is_its {
+                let own = machine.queue_pairs(*id).and_then(|[own, _]| Qpn::new(own));
+                // A request that was not answered has none yet.
+                own.filter(|qpn| qpn.get() > 1).map(&mut *stop);
+                // One that has ended already is gone.
+                let _ = machine.release(*id, now);
+            }
+            !is_its
+        });
+        self.news.remove(&program);
+    }
+
+    /// What was counted since the function was started.
+    pub fn counters(&mut self) -> Counters {
+        *self.manager.machine().counters()
+    }
+}
