@@ -8,6 +8,8 @@
 
 mod connection;
 mod listener;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -6,8 +6,6 @@
 //! behind is found by it ([`Connections::gone`]).
 
 mod lookups;
-#[cfg(test)]
-mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
