@@ -1,8 +1,15 @@
-//! Machines against each other, over a network that loses, doubles, reorders and delays.
+//! Machines against the test, and against each other over a network that loses, doubles, reorders
+//! and delays.
 
+mod active;
 mod anything;
-mod disturbed;
+mod bench;
+mod ends;
 mod flood;
+mod itself;
+mod listeners;
 mod lossy;
+mod passive;
+mod questions;
 mod rig;
-mod states;
+mod strangers;

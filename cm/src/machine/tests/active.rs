@@ -1,0 +1,160 @@
+//! Who asks for a connection, by the tables of cm-path 3.11 and 4.1.
+
+use std::vec::Vec;
+
+use super::super::*;
+use super::bench::{ACTIVE_QP, Bench, GUID, Made, PEER, PEER_ID, SLOTS, dreq, mra, rej, rep};
+use crate::{Lap, Message, Mra, Reason, Rep};
+
+#[test]
+fn a_req_is_repeated_sixteen_times_and_given_up() {
+    let (mut bench, id, req) = Bench::asked();
+    let sent = bench.pass(100_000);
+    let times: Vec<u64> = sent.iter().map(|(at, _)| *at).collect();
+    let expected: Vec<u64> = (1..=15).map(|n| n * 4608).collect();
+    assert_eq!(times, expected);
+    assert!(
+        sent.iter()
+            .all(|(_, message)| *message == Message::Req(req))
+    );
+    assert_eq!(bench.events(), [Event::Unreachable(id)]);
+    assert_eq!(bench.machine.state(id), Some(State::Idle));
+    bench.release(id);
+    assert_eq!(
+        (bench.sent(), bench.machine.free_slots()),
+        (Vec::new(), SLOTS)
+    );
+}
+
+#[test]
+fn an_mra_lengthens_one_wait() {
+    let (mut bench, id) = Bench::req_sent();
+    // The peer's id is not known yet, and an MRA of the REQ is found without it.
+    for peers_id in [0, PEER_ID] {
+        bench.take(Mra {
+            local_comm_id: peers_id,
+            ..mra(id, 1)
+        });
+        assert_eq!(bench.machine.state(id), Some(State::ReqSent), "of a REP");
+    }
+    bench.take(mra(id, 0));
+    assert_eq!(bench.machine.state(id), Some(State::MraReqReceived));
+    let sent = bench.pass(65_536 + 512 + 4608);
+    let times: Vec<u64> = sent.iter().map(|(at, _)| *at).collect();
+    assert_eq!(times, [65_536 + 512, 65_536 + 512 + 4608]);
+    bench.take(rep(id));
+    assert_eq!(bench.events(), [Event::Accepted(id)]);
+}
+
+/// Each MRA lengthens one wait and uses up one repeat. So a peer that sends nothing else keeps
+/// neither a request nor a reply for ever.
+#[test]
+fn mras_keep_nothing_for_ever() {
+    let all: [(Made, u8); 2] = [(Bench::req_sent, 0), (Bench::rep_sent, 1)];
+    for (make, about) in all {
+        let (mut bench, id) = make();
+        for _ in 0..24 * 60 {
+            bench.take(mra(id, about));
+            bench.pass(60_000);
+        }
+        assert_eq!(bench.events(), [Event::Unreachable(id)], "after a day");
+    }
+}
+
+#[test]
+fn a_rep_again() {
+    let (mut bench, id) = Bench::rep_received();
+    bench.take(rep(id));
+    let sent = bench.sent();
+    assert!(
+        matches!(sent[..], [Message::Mra(mra)] if mra.message_mraed == 1),
+        "{sent:?}"
+    );
+    bench.machine.ready(id).unwrap();
+    bench.sent();
+    bench.take(rep(id));
+    let sent = bench.sent();
+    assert!(matches!(sent[..], [Message::Rtu(_)]), "{sent:?}");
+    // Of another peer.
+    bench.take(Rep {
+        local_comm_id: 1,
+        ..rep(id)
+    });
+    bench.assert_quiet();
+}
+
+#[test]
+fn a_rep_of_a_queue_pair_that_is_connected_is_stale() {
+    let (mut bench, id) = Bench::active();
+    let next = bench.connect(44);
+    bench.sent();
+    bench.take(Rep {
+        local_comm_id: 2,
+        ..rep(next)
+    });
+    let sent = bench.sent();
+    let [Message::Rej(rej), Message::Dreq(dreq)] = sent[..] else {
+        panic!("{sent:?}");
+    };
+    let found = (rej.local_comm_id, rej.remote_comm_id, rej.message_rejected);
+    assert_eq!(found, (next.number(), 2, 1));
+    assert_eq!(rej.reason, Reason::STALE_CONN.0);
+    assert_eq!(dreq.local_comm_id, id.number());
+    assert_eq!(bench.machine.state(next), Some(State::ReqSent));
+}
+
+/// Who gives up tells its GUID and id; who has a request of it finds it by these.
+#[test]
+fn a_peer_that_gives_up_is_found_by_its_guid() {
+    let (mut bench, id) = Bench::req_sent();
+    bench.release(id);
+    let sent = bench.sent();
+    let [Message::Rej(sent)] = sent[..] else {
+        panic!("{sent:?}");
+    };
+    assert_eq!(sent.reason, Reason::TIMEOUT.0);
+    assert_eq!((sent.rejected_info_length, sent.message_rejected), (8, 2));
+    assert_eq!(sent.ari[..8], GUID.to_be_bytes());
+    assert_eq!(sent.local_comm_id, id.number());
+    assert_eq!(bench.machine.free_slots(), SLOTS);
+
+    let (mut bench, id) = Bench::requested();
+    let mut rej = rej(PEER_ID, 0, 2, Reason::TIMEOUT);
+    rej.ari[..8].copy_from_slice(&GUID.to_be_bytes());
+    bench.take(rej);
+    assert_eq!(bench.events(), [], "of another node");
+    rej.ari[..8].copy_from_slice(&PEER.to_be_bytes());
+    bench.take(rej);
+    let reason = Reason::TIMEOUT;
+    assert_eq!(bench.events(), [Event::Rejected { id, reason }]);
+}
+
+/// cm-path 5.1: the RTU has the tid of the own REQ. A DREQ that comes before the RTU is sent leaves
+/// its own.
+#[test]
+fn an_rtu_has_the_tid_of_its_req() {
+    let (mut bench, id) = Bench::rep_received();
+    bench.machine.ready(id).unwrap();
+    bench.take(dreq(id, ACTIVE_QP));
+    let (mut mad, mut found) = ([0; 256], 0);
+    while bench.machine.transmit(bench.now, &mut mad).is_some() {
+        let (header, message) = Message::decode(&mad).unwrap();
+        if let Message::Rtu(_) = message {
+            assert_eq!(header.tid, u64::from(id.number()));
+            found += 1;
+        }
+    }
+    assert_eq!(found, 1);
+}
+
+#[test]
+fn alternate_paths_are_not_answered() {
+    let (mut bench, id) = Bench::active();
+    bench.take(Lap {
+        local_comm_id: PEER_ID,
+        remote_comm_id: id.number(),
+        ..Lap::default()
+    });
+    bench.assert_quiet();
+    assert_eq!(bench.machine.state(id), Some(State::Established));
+}

@@ -1,0 +1,98 @@
+//! Questions about UD queue pairs (cm-path 4.4).
+
+use super::super::*;
+use super::bench::{Bench, SLOTS, question};
+use super::rig::connect_to;
+use crate::ip::PortSpace;
+use crate::{Message, SidrRep, SidrReq};
+
+fn ask() -> Connect<'static> {
+    Connect {
+        space: PortSpace::Udp,
+        ..connect_to(0, 1, 0)
+    }
+}
+
+#[test]
+fn a_question_is_answered() {
+    let (mut bench, _) = Bench::listening(SLOTS, PortSpace::Udp);
+    let mut asking = Bench::new(SLOTS);
+    let id = asking.machine.connect(&ask()).unwrap();
+    let Message::SidrReq(question) = asking.sent()[0] else {
+        panic!();
+    };
+    bench.take(question);
+    let (there, _) = bench.machine.unreached(0).unwrap();
+    bench.take(question);
+    bench.assert_quiet();
+    let request = bench.machine.request(there).unwrap();
+    assert!(request.private_data.starts_with(b"request"));
+    assert_eq!(bench.told(), there);
+    bench
+        .machine
+        .answer(there, Ok((99, 0x0123_4567)), b"yes")
+        .unwrap();
+    let Message::SidrRep(answer) = bench.sent()[0] else {
+        panic!();
+    };
+    assert_eq!(
+        (answer.status, answer.qpn, answer.q_key),
+        (0, 99, 0x0123_4567)
+    );
+    bench.release(there);
+    assert_eq!(bench.machine.free_slots(), SLOTS);
+    asking.take(answer);
+    assert_eq!(asking.events(), [Event::Accepted(id)]);
+    let Some(Reply::Sidr(rep)) = asking.machine.reply(id) else {
+        panic!();
+    };
+    assert!(rep.private_data.starts_with(b"yes"));
+}
+
+/// Nobody listens, or the program refuses by going.
+#[test]
+fn a_question_is_refused() {
+    let (mut bench, _) = Bench::listening(SLOTS, PortSpace::Udp);
+    bench.take(SidrReq {
+        service_id: 7,
+        ..question(0)
+    });
+    assert!(matches!(
+        bench.sent()[..],
+        [Message::SidrRep(SidrRep { status: 1, .. })]
+    ));
+    bench.take(question(0));
+    let (there, _) = bench.machine.unreached(0).unwrap();
+    bench.release(there);
+    assert!(matches!(
+        bench.sent()[..],
+        [Message::SidrRep(SidrRep { status: 2, .. })]
+    ));
+    assert_eq!(bench.machine.free_slots(), SLOTS);
+}
+
+#[test]
+fn a_question_is_repeated_and_given_up() {
+    let mut asking = Bench::new(SLOTS);
+    let id = asking.machine.connect(&ask()).unwrap();
+    asking.sent();
+    assert_eq!(asking.pass(100_000).len(), 15);
+    assert_eq!(asking.events(), [Event::Unreachable(id)]);
+}
+
+/// Questions have no queue pair; they are in many chains all the same.
+#[test]
+fn chains_are_short() {
+    let (mut bench, _) = Bench::listening(2048, PortSpace::Udp);
+    for n in 0..900 {
+        bench.take(question(n));
+        bench.told();
+    }
+    let machine = &bench.machine;
+    let length = |first: u32| {
+        let next = |at: &u32| machine.slot(*at).map(|slot| slot.next_by_qp);
+        std::iter::successors(Some(first), next).count() - 1
+    };
+    let longest = machine.by_qp.iter().map(|first| length(*first)).max();
+    assert!(longest < Some(32), "{longest:?} in a chain");
+}
