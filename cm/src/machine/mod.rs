@@ -9,10 +9,13 @@
 //! way. So a flood of invented senders takes no place from requests that a program waits for.
 
 mod calls;
+mod config;
+mod counters;
 mod ending;
 mod error;
 mod incoming;
 mod known;
+mod life;
 mod listener;
 mod outgoing;
 mod requests;
@@ -24,16 +27,19 @@ mod tests;
 mod timers;
 mod views;
 
-use e810_types::{MacAddr, Ns};
+use e810_types::MacAddr;
 
 use crate::{GID, Mad};
 
 pub use calls::{Accept, Connect, Path};
+pub use config::Config;
+pub use counters::Counters;
 pub use error::Error;
 pub use listener::{Listen, Listener, ListenerId};
 pub use slot::{Slot, State};
 pub use views::{Event, Reply, Request};
 
+use config::{LONGEST, ack_timeout, time};
 use secret::{FIRST, Secret};
 use tables::{Bag, Heap, NONE, Ring, Timer, Timers};
 
@@ -101,110 +107,6 @@ pub struct Destination {
     message: u8,
 }
 
-/// What does not change.
-#[derive(Clone, Copy, Debug)]
-pub struct Config {
-    /// GUID of the node: the same for all its life, and unlike every other's (cm-path 8, row 10).
-    pub guid: u64,
-    /// How long the peer may take for an answer: 4.096 µs · 2^n.
-    pub response_timeout: u8,
-    /// How often a message is repeated, at most 15.
-    pub retries: u8,
-    /// How long a datagram lives: 4.096 µs · 2^n.
-    pub packet_life: u8,
-    /// How long the device takes for an acknowledgement: 4.096 µs · 2^n.
-    pub ack_delay: u8,
-    /// How long a program may take for its answer before the peer hears of it again:
-    /// 4.096 µs · 2^n.
-    pub service_timeout: u8,
-    /// Requests of one source that nobody has answered; sources share one of 256 counts. More, where
-    /// there are over 16,384 slots.
-    pub requests_of_a_source: u16,
-}
-
-impl Config {
-    /// Linux' times and counts (cm-path 5.3).
-    #[must_use]
-    pub const fn new(guid: u64) -> Self {
-        Self {
-            guid,
-            response_timeout: 20,
-            retries: 15,
-            packet_life: 16,
-            ack_delay: 0,
-            service_timeout: 24,
-            requests_of_a_source: 64,
-        }
-    }
-}
-
-/// The time 4.096 µs · 2^n as Linux takes it, in whole milliseconds (cm-path 5.3).
-const fn time(n: u8) -> Ns {
-    Ns::from_ms(1 << (if n > 31 { 31 } else { n }).saturating_sub(8))
-}
-
-/// The ack timeout of a QP for a path's life and a device's delay (cm-path 5.4).
-const fn ack_timeout(delay: u8, life: u8) -> u8 {
-    let own = life.saturating_add(1);
-    let both = if own >= delay {
-        own.saturating_add((delay >= own.saturating_sub(1)) as u8)
-    } else {
-        delay.saturating_add((own >= delay.saturating_sub(1)) as u8)
-    };
-    if both > 31 { 31 } else { both }
-}
-
-/// What the machine has counted since it began.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub struct Counters {
-    /// Messages sent, by attribute id from REQ (0x10) on.
-    pub sent: [u64; 11],
-    /// Messages received, in the same order.
-    pub received: [u64; 11],
-    /// Messages sent again because no answer came.
-    pub repeated: u64,
-    /// Messages received again.
-    pub duplicates: u64,
-    /// Datagrams that are no messages.
-    pub no_message: u64,
-    /// Messages about a connection that is not known, or that do not fit its state.
-    pub stray: u64,
-    /// Requests dropped because all slots are in use.
-    pub no_slot: u64,
-    /// Requests dropped because their source has too many.
-    pub source_full: u64,
-    /// Requests that gave way to another while nobody knew whether their sender answers.
-    pub gave_way: u64,
-    /// Requests dropped because a listener's backlog was full.
-    pub backlog_full: u64,
-    /// Answers dropped because too many waited to be sent.
-    pub answers_dropped: u64,
-    /// REJs sent, by reason; those without a name count as 0.
-    pub rejected: [u64; 36],
-}
-
-impl Counters {
-    const NONE: Self = Self {
-        sent: [0; 11],
-        received: [0; 11],
-        repeated: 0,
-        duplicates: 0,
-        no_message: 0,
-        stray: 0,
-        no_slot: 0,
-        source_full: 0,
-        gave_way: 0,
-        backlog_full: 0,
-        answers_dropped: 0,
-        rejected: [0; 36],
-    };
-}
-
-/// The longest time that a peer keeps a slot for, in TIMEWAIT or between two repeats, whatever it
-/// says: in Linux, where it may be hours, that costs memory, and here the slots of others.
-const LONGEST: Ns = Ns::from_secs(60);
 /// Answers to datagrams about no connection that wait to be sent.
 const ANSWERS: usize = 32;
 /// Counts of sources.
@@ -409,135 +311,6 @@ impl<'t> Machine<'t> {
 
     fn slot_mut(&mut self, index: u32) -> Option<&mut Slot> {
         self.slots.0.get_mut(index as usize)
-    }
-
-    /// Takes a free slot; all but its names is empty.
-    fn allocate(&mut self) -> Option<u32> {
-        let index = self.free.pop()?;
-        let (secret, bits) = (self.secret, self.index_bits);
-        let slot = self.slot_mut(index)?;
-        let mut generation = slot.generation;
-        let comm_id = loop {
-            generation = generation.wrapping_add(1);
-            let number = generation.checked_shl(bits).unwrap_or(0) | index;
-            match secret.permute(number) {
-                0 => {}
-                id => break id,
-            }
-        };
-        *slot = Slot {
-            comm_id,
-            generation,
-            ..Slot::EMPTY
-        };
-        Some(index)
-    }
-
-    /// Frees a slot that is over, if nobody needs it any more.
-    fn free_if_unused(&mut self, index: u32) {
-        let Some(slot) = self.slots.0.get_mut(index as usize) else {
-            return;
-        };
-        let is_used = slot.state != State::Idle
-            || slot.is_owned
-            || slot.due != 0
-            || slot.is_in_sends
-            || slot.news != 0
-            || slot.is_in_news;
-        if is_used || slot.comm_id == 0 {
-            return;
-        }
-        slot.comm_id = 0;
-        self.free.push(index);
-    }
-
-    /// Asks for messages to be sent.
-    fn send(&mut self, index: u32, due: u8) {
-        let Some(slot) = self.slots.0.get_mut(index as usize) else {
-            return;
-        };
-        slot.due |= due;
-        if !slot.is_in_sends {
-            slot.is_in_sends = true;
-            self.sends.push(index);
-        }
-    }
-
-    /// Tells the owner something, if there is one.
-    fn tell(&mut self, index: u32, what: u8) {
-        let Some(slot) = self.slots.0.get_mut(index as usize) else {
-            return;
-        };
-        if !slot.is_owned {
-            return;
-        }
-        slot.news |= what;
-        if !slot.is_in_news {
-            slot.is_in_news = true;
-            self.fresh.push(index);
-        }
-    }
-
-    fn set_timer(&mut self, index: u32, at: Ns) {
-        self.timers.set(&mut self.slots, index, at);
-    }
-
-    fn clear_timer(&mut self, index: u32) {
-        self.timers.clear(&mut self.slots, index);
-    }
-
-    /// It is over: no message of it is awaited.
-    fn end(&mut self, index: u32) {
-        self.clear_timer(index);
-        self.forget(index);
-        self.leave_queues(index);
-        if let Some(slot) = self.slot_mut(index) {
-            slot.state = State::Idle;
-        }
-    }
-
-    /// Messages of it may still arrive for a while.
-    fn wait(&mut self, index: u32, now: Ns) {
-        self.forget(index);
-        self.leave_queues(index);
-        let Some(slot) = self.slot_mut(index) else {
-            return;
-        };
-        slot.state = State::TimeWait;
-        slot.due &= !slot::due::KEPT;
-        let at = now + time(slot.ack_timeout).min(LONGEST);
-        self.set_timer(index, at);
-    }
-
-    /// A request is no longer one that waits for an answer.
-    fn leave_queues(&mut self, index: u32) {
-        let Some(slot) = self.slots.0.get_mut(index as usize) else {
-            return;
-        };
-        let place = core::mem::replace(&mut slot.unreached, NONE);
-        let waited = core::mem::take(&mut slot.is_in_backlog);
-        let (listener, source) = (slot.listener, slot.origin.remote);
-        if waited && let Some(listener) = self.listeners.get_mut(listener as usize) {
-            listener.waiting = listener.waiting.saturating_sub(1);
-        }
-        if place != NONE {
-            if let Some(count) = self.count_of(&source) {
-                *count = count.saturating_sub(1);
-            }
-            if let Some(moved) = self.unreached.remove(place)
-                && let Some(moved) = self.slot_mut(moved)
-            {
-                moved.unreached = place;
-            }
-        }
-    }
-
-    /// How many unreached requests a source has.
-    fn count_of(&mut self, source: &[u8; GID]) -> Option<&mut u16> {
-        let number = u128::from_be_bytes(*source);
-        let words = [number as u64, (number >> 64) as u64];
-        let hash = self.secret.number(secret::SOURCE, words);
-        self.of_source.get_mut(hash as usize % SOURCES)
     }
 
     /// A number of 24 bits that nobody can guess.

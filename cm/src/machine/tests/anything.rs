@@ -4,6 +4,8 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
+use e810_types::Ns;
+
 use super::super::*;
 use super::rig::{accept_with, connect_to, listen, machine, own_address};
 use crate::ip::{self, IpHeader, PortSpace};

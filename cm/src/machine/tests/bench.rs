@@ -3,6 +3,8 @@
 use core::net::IpAddr;
 use std::vec::Vec;
 
+use e810_types::Ns;
+
 use super::super::*;
 use super::rig::{PORT, accept_with, connect_to, listen, machine, own_address};
 use crate::ip::{self, IpHeader, PortSpace};

@@ -4,6 +4,8 @@ use std::println;
 
 use core::net::IpAddr;
 
+use e810_types::Ns;
+
 use super::super::*;
 use super::rig::{Dice, accept_with, connect_to, listen, machine, own_address};
 use crate::ip::{self, IpHeader, PortSpace};

@@ -1,5 +1,7 @@
 //! Both ends of a connection are of one function.
 
+use e810_types::Ns;
+
 use super::super::*;
 use super::bench::GUID;
 use super::rig::{accept_with, connect_to, listen, machine, own_address};

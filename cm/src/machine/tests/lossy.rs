@@ -2,7 +2,8 @@
 
 use std::println;
 
-use super::super::*;
+use e810_types::Ns;
+
 use super::rig::{Dice, Faults, Known, World};
 
 /// Runs of a test; more by hand: `E810_CM_RUNS=1000000 cargo test --release -p e810-cm`.

@@ -7,6 +7,8 @@ use std::{boxed::Box, vec};
 use core::cmp::Reverse;
 use core::net::IpAddr;
 
+use e810_types::Ns;
+
 use super::super::*;
 use crate::ip::{self, PortSpace};
 

@@ -1,5 +1,7 @@
 //! Who sends what it likes: slots come back, and connections of others stay.
 
+use e810_types::Ns;
+
 use super::super::*;
 use super::bench::{ACTIVE_QP, Bench, SLOTS, peer, rep, req, stranger};
 use super::rig::connect_to;
