@@ -67,12 +67,14 @@ impl Machine<'_> {
     fn take_req(&mut self, mad: &Mad, req: &Req, header: Header, origin: &Origin) {
         if let Some(index) = self.by_remote_id(req.local_ca_guid, req.local_comm_id) {
             self.duplicate();
-            // Only of one that the program has been told of: another may yet be forgotten.
-            let is_told = |slot: &super::Slot| {
-                slot.state == State::ReqReceived && slot.news & news::REQUEST == 0
-            };
-            if self.slot(index).is_some_and(is_told) {
-                self.send(index, due::MRA);
+            let (state, news) = self
+                .slot(index)
+                .map_or((State::Idle, 0), |slot| (slot.state, slot.news));
+            match state {
+                // Only of one that the program has been told of: another may yet be forgotten.
+                State::ReqReceived if news & news::REQUEST == 0 => self.send(index, due::MRA),
+                State::TimeWait => self.refuse_req(mad, header, origin, Reason::STALE_CONN),
+                _ => {}
             }
             return;
         }

@@ -52,34 +52,40 @@ impl Machine<'_> {
         let Some(slot) = self.slots.0.get_mut(index as usize) else {
             return;
         };
-        slot.is_known = true;
+        slot.is_id_known = true;
         if let Some(first) = self.by_id.get_mut(id) {
             slot.next_by_id = core::mem::replace(first, index);
         }
+        slot.is_qp_known = true;
         if let Some(first) = self.by_qp.get_mut(qp) {
             slot.next_by_qp = core::mem::replace(first, index);
         }
     }
 
     pub(super) fn forget(&mut self, index: u32) {
+        self.forget_qp(index);
         let Some(slot) = self.slot_mut(index) else {
             return;
         };
-        if !core::mem::take(&mut slot.is_known) {
-            return;
+        if core::mem::take(&mut slot.is_id_known) {
+            let (guid, id) = (slot.remote_guid, slot.remote_comm_id);
+            let first = self.bucket(REMOTE_ID, guid, id);
+            let first = self.by_id.get_mut(first);
+            unchain(self.slots.0, first, index, |slot| &mut slot.next_by_id);
         }
-        let (guid, id, qp) = (slot.remote_guid, slot.remote_comm_id, slot.remote_qpn);
-        let [id, qp] = [
-            self.bucket(REMOTE_ID, guid, id),
-            self.bucket(REMOTE_QP, guid, qp),
-        ];
-        let slots = &mut *self.slots.0;
-        unchain(slots, self.by_id.get_mut(id), index, |slot| {
-            &mut slot.next_by_id
-        });
-        unchain(slots, self.by_qp.get_mut(qp), index, |slot| {
-            &mut slot.next_by_qp
-        });
+    }
+
+    /// Another connection may have the remote QP.
+    pub(super) fn forget_qp(&mut self, index: u32) {
+        let Some(slot) = self.slot_mut(index) else {
+            return;
+        };
+        if core::mem::take(&mut slot.is_qp_known) {
+            let (guid, qpn) = (slot.remote_guid, slot.remote_qpn);
+            let first = self.bucket(REMOTE_QP, guid, qpn);
+            let first = self.by_qp.get_mut(first);
+            unchain(self.slots.0, first, index, |slot| &mut slot.next_by_qp);
+        }
     }
 
     fn bucket(&self, purpose: u64, guid: u64, number: u32) -> usize {

@@ -94,9 +94,9 @@ impl Machine<'_> {
         }
     }
 
-    /// Messages of it may still arrive for a while.
+    /// Messages of it may still arrive for a while, its request among them.
     pub(super) fn wait(&mut self, index: u32, now: Ns) {
-        self.forget(index);
+        self.forget_qp(index);
         self.leave_queues(index);
         let Some(slot) = self.slot_mut(index) else {
             return;

@@ -113,7 +113,8 @@ pub struct Slot {
     /// The next in its chains.
     pub(super) next_by_id: u32,
     pub(super) next_by_qp: u32,
-    pub(super) is_known: bool,
+    pub(super) is_id_known: bool,
+    pub(super) is_qp_known: bool,
 }
 
 impl Slot {
@@ -153,7 +154,8 @@ impl Slot {
         is_in_backlog: false,
         next_by_id: NONE,
         next_by_qp: NONE,
-        is_known: false,
+        is_id_known: false,
+        is_qp_known: false,
     };
 }
 

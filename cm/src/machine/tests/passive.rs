@@ -1,7 +1,7 @@
 //! Who is asked for a connection, by the tables of cm-path 3.11 and 4.2.
 
 use super::super::*;
-use super::bench::{Bench, PASSIVE_QP, PEER_ID, SLOTS, mra, req, rtu};
+use super::bench::{Bench, Made, PASSIVE_QP, PEER_ID, SLOTS, dreq, mra, req, rtu};
 use super::rig::{PORT, accept_with};
 use crate::ip::{self, PortSpace};
 use crate::{Message, Mra, Reason, Req};
@@ -49,6 +49,40 @@ fn a_request_again() {
         "{sent:?}"
     );
     assert_eq!(bench.machine.state(id), Some(State::DreqSent));
+}
+
+/// cm-path 4.2: while a connection is in TIMEWAIT, its REQ comes again, because the network has two
+/// copies of it or because the peer does not know of the end. It is no new request.
+#[test]
+fn a_request_again_in_timewait() {
+    let released: fn(&mut Bench, ConnectionId) = |bench, id| bench.release(id);
+    let ended: fn(&mut Bench, ConnectionId) = |bench, id| {
+        bench.take(dreq(id, PASSIVE_QP));
+        bench.disconnect(id);
+    };
+    for (make, end) in [(Bench::rep_sent as Made, released), (Bench::passive, ended)] {
+        let (mut bench, id) = make();
+        end(&mut bench, id);
+        bench.sent();
+        assert_eq!(bench.machine.state(id), Some(State::TimeWait));
+        bench.take(req(0));
+        assert_eq!(bench.machine.unreached_len(), 0);
+        let sent = bench.sent();
+        assert!(
+            matches!(sent[..], [Message::Rej(rej)] if rej.reason == 10 && rej.remote_comm_id == PEER_ID),
+            "{sent:?}"
+        );
+        // Another one of the same queue pair is new.
+        bench.take(Req {
+            local_comm_id: PEER_ID + 1,
+            ..req(0)
+        });
+        assert_ne!(bench.reached(), id);
+        assert_eq!(bench.sent(), []);
+        bench.pass(512);
+        bench.take(req(0));
+        assert_eq!(bench.machine.unreached_len(), 1, "forgotten");
+    }
 }
 
 #[test]
