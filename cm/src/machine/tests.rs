@@ -13,3 +13,4 @@ mod passive;
 mod questions;
 mod rig;
 mod strangers;
+mod world;
