@@ -81,6 +81,7 @@ impl Machine<'_> {
         slot.space = space;
         slot.tid = header.tid;
         slot.origin = *origin;
+        slot.via = origin.remote;
         slot.received = *mad;
         Some(index)
     }

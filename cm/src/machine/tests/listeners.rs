@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use super::super::*;
-use super::bench::{Bench, PASSIVE_QP, PEER_ID, SLOTS, question, req};
+use super::bench::{Bench, PASSIVE_QP, PEER_ID, SLOTS, peer, question, req};
 use super::rig::{PORT, accept_with};
 use crate::ip::PortSpace;
 use crate::{Message, Req};
@@ -137,4 +137,19 @@ fn a_request_that_was_told_outlives_its_listener() {
     bench.machine.unlisten(listener);
     let accepted = bench.machine.accept(id, &accept_with(PASSIVE_QP));
     assert_eq!(accepted, Ok(()));
+}
+
+/// A refusal goes back to the sender of its request, whose neighbour is its way.
+#[test]
+fn an_unreached_request_is_refused_at_its_sender() {
+    for space in [PortSpace::Tcp, PortSpace::Udp] {
+        let (mut bench, listener) = Bench::listening(SLOTS, space);
+        match space {
+            PortSpace::Udp => bench.take(question(0)),
+            _ => bench.take(req(0)),
+        }
+        bench.machine.unlisten(listener);
+        let to = bench.machine.transmit(bench.now, &mut [0; 256]).unwrap();
+        assert_eq!((to.origin, to.via), (peer(), peer().remote));
+    }
 }
