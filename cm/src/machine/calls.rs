@@ -334,7 +334,6 @@ impl Machine<'_> {
         let Some(slot) = self.slot_mut(index) else {
             return;
         };
-        slot.via = slot.origin.remote;
         if let Ok((_, Message::Req(req))) = Message::decode(&slot.received) {
             slot.origin.remote = req.primary_local_port_gid;
             slot.origin.flow_label = req.primary_flow_label;
@@ -345,9 +344,14 @@ impl Machine<'_> {
     /// Accepts a request, whose queue pair is in RTS.
     ///
     /// # Errors
-    /// [`Error::NoSuch`], [`Error::State`], [`Error::PrivateData`], [`Error::QueuePair`].
+    /// [`Error::NoSuch`], [`Error::PrivateData`], [`Error::QueuePair`]; [`Error::State`] also for a
+    /// request that is unreached.
     pub fn accept(&mut self, id: ConnectionId, accept: &Accept<'_>) -> Result<(), Error> {
-        let index = self.owned(id, &[State::ReqReceived])?;
+        let state = State::ReqReceived;
+        let index = self.owned(id, &[state])?;
+        if self.slot(index).is_none_or(|slot| slot.unreached != NONE) {
+            return Err(Error::State { id, state });
+        }
         let local_qpn = qpn(accept.qpn)?;
         let private_data = private(&[], accept.private_data)?;
         let config = self.config;

@@ -3,11 +3,10 @@
 use e810_types::Ns;
 
 use super::outgoing::attribute;
-use super::secret::SOURCE;
 use super::slot::{due, news};
 use super::{Machine, Origin, State, time};
 use crate::ip::{self, PortSpace};
-use crate::{Drep, Header, Mad, Message, Reason, Rej, Rep, Req, SidrRep, SidrReq};
+use crate::{Drep, GID, Header, Mad, Message, Reason, Rej, Rep, Req, SidrRep, SidrReq};
 
 /// The words of REJ and MRA for what they are about.
 pub(super) const ABOUT_REQ: u8 = 0;
@@ -34,7 +33,7 @@ impl Machine<'_> {
                 let ids = [mra.local_comm_id, mra.remote_comm_id];
                 self.take_mra(ids, mra.message_mraed, mra.service_timeout, now);
             }
-            Message::Rej(rej) => self.take_rej(mad, &rej, now),
+            Message::Rej(rej) => self.take_rej(mad, &rej, origin, now),
             Message::Rep(rep) => self.take_rep(mad, &rep, (header, origin), now),
             Message::Rtu(rtu) => self.take_rtu(rtu.local_comm_id, rtu.remote_comm_id),
             Message::Dreq(dreq) => {
@@ -228,11 +227,14 @@ impl Machine<'_> {
         }
     }
 
-    /// The slot that a REJ is about (cm-path 3.11).
-    fn rejected(&self, rej: &Rej) -> Option<u32> {
+    /// The slot that a REJ is about (cm-path 3.11). An unreached request is given up by its own
+    /// sender only.
+    fn rejected(&self, rej: &Rej, sender: &[u8; GID]) -> Option<u32> {
         if rej.reason == Reason::TIMEOUT.0 {
             let guid = u64::from_be_bytes(*rej.ari.first_chunk()?);
-            return self.by_remote_id(guid, rej.local_comm_id);
+            return self
+                .by_remote_id(guid, rej.local_comm_id)
+                .or_else(|| self.unreached_twin(guid, rej.local_comm_id, sender));
         }
         if rej.message_rejected != ABOUT_REQ {
             return self.pair(rej.local_comm_id, rej.remote_comm_id);
@@ -242,8 +244,8 @@ impl Machine<'_> {
         (slot.remote_comm_id == 0).then_some(index)
     }
 
-    fn take_rej(&mut self, mad: &Mad, rej: &Rej, now: Ns) {
-        let Some(index) = self.rejected(rej) else {
+    fn take_rej(&mut self, mad: &Mad, rej: &Rej, origin: &Origin, now: Ns) {
+        let Some(index) = self.rejected(rej, &origin.remote) else {
             self.stray();
             return;
         };
@@ -356,9 +358,7 @@ impl Machine<'_> {
     }
 
     fn take_sidr_req(&mut self, mad: &Mad, req: &SidrReq, header: Header, origin: &Origin) {
-        let number = u128::from_be_bytes(origin.remote);
-        let words = [number as u64, (number >> 64) as u64];
-        let source = self.secret.number(SOURCE, words);
+        let source = self.source(&origin.remote);
         if self.by_remote_id(source, req.request_id).is_some() {
             self.duplicate();
             return;

@@ -5,7 +5,7 @@ use e810_types::Ns;
 use super::config::LONGEST;
 use super::slot::due;
 use super::tables::NONE;
-use super::{Machine, SOURCES, Slot, State, secret, time};
+use super::{Machine, SOURCES, Slot, State, time};
 use crate::GID;
 
 impl Machine<'_> {
@@ -112,29 +112,36 @@ impl Machine<'_> {
         let Some(slot) = self.slots.0.get_mut(index as usize) else {
             return;
         };
-        let place = core::mem::replace(&mut slot.unreached, NONE);
         let waited = core::mem::take(&mut slot.is_in_backlog);
-        let (listener, source) = (slot.listener, slot.origin.remote);
-        if waited && let Some(listener) = self.listeners.get_mut(listener as usize) {
+        if waited && let Some(listener) = self.listeners.get_mut(slot.listener as usize) {
             listener.waiting = listener.waiting.saturating_sub(1);
         }
-        if place != NONE {
-            if let Some(count) = self.count_of(&source) {
-                *count = count.saturating_sub(1);
-            }
-            if let Some(moved) = self.unreached.remove(place)
-                && let Some(moved) = self.slot_mut(moved)
-            {
-                moved.unreached = place;
-            }
+        let (place, source) = (slot.unreached, slot.origin.remote);
+        if place == NONE {
+            return;
+        }
+        // It is found in another way now.
+        let is_known = slot.is_id_known;
+        self.forget(index);
+        if let Some(slot) = self.slot_mut(index) {
+            slot.unreached = NONE;
+        }
+        if is_known {
+            self.know(index);
+        }
+        if let Some(count) = self.count_of(&source) {
+            *count = count.saturating_sub(1);
+        }
+        if let Some(moved) = self.unreached.remove(place)
+            && let Some(moved) = self.slot_mut(moved)
+        {
+            moved.unreached = place;
         }
     }
 
     /// How many unreached requests a source has.
     pub(super) fn count_of(&mut self, source: &[u8; GID]) -> Option<&mut u16> {
-        let number = u128::from_be_bytes(*source);
-        let words = [number as u64, (number >> 64) as u64];
-        let hash = self.secret.number(secret::SOURCE, words);
+        let hash = self.source(source);
         self.of_source.get_mut(hash as usize % SOURCES)
     }
 }

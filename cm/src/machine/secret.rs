@@ -62,6 +62,7 @@ pub(super) const SOURCE: u64 = 3;
 pub(super) const PSN: u64 = 4;
 pub(super) const FIRST: u64 = 5;
 pub(super) const VICTIM: u64 = 6;
+pub(super) const REMOTE_ID_OF_SENDER: u64 = 7;
 
 fn rounds(v: &mut [u64; 4], count: usize) {
     for _ in 0..count {

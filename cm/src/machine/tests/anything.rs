@@ -221,12 +221,46 @@ impl Rig {
         while self.machine.poll(self.now) {}
     }
 
+    /// All that is known is found, and nothing else is in a chain.
+    fn check_chains(&self) {
+        let machine = &self.machine;
+        let [mut ids, mut qps] = [0, 0];
+        for (index, slot) in (0..).zip(machine.slots.0.iter()) {
+            ids += usize::from(slot.is_id_known);
+            qps += usize::from(slot.is_qp_known);
+            let (guid, id) = (slot.remote_guid, slot.remote_comm_id);
+            let found = match slot.unreached {
+                NONE => machine.by_remote_id(guid, id),
+                _ => machine.unreached_twin(guid, id, &slot.origin.remote),
+            };
+            assert_eq!(found == Some(index), slot.is_id_known);
+            if slot.is_qp_known && slot.state != State::SidrReqReceived {
+                assert_eq!(machine.by_remote_qp(guid, slot.remote_qpn), Some(index));
+            }
+        }
+        let length = |first: &u32, next: fn(&Slot) -> u32| {
+            std::iter::successors(machine.slot(*first), |slot| machine.slot(next(slot))).count()
+        };
+        let in_ids = machine.by_id.iter();
+        let in_qps = machine.by_qp.iter();
+        let found: [usize; 2] = [
+            in_ids
+                .map(|first| length(first, |slot| slot.next_by_id))
+                .sum(),
+            in_qps
+                .map(|first| length(first, |slot| slot.next_by_qp))
+                .sum(),
+        ];
+        assert_eq!(found, [ids, qps]);
+    }
+
     fn check(&self) {
         let used = self.machine.slots.0.iter().filter(|slot| slot.comm_id != 0);
         assert_eq!(used.count() + self.machine.free_slots(), SLOTS);
         let waiting = |slot: &&Slot| slot.comm_id != 0 && slot.unreached != NONE;
         let unreached = self.machine.slots.0.iter().filter(waiting).count();
         assert_eq!(unreached, self.machine.unreached.len());
+        self.check_chains();
         let counted: u16 = self.machine.of_source.iter().sum();
         assert_eq!(usize::from(counted), unreached);
         for (index, place) in self.machine.listeners.iter().enumerate() {

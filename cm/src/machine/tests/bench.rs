@@ -119,6 +119,24 @@ impl Bench {
         self.machine.release(id, self.now).unwrap();
     }
 
+    /// Of the tables of remote ids and of remote QPs.
+    pub(super) fn longest_chains(&self) -> [usize; 2] {
+        let machine = &self.machine;
+        let length = |first: u32, next: fn(&Slot) -> u32| {
+            let next = |at: &u32| machine.slot(*at).map(next);
+            std::iter::successors(Some(first), next).count() - 1
+        };
+        let ids = machine.by_id.iter();
+        let qps = machine.by_qp.iter();
+        [
+            ids.map(|first| length(*first, |slot| slot.next_by_id))
+                .max(),
+            qps.map(|first| length(*first, |slot| slot.next_by_qp))
+                .max(),
+        ]
+        .map(Option::unwrap_or_default)
+    }
+
     /// The first request of which nobody knows whether its sender answers: it does.
     pub(super) fn reached(&mut self) -> ConnectionId {
         let (id, _) = self.machine.unreached(0).unwrap();

@@ -88,11 +88,6 @@ fn chains_are_short() {
         bench.take(question(n));
         bench.told();
     }
-    let machine = &bench.machine;
-    let length = |first: u32| {
-        let next = |at: &u32| machine.slot(*at).map(|slot| slot.next_by_qp);
-        std::iter::successors(Some(first), next).count() - 1
-    };
-    let longest = machine.by_qp.iter().map(|first| length(*first)).max();
-    assert!(longest < Some(32), "{longest:?} in a chain");
+    let longest = bench.longest_chains();
+    assert!(longest.iter().all(|length| *length < 32), "{longest:?}");
 }

@@ -3,10 +3,12 @@
 use e810_types::Ns;
 
 use super::super::*;
-use super::bench::{ACTIVE_QP, Bench, SLOTS, peer, rep, req, stranger};
-use super::rig::connect_to;
+use super::bench::{
+    ACTIVE_QP, Bench, PASSIVE_QP, PEER, PEER_ID, SLOTS, from, peer, rej, rep, req, stranger,
+};
+use super::rig::{accept_with, connect_to};
 use crate::ip::PortSpace;
-use crate::{Message, Req};
+use crate::{Message, Reason, Req};
 
 /// An unreached request may give way, or be ignored, as if it had not arrived. So a repeated one
 /// is not answered with an MRA, for which its sender would wait 66 s.
@@ -151,4 +153,62 @@ fn an_invented_request_ends_no_connection() {
     };
     bench.take_from(invented, &stranger(1));
     assert_eq!(bench.machine.state(id), Some(State::Established));
+}
+
+/// Invented requests all have one GUID and one queue pair, or one GUID and one id: they are not in
+/// one chain, or each datagram would be compared with all of them.
+#[test]
+fn invented_requests_are_in_short_chains() {
+    const SLOTS: usize = 4096;
+    let one_qp = |n| Req {
+        local_qpn: 0xBAD,
+        ..req(n)
+    };
+    let one_id = |n| Req {
+        local_comm_id: 0xBAD,
+        ..req(n)
+    };
+    let all: [fn(u32) -> Req; 2] = [one_qp, one_id];
+    for invented in all {
+        let (mut bench, _) = Bench::listening(SLOTS, PortSpace::Tcp);
+        for n in 0..2000_u32 {
+            let [_, _, high, low] = n.to_be_bytes();
+            bench.take_from(invented(n), &from([11, 0, high, low]));
+        }
+        assert_eq!(bench.machine.unreached_len(), SLOTS / 4);
+        let longest = bench.longest_chains();
+        assert!(longest.iter().all(|length| *length < 32), "{longest:?}");
+    }
+}
+
+/// Who gives up an unreached request of its own withdraws it; nobody else does. Otherwise its next
+/// request of the same queue pair would be refused, once both are reached.
+#[test]
+fn an_unreached_request_is_withdrawn_by_its_sender() {
+    let (mut bench, _) = Bench::listening(SLOTS, PortSpace::Tcp);
+    bench.take(req(0));
+    let mut rej = rej(PEER_ID, 0, 2, Reason::TIMEOUT);
+    rej.ari[..8].copy_from_slice(&PEER.to_be_bytes());
+    bench.take_from(rej, &stranger(1));
+    assert_eq!(bench.machine.unreached_len(), 1);
+    bench.take(rej);
+    bench.take(Req {
+        local_comm_id: PEER_ID + 1,
+        ..req(0)
+    });
+    bench.told();
+    bench.assert_quiet();
+    assert_eq!(bench.machine.free_slots(), SLOTS - 1);
+}
+
+/// Nobody has looked whether it is a duplicate or its queue pair is in use.
+#[test]
+fn an_unreached_request_is_not_accepted() {
+    let (mut bench, _) = Bench::listening(SLOTS, PortSpace::Tcp);
+    bench.take(req(0));
+    let (id, _) = bench.machine.unreached(0).unwrap();
+    let state = State::ReqReceived;
+    let accepted = bench.machine.accept(id, &accept_with(PASSIVE_QP));
+    assert_eq!(accepted, Err(Error::State { id, state }));
+    assert_eq!(bench.told(), id);
 }
