@@ -58,3 +58,27 @@ pub(super) const fn ack_timeout(delay: u8, life: u8) -> u8 {
     };
     if both > 31 { 31 } else { both }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `cm_ack_timeout` and `cm_convert_to_ms` of Linux.
+    #[test]
+    fn times_are_linuxs() {
+        let of = [
+            (0, 16),
+            (16, 16),
+            (17, 16),
+            (18, 16),
+            (19, 16),
+            (31, 31),
+            (15, 16),
+        ];
+        let found = of.map(|(delay, life)| ack_timeout(delay, life));
+        assert_eq!(found, [17, 18, 18, 19, 19, 31, 17]);
+        let times = [0, 8, 9, 20, 31, 255].map(time);
+        let ms = [1, 1, 2, 4096, 1 << 23, 1 << 23];
+        assert_eq!(times, ms.map(Ns::from_ms));
+    }
+}

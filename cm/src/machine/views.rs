@@ -22,8 +22,8 @@ pub enum Event {
     Accepted(ConnectionId),
     /// The peer is ready.
     Established(ConnectionId),
-    /// The peer has refused, or given up. If it has been a connection, [`Over`](Self::Over)
-    /// follows; otherwise nothing does.
+    /// The peer has refused, or given up. [`Over`](Self::Over) follows if the state is
+    /// [`TimeWait`](State::TimeWait), as of what has been a connection; otherwise nothing does.
     Rejected {
         /// The connection.
         id: ConnectionId,

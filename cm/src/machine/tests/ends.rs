@@ -2,10 +2,10 @@
 
 use super::super::*;
 use super::bench::{
-    ACTIVE_QP, Bench, Made, PASSIVE_QP, PEER_ID, PEER_QP, SLOTS, drep, dreq, rej, req,
+    ACTIVE_QP, Bench, Made, PASSIVE_QP, PEER_ID, PEER_QP, SLOTS, drep, dreq, mra, peer, rej, req,
 };
 use crate::ip::PortSpace;
-use crate::{Dreq, Message, Reason, Req};
+use crate::{Dreq, Header, Message, Reason, Req};
 
 /// What a REJ does in each state, and which connection it is of.
 #[test]
@@ -115,6 +115,78 @@ fn a_program_that_goes() {
         assert_eq!(bench.events(), []);
         assert_eq!(bench.machine.free_slots(), SLOTS);
     }
+}
+
+/// cm-path 4.2: the peer may end what its RTU has not completed.
+#[test]
+fn an_end_before_the_rtu() {
+    for peer_takes_longer in [false, true] {
+        let (mut bench, id) = Bench::rep_sent();
+        if peer_takes_longer {
+            bench.take(mra(id, 1));
+        }
+        bench.take(dreq(id, PASSIVE_QP));
+        assert_eq!(bench.events(), [Event::Disconnected(id)]);
+        assert_eq!(bench.pass(100_000), [], "no REP any more");
+        bench.disconnect(id);
+        assert!(matches!(bench.sent()[..], [Message::Drep(_)]));
+    }
+}
+
+/// cm-path 5.1: each DREP has the tid of the DREQ that it answers.
+#[test]
+fn a_drep_has_the_tid_of_its_dreq() {
+    let (mut bench, id) = Bench::passive();
+    let mut answered = |tid, is_first: bool| {
+        let header = Header { tid, attr_mod: 0 };
+        let asked = dreq(id, PASSIVE_QP).encode(header);
+        bench.machine.receive(&asked, &peer(), bench.now);
+        if is_first {
+            bench.disconnect(id);
+        }
+        let mut mad = [0; 256];
+        let to = bench.machine.transmit(bench.now, &mut mad).unwrap();
+        let (header, message) = Message::decode(&mad).unwrap();
+        let Message::Drep(drep) = message else {
+            panic!("{message:?}");
+        };
+        let ids = (drep.local_comm_id, drep.remote_comm_id);
+        assert_eq!((ids, header.tid), ((id.number(), PEER_ID), tid));
+        let found = to.connection.is_some();
+        if is_first {
+            bench.events();
+            bench.release(id);
+        }
+        found
+    };
+    assert!(answered(5, true));
+    assert!(answered(6, false), "in TIMEWAIT");
+    bench.pass(512);
+    assert_eq!(bench.machine.free_slots(), SLOTS);
+    let asked = dreq(id, PASSIVE_QP).encode(Header {
+        tid: 7,
+        attr_mod: 0,
+    });
+    bench.machine.receive(&asked, &peer(), bench.now);
+    let mut mad = [0; 256];
+    let to = bench.machine.transmit(bench.now, &mut mad).unwrap();
+    assert_eq!((to.connection, to.origin), (None, peer()));
+    assert_eq!(Message::decode(&mad).unwrap().0.tid, 7);
+}
+
+/// cm-path 3.11: who gives a reply up says so, and waits.
+#[test]
+fn a_program_that_goes_before_the_rtu() {
+    let (mut bench, id) = Bench::rep_sent();
+    bench.release(id);
+    let sent = bench.sent();
+    let expected = rej(id.number(), PEER_ID, 2, Reason::CONSUMER_DEFINED);
+    assert_eq!(sent, [Message::Rej(expected)]);
+    assert_eq!(bench.machine.state(id), Some(State::TimeWait));
+    bench.take(dreq(id, PASSIVE_QP));
+    assert!(matches!(bench.sent()[..], [Message::Drep(_)]));
+    assert_eq!(bench.pass(512), []);
+    assert_eq!(bench.machine.free_slots(), SLOTS);
 }
 
 /// rdma_cm tells DISCONNECTED once for DREQ and DREP together.

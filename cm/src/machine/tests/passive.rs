@@ -1,10 +1,12 @@
 //! Who is asked for a connection, by the tables of cm-path 3.11 and 4.2.
 
+use std::vec::Vec;
+
 use super::super::*;
-use super::bench::{Bench, Made, PASSIVE_QP, PEER_ID, SLOTS, dreq, mra, req, rtu};
+use super::bench::{Bench, GUID, Made, PASSIVE_QP, PEER_ID, SLOTS, TID, dreq, mra, req, rtu};
 use super::rig::{PORT, accept_with};
 use crate::ip::{self, PortSpace};
-use crate::{Message, Mra, Reason, Req};
+use crate::{Message, Mra, Reason, Rep, Req};
 
 use core::net::IpAddr;
 
@@ -98,6 +100,11 @@ fn a_rep_is_repeated_until_something_comes() {
     assert_eq!(bench.machine.state(id), Some(State::RepSent));
     bench.take(mra(id, 1));
     assert_eq!(bench.machine.state(id), Some(State::MraRepReceived));
+    // It lengthens one wait.
+    let sent = bench.pass(65_536 + 512 + 4096);
+    let times: Vec<u64> = sent.iter().map(|(at, _)| *at).collect();
+    assert_eq!(times, [65_536 + 512, 65_536 + 512 + 4096]);
+    bench.take(mra(id, 1));
     bench.machine.data_arrived(id);
     assert_eq!(bench.events(), [Event::Established(id)]);
     bench.machine.data_arrived(id);
@@ -106,8 +113,70 @@ fn a_rep_is_repeated_until_something_comes() {
     assert_eq!(bench.pass(600_000), []);
 
     let (mut bench, id) = Bench::rep_sent();
+    bench.take(mra(id, 1));
+    bench.take(rtu(id));
+    assert_eq!(bench.events(), [Event::Established(id)]);
+
+    let (mut bench, id) = Bench::rep_sent();
     assert_eq!(bench.pass(4096 * 17).len(), 15);
     assert_eq!(bench.events(), [Event::Unreachable(id)]);
+}
+
+/// cm-path 3.1: the REQ says how often the passive side repeats its messages, after which time, and
+/// how long TIMEWAIT is.
+#[test]
+fn the_times_of_the_passive_side_are_the_peers() {
+    let (mut bench, _) = Bench::listening(SLOTS, PortSpace::Tcp);
+    let id = bench.serve(Req {
+        local_cm_response_timeout: 18,
+        max_cm_retries: 3,
+        primary_local_ack_timeout: 19,
+        ..req(0)
+    });
+    bench.disconnect(id);
+    bench.sent();
+    let times: Vec<u64> = bench.pass(4096).iter().map(|(at, _)| *at).collect();
+    assert_eq!(times, [1024, 2048, 3072]);
+    assert_eq!(bench.events(), [Event::Disconnected(id)]);
+    bench.pass(2047);
+    assert_eq!(bench.events(), []);
+    bench.pass(1);
+    assert_eq!(bench.events(), [Event::Over(id)]);
+}
+
+/// cm-path 3.4 and 5.1.
+#[test]
+fn a_rep_is_as_the_table_has_it() {
+    let (mut bench, id) = Bench::requested();
+    let accept = Accept {
+        rnr_retry_count: 9,
+        flow_control: true,
+        srq: true,
+        ..accept_with(PASSIVE_QP)
+    };
+    bench.machine.accept(id, &accept).unwrap();
+    let mut mad = [0; 256];
+    bench.machine.transmit(bench.now, &mut mad).unwrap();
+    let (header, message) = Message::decode(&mad).unwrap();
+    assert_eq!((header.tid, header.attr_mod), (TID, 0));
+    let mut private_data = [0; 196];
+    private_data[..5].copy_from_slice(b"reply");
+    let expected = Rep {
+        local_comm_id: id.number(),
+        remote_comm_id: PEER_ID,
+        local_qpn: PASSIVE_QP,
+        starting_psn: bench.machine.local_psn(id).unwrap(),
+        responder_resources: 3,
+        initiator_depth: 4,
+        end_to_end_flow_control: true,
+        rnr_retry_count: 7,
+        srq: true,
+        local_ca_guid: GUID,
+        private_data,
+        ..Rep::default()
+    };
+    assert_eq!(message, Message::Rep(expected));
+    assert_ne!(expected.starting_psn, 0);
 }
 
 /// Who is refused, and with which reason (cm-path 1.3 and 6.3).

@@ -4,7 +4,7 @@ use super::super::*;
 use super::bench::{Bench, SLOTS, question};
 use super::rig::connect_to;
 use crate::ip::PortSpace;
-use crate::{Message, SidrRep, SidrReq};
+use crate::{Message, Reason, SidrRep, SidrReq};
 
 fn ask() -> Connect<'static> {
     Connect {
@@ -69,6 +69,20 @@ fn a_question_is_refused() {
         [Message::SidrRep(SidrRep { status: 2, .. })]
     ));
     assert_eq!(bench.machine.free_slots(), SLOTS);
+    // As the one who asks sees it.
+    let mut asking = Bench::new(SLOTS);
+    let id = asking.machine.connect(&ask()).unwrap();
+    asking.sent();
+    asking.take(SidrRep {
+        request_id: id.number(),
+        status: 3,
+        ..SidrRep::default()
+    });
+    let reason = Reason(3);
+    assert_eq!(asking.events(), [Event::Rejected { id, reason }]);
+    asking.release(id);
+    assert_eq!(asking.pass(100_000), []);
+    assert_eq!(asking.machine.free_slots(), SLOTS);
 }
 
 #[test]
