@@ -3,8 +3,12 @@
 use std::vec::Vec;
 
 use super::super::*;
-use super::bench::{ACTIVE_QP, Bench, GUID, Made, PEER, PEER_ID, SLOTS, dreq, mra, rej, rep};
-use crate::{Lap, Message, Mra, Reason, Rep};
+use super::bench::{
+    ACTIVE_QP, Bench, GUID, Made, PEER, PEER_ID, PEER_QP, SLOTS, dreq, mra, rej, rep,
+};
+use super::rig::{connect_to, own_address};
+use crate::ip::{self, IpHeader};
+use crate::{Lap, Message, Mra, Reason, Rep, Req};
 
 #[test]
 fn a_req_is_repeated_sixteen_times_and_given_up() {
@@ -26,6 +30,90 @@ fn a_req_is_repeated_sixteen_times_and_given_up() {
     );
 }
 
+/// cm-path 3.1 and 6.2: what Linux would write.
+#[test]
+fn a_req_is_as_the_table_has_it() {
+    let connect = Connect {
+        vlan: Some(5),
+        path: Path {
+            mtu: 5,
+            traffic_class: 0x68,
+            hop_limit: 1,
+            service_level: 3,
+            flow_label: 0xA_BCDE,
+        },
+        retry_count: 9,
+        rnr_retry_count: 5,
+        flow_control: true,
+        srq: true,
+        ..connect_to(1, 0, ACTIVE_QP)
+    };
+    let mut bench = Bench::new(SLOTS);
+    let id = bench.machine.connect(&connect).unwrap();
+    let mut mad = [0; 256];
+    let to = bench.machine.transmit(bench.now, &mut mad).unwrap();
+    let (header, message) = Message::decode(&mad).unwrap();
+    assert_eq!((header.tid, header.attr_mod), (id.number().into(), 0));
+    let [own, remote] = [1, 0].map(|side| ip::gid(own_address(side)));
+    assert_eq!((to.connection, to.via), (Some(id), remote));
+    assert_eq!((to.origin.local, to.origin.remote), (own, remote));
+    let path = (
+        to.origin.flow_label,
+        to.origin.traffic_class,
+        to.origin.vlan,
+    );
+    assert_eq!(path, (0xA_BCDE, 0x68, Some(5)));
+    let ip = IpHeader {
+        port: 40_000,
+        source: own_address(1),
+        destination: own_address(0),
+    };
+    let mut private_data = [0; 92];
+    private_data[..36].copy_from_slice(&ip.encode());
+    private_data[36..43].copy_from_slice(b"request");
+    let expected = Req {
+        local_comm_id: id.number(),
+        service_id: 0x0106_1C06,
+        local_ca_guid: GUID,
+        local_qpn: ACTIVE_QP,
+        responder_resources: 4,
+        initiator_depth: 3,
+        remote_cm_response_timeout: 20,
+        end_to_end_flow_control: true,
+        starting_psn: bench.machine.local_psn(id).unwrap(),
+        local_cm_response_timeout: 20,
+        retry_count: 7,
+        partition_key: 0xFFFF,
+        path_packet_payload_mtu: 5,
+        rnr_retry_count: 5,
+        max_cm_retries: 15,
+        srq: true,
+        primary_local_port_gid: own,
+        primary_remote_port_gid: remote,
+        primary_flow_label: 0xA_BCDE,
+        primary_traffic_class: 0x68,
+        primary_hop_limit: 1,
+        primary_sl: 3,
+        primary_subnet_local: true,
+        primary_local_ack_timeout: 17,
+        private_data,
+        ..Req::default()
+    };
+    assert_eq!(message, Message::Req(expected));
+    assert_eq!(bench.machine.asked(id), Some(expected));
+    assert_ne!(expected.starting_psn, 0);
+    let (_, _, routed) = Bench::asked();
+    let lids = (
+        routed.primary_local_port_lid,
+        routed.primary_remote_port_lid,
+    );
+    assert_eq!(
+        (lids, routed.primary_subnet_local),
+        ((0xFFFF, 0xFFFF), false)
+    );
+    assert_eq!(bench.machine.counters().sent[0], 1);
+}
+
 #[test]
 fn an_mra_lengthens_one_wait() {
     let (mut bench, id) = Bench::req_sent();
@@ -44,6 +132,19 @@ fn an_mra_lengthens_one_wait() {
     assert_eq!(times, [65_536 + 512, 65_536 + 512 + 4608]);
     bench.take(rep(id));
     assert_eq!(bench.events(), [Event::Accepted(id)]);
+    assert_eq!(bench.pass(100_000), []);
+    // A reply may come during the wait.
+    let (mut bench, id) = Bench::req_sent();
+    bench.take(mra(id, 0));
+    bench.take(rep(id));
+    assert_eq!(bench.events(), [Event::Accepted(id)]);
+    let Some(Reply::Rep(reply)) = bench.machine.reply(id) else {
+        panic!("no reply");
+    };
+    assert_eq!(reply, rep(id));
+    assert_eq!(bench.machine.queue_pairs(id), Some([ACTIVE_QP, PEER_QP]));
+    assert_eq!(bench.machine.ack_timeout(id), Some(17));
+    assert_eq!(bench.pass(100_000), []);
 }
 
 /// Each MRA lengthens one wait and uses up one repeat. So a peer that sends nothing else keeps
