@@ -5,6 +5,8 @@ use e810_types::Ns;
 /// The longest time that a peer keeps a slot for, in TIMEWAIT or between two repeats, whatever it
 /// says: in Linux, where it may be hours, that costs memory, and here the slots of others.
 pub(super) const LONGEST: Ns = Ns::from_secs(60);
+/// The longest time that a peer may ask for with an MRA.
+pub(super) const LONGEST_MRA: Ns = Ns::from_secs(3600);
 
 /// What does not change.
 #[derive(Clone, Copy, Debug)]

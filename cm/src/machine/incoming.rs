@@ -2,6 +2,7 @@
 
 use e810_types::Ns;
 
+use super::config::LONGEST_MRA;
 use super::outgoing::attribute;
 use super::slot::{due, news};
 use super::{Machine, Origin, State, time};
@@ -144,10 +145,8 @@ impl Machine<'_> {
         };
         slot.state = next;
         slot.due &= !due::KEPT;
-        // An hour, whatever the peer says.
-        let longest = Ns::from_secs(3600);
         let wait = time(service_timeout) + time(slot.ack_timeout);
-        self.set_timer(index, now + wait.min(longest));
+        self.set_timer(index, now + wait.min(LONGEST_MRA));
     }
 
     fn take_rep(&mut self, mad: &Mad, rep: &Rep, (header, origin): (Header, &Origin), now: Ns) {
