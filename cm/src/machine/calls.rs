@@ -190,6 +190,7 @@ impl Machine<'_> {
         slot.is_owned = true;
         slot.context = connect.context;
         slot.space = connect.space;
+        slot.port = connect.port;
         slot.tid = comm_id.into();
         slot.local_qpn = local_qpn;
         slot.local_psn = local_psn;
@@ -321,8 +322,11 @@ impl Machine<'_> {
             return Err(Error::Backlog { backlog });
         }
         place.waiting = place.waiting.saturating_add(1);
+        let port = place.listen.map_or(0, |listen| listen.port);
         if let Some(slot) = self.slot_mut(index) {
             slot.is_in_backlog = true;
+            slot.port = port;
+            slot.since = now;
         }
         self.tell(index, news::REQUEST);
         Ok(())

@@ -32,7 +32,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    pub(super) const NONE: Self = Self {
+    /// Nothing counted.
+    pub const NONE: Self = Self {
         sent: [0; 11],
         received: [0; 11],
         repeated: 0,

@@ -18,6 +18,7 @@ mod known;
 mod life;
 mod listener;
 mod outgoing;
+mod overview;
 mod requests;
 mod secret;
 mod slot;
@@ -36,6 +37,7 @@ pub use config::Config;
 pub use counters::Counters;
 pub use error::Error;
 pub use listener::{Listen, Listener, ListenerId};
+pub use overview::Overview;
 pub use slot::{Slot, State};
 pub use views::{Event, Reply, Request};
 
@@ -105,6 +107,8 @@ pub struct Destination {
     pub via: [u8; GID],
     /// Which of the connection's messages it is: a bit of `due`.
     message: u8,
+    /// The message's place among the counters.
+    kind: usize,
 }
 
 /// Answers to datagrams about no connection that wait to be sent.

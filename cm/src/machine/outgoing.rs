@@ -22,12 +22,12 @@ impl Machine<'_> {
     fn transmit_answer(&mut self, mad: &mut Mad) -> Option<Destination> {
         let origin = self.next_answer(mad)?;
         self.was_answer = true;
-        self.count_sent(mad);
         Some(Destination {
             connection: None,
             origin,
             via: origin.remote,
             message: 0,
+            kind: self.count_sent(mad),
         })
     }
 
@@ -37,15 +37,13 @@ impl Machine<'_> {
             let Some(slot) = self.slots.0.get_mut(index as usize) else {
                 continue;
             };
+            if slot.since == Ns::ZERO {
+                slot.since = now;
+            }
             let first = slot.due & slot.due.wrapping_neg();
             slot.due &= !first;
             slot.is_in_sends = slot.due != 0;
-            let destination = Destination {
-                connection: Some(ConnectionId(slot.comm_id)),
-                origin: slot.origin,
-                via: slot.via,
-                message: first,
-            };
+            let (origin, via) = (slot.origin, slot.via);
             let header = Header {
                 tid: slot.tid,
                 attr_mod: 0,
@@ -94,8 +92,13 @@ impl Machine<'_> {
                 self.set_timer(index, at);
             }
             self.free_if_unused(index);
-            self.count_sent(mad);
-            return Some(destination);
+            return Some(Destination {
+                connection: Some(ConnectionId(local_comm_id)),
+                origin,
+                via,
+                message: first,
+                kind: self.count_sent(mad),
+            });
         }
         None
     }
@@ -104,6 +107,10 @@ impl Machine<'_> {
     /// [`transmit`](Self::transmit) gives it again, unless its connection has ended. That it is not
     /// sent counts as one of its repeats once its time is over, so the wait has an end.
     pub fn again(&mut self, destination: &Destination) {
+        let count = self.counters.sent.get_mut(destination.kind);
+        if let Some(count) = count {
+            *count = count.wrapping_sub(1);
+        }
         let index = destination.connection.and_then(|id| self.find(id.0));
         if let Some(index) = index {
             self.send(index, destination.message);
@@ -125,11 +132,13 @@ impl Machine<'_> {
         }
     }
 
-    fn count_sent(&mut self, mad: &Mad) {
-        let count = attribute(mad).and_then(|at| self.counters.sent.get_mut(at));
-        if let Some(count) = count {
+    /// Counts a message as sent; its place among the counters.
+    fn count_sent(&mut self, mad: &Mad) -> usize {
+        let kind = attribute(mad).unwrap_or(usize::MAX);
+        if let Some(count) = self.counters.sent.get_mut(kind) {
             *count = count.wrapping_add(1);
         }
+        kind
     }
 
     /// Answers a datagram that is of no connection.

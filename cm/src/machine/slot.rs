@@ -74,6 +74,10 @@ pub struct Slot {
     pub(super) is_owned: bool,
     pub(super) is_active: bool,
     pub(super) space: PortSpace,
+    /// That was asked for, by either side.
+    pub(super) port: u16,
+    /// When it was asked for: when the request was sent, or when its sender was found.
+    pub(super) since: Ns,
     pub(super) listener: u32,
     /// Of its own messages, and of answers to the peer's request.
     pub(super) tid: u64,
@@ -127,6 +131,8 @@ impl Slot {
         is_owned: false,
         is_active: false,
         space: PortSpace::Tcp,
+        port: 0,
+        since: Ns::ZERO,
         listener: NONE,
         tid: 0,
         dreq_tid: 0,

@@ -26,7 +26,7 @@ use e810::{
 };
 use e810_backends::HostDevice;
 use e810_backends::spec::AddressedSpec;
-use e810_cm::machine::{Connect, ConnectionId};
+use e810_cm::machine::{Connect, ConnectionId, Counters, Overview};
 use e810_connect::{Answer, Call, News, Refused, Service, Told};
 use e810_hal::Ns;
 
@@ -266,6 +266,19 @@ impl<P: HostDevice> Attended<P> {
     /// meanwhile, so do not wait in it.
     pub fn control<R>(&self, act: impl FnOnce(&mut Control<P>) -> R) -> R {
         act(&mut self.shared.lock().control)
+    }
+
+    /// Its connections, to be shown.
+    #[must_use]
+    pub fn connections(&self) -> Vec<Overview> {
+        let all = self.shared.lock().connections.overview();
+        all.into_iter().map(|(_, each)| each).collect()
+    }
+
+    /// What its connection manager has counted.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.shared.lock().connections.counters()
     }
 
     /// Its platform, for memory that the device can reach.

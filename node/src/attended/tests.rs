@@ -13,7 +13,7 @@ use e810::{
 };
 use e810_backends::buffer::{Buffer, Payload};
 use e810_cm::Reason;
-use e810_cm::machine::Connect;
+use e810_cm::machine::{Connect, State};
 use e810_sim::{Mode, Profile, Sim, SimPlatform};
 
 use super::*;
@@ -217,6 +217,23 @@ fn two_programs_connect_talk_and_part() {
     talk(&mut nodes, &mut both);
     let [mut active, mut passive] = both;
     passive.established(LIMIT).unwrap();
+    for (n, connection) in [&mut active, &mut passive].into_iter().enumerate() {
+        let shown = nodes[n].function.connections();
+        let [shown] = shown.as_slice() else {
+            panic!("{shown:?}");
+        };
+        assert_eq!(
+            (shown.state, shown.port, shown.is_active),
+            (State::Established, PORT, n == 0)
+        );
+        assert_eq!((shown.own, shown.peer), (ip(n as u8), ip(1 - n as u8)));
+        assert_eq!(shown.queue_pairs[0], connection.qp().number().get());
+        assert_eq!(shown.repeats, 0);
+        assert!(shown.since > Ns::ZERO);
+        // A REQ and an RTU; a REP.
+        let sent: u64 = nodes[n].function.counters().sent.iter().sum();
+        assert_eq!(sent, 2 - n as u64);
+    }
     active.disconnect().unwrap();
     let mut wc = [Wc::default()];
     let ended = passive.completions(&mut nodes[1].cq, &mut wc, LIMIT);

@@ -5,6 +5,7 @@
 //! programs may be threads or other processes. A program is known by its number: what it leaves
 //! behind is found by it ([`Connections::gone`]).
 
+mod complaints;
 mod lookups;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,11 +17,14 @@ use e810::{Control, Qpn};
 use e810_backends::buffer::{Buffer, Payload};
 use e810_backends::interrupts::HostPlatform;
 use e810_cm::Machine;
-use e810_cm::machine::{self, Config, ConnectionId, Counters, Listener, ListenerId, Slot, Tables};
+use e810_cm::machine::{
+    self, Config, ConnectionId, Counters, Listener, ListenerId, Overview, Slot, Tables,
+};
 use e810_connect::{Answer, Call, Gsi, Happened, Manager, News, Refused, Told};
 use e810_hal::Ns;
 
 use crate::neighbours::NeighbourTracker;
+use complaints::Complaints;
 use lookups::Lookups;
 
 /// Connections of a function, those in TIMEWAIT too: at 728 bytes each, 3 MB.
@@ -70,6 +74,7 @@ pub struct Connections<P: HostPlatform> {
     /// Queue pair 1 uses it until it is destroyed.
     buffer: Buffer,
     lookups: Lookups,
+    complaints: Complaints,
     listeners: BTreeMap<ListenerId, Program>,
     owners: BTreeMap<ConnectionId, Program>,
     news: BTreeMap<Program, VecDeque<Told>>,
@@ -91,6 +96,7 @@ impl<P: HostPlatform + Payload> Connections<P> {
                 manager: Manager::new(machine, gsi),
                 buffer,
                 lookups: Lookups::default(),
+                complaints: Complaints::default(),
                 listeners: BTreeMap::new(),
                 owners: BTreeMap::new(),
                 news: BTreeMap::new(),
@@ -142,6 +148,9 @@ impl<P: HostPlatform + Payload> Connections<P> {
                     break;
                 }
             }
+        }
+        for text in self.complaints.new_ones(self.manager.machine().counters()) {
+            log::warn!("{text} (said once)");
         }
         let soon = now + Ns::from_ms(1);
         Ok(match self.manager.deadline() {
@@ -246,6 +255,15 @@ impl<P: HostPlatform + Payload> Connections<P> {
             !is_its
         });
         self.news.remove(&program);
+    }
+
+    /// The connections of all programs, and to whom each belongs; `None` for one in TIMEWAIT whose
+    /// program has given it up.
+    pub fn overview(&mut self) -> Vec<(Option<Program>, Overview)> {
+        let owners = &self.owners;
+        let all = self.manager.machine().connections();
+        all.map(|each| (owners.get(&each.id).copied(), each))
+            .collect()
     }
 
     /// What was counted since the function was started.
