@@ -42,6 +42,8 @@ pub struct Grant<'a> {
     pub rnr_retry_count: u8,
     /// At most 196 bytes.
     pub private_data: &'a [u8],
+    /// The program's word, in what it is told from now on.
+    pub context: u64,
 }
 
 impl Default for Grant<'_> {
@@ -52,6 +54,7 @@ impl Default for Grant<'_> {
             initiator_depth: 16,
             rnr_retry_count: 7,
             private_data: &[],
+            context: 0,
         }
     }
 }
@@ -165,8 +168,12 @@ impl<P: Platform> Connection<P> {
             flow_control: asked.flow_control,
             srq: false,
             private_data: grant.private_data,
+            context: grant.context,
         };
-        service.call(&Call::Accept(request.id, accept))?;
+        if let Err(refused) = service.call(&Call::Accept(request.id, accept)) {
+            self.reject(service, request.id, Reason::CONSUMER_DEFINED);
+            return Err(refused.into());
+        }
         self.phase = Phase::Accepted;
         Ok(())
     }

@@ -3,8 +3,9 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use e810::{
-    AccessFlags, Ah, Control, Cq, Data, Error, GSI_QKEY, MacAddr, Mr, Op, Path, Pd, Platform,
-    PostError, Qp, QpCaps, QpInit, Qpn, RecvWr, SendFlags, SendWr, Sge, WcFlags, WcStatus,
+    AccessFlags, Ah, Control, Cq, Data, Error, GSI_QKEY, MacAddr, Mr, Notify, Op, Path, Pd,
+    Platform, PostError, Qp, QpCaps, QpInit, Qpn, RecvWr, SendFlags, SendWr, Sge, WcFlags,
+    WcStatus,
 };
 use e810_cm::machine::Origin;
 use e810_cm::{Mad, ip};
@@ -73,6 +74,8 @@ pub struct Gsi<P: Platform> {
     free: heapless::Vec<u16, SENDS>,
     handles: heapless::Vec<Option<Handle>, HANDLES>,
     sends: u64,
+    /// An event comes with the next completion.
+    is_armed: bool,
     /// Datagrams whose destination is no address of ours, or that came without a header.
     strangers: u64,
 }
@@ -150,6 +153,7 @@ impl<P: Platform> Gsi<P> {
             free,
             handles,
             sends: 0,
+            is_armed: false,
             strangers: 0,
         };
         match gsi.start(control) {
@@ -211,9 +215,17 @@ impl<P: Platform> Gsi<P> {
         Ok(first?)
     }
 
-    /// Its completion queue, to be armed before a program sleeps.
-    pub const fn cq(&mut self) -> &mut Cq<P> {
-        &mut self.cq
+    /// Asks for an event with the next datagram, before a program sleeps. Returns whether there is
+    /// something to take now: after `true`, take it before you sleep. It costs a doorbell only
+    /// where something was taken since the last time.
+    #[must_use = "when there is something to take, take it before you sleep"]
+    pub fn arm(&mut self) -> bool {
+        if self.is_armed {
+            return false;
+        }
+        let is_ready = self.cq.arm(Notify::Any);
+        self.is_armed = !is_ready;
+        is_ready
     }
 
     /// Datagrams dropped because they came to no address of ours.
@@ -315,6 +327,7 @@ impl<P: Platform> Gsi<P> {
     /// A receive that the queue pair does not take again, as after a failure of the device.
     pub fn receive(&mut self, control: &Control<P>) -> Result<Option<Received>> {
         while let Some((wc, sender)) = self.cq.poll_with_sender() {
+            self.is_armed = false;
             if wc.wr_id & IS_SEND != 0 {
                 let slot = wc.wr_id as u16;
                 let handle = (wc.wr_id >> 16) as u16;

@@ -120,6 +120,7 @@ fuzz_target!(|data: &[u8]| {
                     flow_control: false,
                     srq: false,
                     private_data: &[],
+                    context: 0,
                 };
                 let _ = machine.accept(id, &accept);
             }

@@ -116,6 +116,8 @@ pub struct Accept<'a> {
     pub srq: bool,
     /// The program's, at most 196 bytes.
     pub private_data: &'a [u8],
+    /// The program's word.
+    pub context: u64,
 }
 
 /// Copies private data behind a header.
@@ -364,6 +366,7 @@ impl Machine<'_> {
             return Err(Error::NoSuch(id));
         };
         slot.local_qpn = local_qpn;
+        slot.context = accept.context;
         slot.state = State::RepSent;
         slot.kept = Rep {
             local_comm_id: slot.comm_id,

@@ -20,7 +20,7 @@ use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use e810::{
     Ah, Control, Cq, EventSet, LinkPolicy, Mr, Notify, Pd, Qp, QpAttr, QpControl, Remaining, Wc,
 };
@@ -125,13 +125,14 @@ impl<P: HostDevice> Shared<P> {
         limit: Duration,
         mut step: impl FnMut(&mut State<P>) -> Option<R>,
     ) -> Option<R> {
-        let end = Instant::now() + limit;
+        // A limit that no clock reaches is none.
+        let end = Instant::now().checked_add(limit);
         let mut state = self.lock();
         loop {
             if let Some(result) = step(&mut state) {
                 return Some(result);
             }
-            let left = end.saturating_duration_since(Instant::now());
+            let left = end.map_or(limit, |end| end.saturating_duration_since(Instant::now()));
             if left.is_zero() || state.gone.is_some() {
                 return None;
             }
@@ -184,11 +185,15 @@ impl<P: HostDevice> fmt::Debug for Attended<P> {
 
 impl<P: HostDevice> Attended<P> {
     /// Brings a function up with the addresses, gateways and MTU of a specification, and attends it
-    /// from now on. A TAP interface is not used.
+    /// from now on.
     ///
     /// # Errors
-    /// As [`start`](Self::start); addresses that no function can have.
+    /// As [`start`](Self::start); addresses that no function can have; a TAP interface, which
+    /// attended functions do not use yet.
     pub fn open(platform: P, spec: &AddressedSpec) -> Result<Self> {
+        if let Some(tap) = &spec.tap {
+            bail!("tap={tap}: a TAP interface is not possible here; name addresses instead");
+        }
         let addresses = addresses_of(spec).map_err(Error::msg)?;
         let start = Start::usual(&platform, spec.mtu.unwrap_or(crate::start::MTU))?;
         let network = Network {

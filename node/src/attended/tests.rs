@@ -347,7 +347,7 @@ fn a_wait_has_an_end() {
     let mut connection = node.connection();
     assert!(connection.established(soon).is_err());
     assert_eq!(connection.phase(), Phase::New);
-    // What still exists is named, and nothing hangs.
+    // What still exists is named, and nothing hangs, not even a wait without an end.
     let (qp, cq) = (connection.end(), node.cq);
     let objects = Remaining {
         qps: [qp],
@@ -356,7 +356,13 @@ fn a_wait_has_an_end() {
         mrs: [node.mr],
         pds: [node.pd],
     };
-    let error = node.function.close_with(objects).unwrap_err();
-    assert!(error.to_string().contains("still exists"), "{error}");
+    let function = node.function;
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| listener.next(Duration::MAX).unwrap_err());
+        let error = function.close_with(objects).unwrap_err();
+        assert!(error.to_string().contains("still exists"), "{error}");
+        let error = waiting.join().unwrap();
+        assert!(error.to_string().contains("was closed"), "{error}");
+    });
     drop(listener);
 }

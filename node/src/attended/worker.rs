@@ -49,6 +49,9 @@ fn run<P: HostDevice>(shared: &Shared<P>, mut events: EventSet<P>) -> EventSet<P
         }
         let mut state = shared.lock();
         if state.is_ending {
+            // Whoever still waits for something of it waits no longer.
+            state.gone = Some("the function was closed".to_owned());
+            wake(shared, &mut state);
             return events;
         }
         let progress = state.control.progress();

@@ -1,6 +1,7 @@
 //! Neighbours of connections: asked for without a wait, and remembered for a while.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
@@ -15,25 +16,18 @@ use crate::station::PendingResolve;
 const KNOWN: Ns = Ns::from_secs(30);
 /// How long it is believed that nobody answers.
 const UNREACHABLE: Ns = Ns::from_ms(1_000);
-/// Answers and questions that are kept.
-const MOST: usize = 4096;
+/// Answers that are kept. Those that are old give way; if there are none, no more is asked.
+const ANSWERS: usize = 4096;
 /// Questions under way. Strangers cause some, whose addresses may be invented.
 const ASKED: usize = 256;
-
-#[derive(Debug)]
-enum Entry {
-    Asked(PendingResolve),
-    Answered { lookup: Lookup, until: Ns },
-}
 
 /// What is known of ways to peers.
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
-    entries: BTreeMap<Question, Entry>,
-    /// How many of the entries are asked.
-    asked: usize,
+    asked: BTreeMap<Question, PendingResolve>,
+    answered: BTreeMap<Question, (Lookup, Ns)>,
     /// Our own addresses: what goes there comes back.
-    own: Vec<std::net::IpAddr>,
+    own: Vec<IpAddr>,
     mac: MacAddr,
 }
 
@@ -49,6 +43,7 @@ impl Lookups {
         self.own.clear();
         self.own.extend(gids.map(|own| own.gid.ip()));
         self.mac = control.lan().mac;
+        self.take_answers(now);
         View {
             lookups: self,
             tracker,
@@ -57,24 +52,37 @@ impl Lookups {
     }
 
     /// Whether an answer is awaited.
-    pub(super) const fn is_waiting(&self) -> bool {
-        self.asked > 0
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.asked.is_empty()
     }
 
-    fn forget_old(&mut self, now: Ns) {
-        self.entries
-            .retain(|_, entry| !matches!(entry, Entry::Answered { until, .. } if *until <= now));
-    }
-
-    fn remember(&mut self, question: Question, lookup: Lookup, now: Ns) -> Lookup {
-        let until = now
-            + match lookup {
-                Lookup::Known(..) => KNOWN,
-                _ => UNREACHABLE,
+    /// Takes all answers: whoever asked may have gone.
+    fn take_answers(&mut self, now: Ns) {
+        let answered = &mut self.answered;
+        self.asked.retain(|question, pending| {
+            let Some(answer) = pending.try_take() else {
+                return true;
             };
-        self.entries
-            .insert(question, Entry::Answered { lookup, until });
-        lookup
+            let known = match answer {
+                Ok(neighbour) => {
+                    let known = Lookup::Known(neighbour.mac, neighbour.route.hop_limit);
+                    (known, now + KNOWN)
+                }
+                Err(error) => {
+                    log::debug!("{error}");
+                    (Lookup::Unreachable, now + UNREACHABLE)
+                }
+            };
+            answered.insert(*question, known);
+            false
+        });
+    }
+
+    fn has_room(&mut self, now: Ns) -> bool {
+        if self.answered.len() + self.asked.len() >= ANSWERS {
+            self.answered.retain(|_, (_, until)| now < *until);
+        }
+        self.asked.len() < ASKED && self.answered.len() + self.asked.len() < ANSWERS
     }
 }
 
@@ -85,17 +93,26 @@ pub(super) struct View<'a, P: HostPlatform> {
     now: Ns,
 }
 
-impl<P: HostPlatform> View<'_, P> {
-    fn ask(&mut self, question: &Question) -> Lookup {
-        let destination = question.destination;
-        let known = route::known_mac(&self.lookups.own, self.lookups.mac, destination);
+impl<P: HostPlatform> Neighbours for View<'_, P> {
+    fn lookup(&mut self, question: &Question) -> Lookup {
+        let (lookups, destination) = (&mut *self.lookups, question.destination);
+        let answered = lookups.answered.get(question);
+        if let Some((lookup, _)) = answered.filter(|(_, until)| self.now < *until) {
+            // The neighbour may have moved meanwhile.
+            let newer = self.tracker.and_then(|tracker| tracker.mac_of(destination));
+            return match (*lookup, newer) {
+                (Lookup::Known(_, hop_limit), Some(mac)) => Lookup::Known(mac, hop_limit),
+                (lookup, _) => lookup,
+            };
+        }
+        if lookups.asked.contains_key(question) {
+            return Lookup::Pending;
+        }
+        let known = route::known_mac(&lookups.own, lookups.mac, destination);
         let Some(tracker) = self.tracker else {
             return known.map_or(Lookup::Unreachable, |mac| Lookup::Known(mac, HOP_LIMIT));
         };
-        if self.lookups.entries.len() >= MOST {
-            self.lookups.forget_old(self.now);
-        }
-        if self.lookups.asked >= ASKED || self.lookups.entries.len() >= MOST {
+        if !lookups.has_room(self.now) {
             return Lookup::Pending;
         }
         let pending = tracker.begin_resolve(route::Question {
@@ -103,49 +120,116 @@ impl<P: HostPlatform> View<'_, P> {
             vlan: question.vlan,
             known,
         });
-        self.lookups.asked += 1;
-        self.lookups
-            .entries
-            .insert(*question, Entry::Asked(pending));
-        self.look(question)
-    }
-
-    /// Takes the answer to a question, if there is one.
-    fn look(&mut self, question: &Question) -> Lookup {
-        let answer = match self.lookups.entries.get(question) {
-            Some(Entry::Asked(pending)) => pending.try_take(),
-            _ => return Lookup::Pending,
-        };
-        let Some(answer) = answer else {
-            return Lookup::Pending;
-        };
-        self.lookups.asked = self.lookups.asked.saturating_sub(1);
-        let lookup = match answer {
-            Ok(neighbour) => Lookup::Known(neighbour.mac, neighbour.route.hop_limit),
-            Err(error) => {
-                log::debug!("{error}");
-                Lookup::Unreachable
-            }
-        };
-        self.lookups.remember(*question, lookup, self.now)
+        lookups.asked.insert(*question, pending);
+        lookups.take_answers(self.now);
+        match lookups.answered.get(question) {
+            Some((lookup, until)) if self.now < *until => *lookup,
+            _ => Lookup::Pending,
+        }
     }
 }
 
-impl<P: HostPlatform> Neighbours for View<'_, P> {
-    fn lookup(&mut self, question: &Question) -> Lookup {
-        match self.lookups.entries.get(question) {
-            Some(Entry::Answered { lookup, until }) if self.now < *until => {
-                // The neighbour may have moved meanwhile.
-                let newer = self
-                    .tracker
-                    .and_then(|tracker| tracker.mac_of(question.destination));
-                match (*lookup, newer) {
-                    (Lookup::Known(_, hop_limit), Some(mac)) => Lookup::Known(mac, hop_limit),
-                    (lookup, _) => lookup,
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{SyncSender, sync_channel};
+    use std::sync::{Arc, Mutex};
+
+    use anyhow::Result;
+    use e810_sim::SimPlatform;
+
+    use super::*;
+    use crate::neighbours::Resolver;
+    use crate::route::{Neighbour, Route};
+    use crate::station::Unresolved;
+
+    type Answers = Arc<Mutex<Vec<(IpAddr, SyncSender<Result<Neighbour, Unresolved>>)>>>;
+
+    /// Keeps the questions.
+    struct Asked(Answers);
+
+    impl Resolver<SimPlatform> for Asked {
+        fn join(&self, _: IpAddr) {}
+
+        fn begin_resolve(&self, question: route::Question) -> PendingResolve {
+            let (answer, answered) = sync_channel(1);
+            let destination = question.destination;
+            self.0.lock().unwrap().push((destination, answer));
+            PendingResolve::new(destination, answered, Ns::from_secs(1))
+        }
+
+        fn trusts_peers(&self) -> bool {
+            false
+        }
+
+        fn follow(&self, _: Vec<IpAddr>, _: Vec<IpAddr>) {}
+
+        fn mac_of(&self, _: IpAddr) -> Option<MacAddr> {
+            None
+        }
+
+        fn progress(&mut self, _: &mut Control<SimPlatform>, _: &mut dyn FnMut()) -> Result<bool> {
+            Ok(false)
+        }
+
+        fn close(self: Box<Self>, _: &mut Control<SimPlatform>) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    fn question(number: u32) -> Question {
+        Question {
+            own: [192, 0, 2, 1].into(),
+            vlan: None,
+            destination: IpAddr::from((0x0A00_0000 + number).to_be_bytes()),
+        }
+    }
+
+    #[test]
+    fn questions_whose_askers_have_gone_leave_room_for_others() {
+        let answers = Answers::default();
+        let tracker = NeighbourTracker::new(Asked(Arc::clone(&answers)));
+        let mut lookups = Lookups::default();
+        let mut now = Ns::from_secs(1);
+        let mut look = |number, now| {
+            lookups.take_answers(now);
+            let mut view = View {
+                lookups: &mut lookups,
+                tracker: Some(&tracker),
+                now,
+            };
+            view.lookup(&question(number))
+        };
+        let mac = MacAddr([2, 0, 0, 0, 0, 9]);
+        for round in 0..20 {
+            let numbers = (0..1000).map(|n| round * 1000 + n);
+            for number in numbers {
+                assert_eq!(look(number, now), Lookup::Pending);
+            }
+            let asked: Vec<_> = std::mem::take(&mut *answers.lock().unwrap());
+            assert_eq!(asked.len(), ASKED);
+            // Nobody looks at these again; the answers come all the same, or never.
+            for (n, (via, answer)) in asked.into_iter().enumerate() {
+                let neighbour = Neighbour {
+                    via,
+                    mac,
+                    route: Route::PLAIN,
+                };
+                match n % 3 {
+                    0 => answer.send(Ok(neighbour)).unwrap(),
+                    1 => {
+                        let destination = via;
+                        answer
+                            .send(Err(Unresolved::NoRoute { destination }))
+                            .unwrap();
+                    }
+                    _ => {}
                 }
             }
-            Some(Entry::Asked(_)) => self.look(question),
-            _ => self.ask(question),
+            assert_eq!(look(round * 1000, now), Lookup::Known(mac, HOP_LIMIT));
+            assert_eq!(look(round * 1000 + 1, now), Lookup::Unreachable);
+            assert_eq!(look(round * 1000 + 2, now), Lookup::Unreachable);
+            now = now + Ns::from_secs(1);
         }
+        assert!(lookups.answered.len() <= ANSWERS && lookups.asked.is_empty());
     }
 }

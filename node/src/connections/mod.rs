@@ -142,7 +142,7 @@ impl<P: HostPlatform + Payload> Connections<P> {
             match happened.context("queue pair 1, for connections")? {
                 Happened::Told(told) => self.deliver(told),
                 Happened::More => {}
-                Happened::Nothing if self.manager.gsi().cq().arm(e810::Notify::Any) => {}
+                Happened::Nothing if self.manager.gsi().arm() => {}
                 Happened::Nothing => {
                     is_idle = true;
                     break;

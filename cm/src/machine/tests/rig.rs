@@ -118,5 +118,6 @@ pub(super) fn accept_with<'a>(qpn: u32) -> Accept<'a> {
         flow_control: false,
         srq: false,
         private_data: b"reply",
+        context: 0,
     }
 }
