@@ -9,6 +9,9 @@ pub const GID: usize = 16;
 /// Bytes of the header, in front of the program's private data.
 pub const HEADER: usize = 36;
 
+/// Q_Key of the UD queue pairs of port space UDP, unless a program chooses another (cm-path 6.6).
+pub const UDP_QKEY: u32 = 0x0123_4567;
+
 /// Whose ports a service is among.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

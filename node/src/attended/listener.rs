@@ -7,19 +7,22 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use e810_backends::HostDevice;
 use e810_cm::Reason;
 use e810_cm::ip::PortSpace;
 use e810_cm::machine::{Listen, ListenerId};
-use e810_connect::{Answer, Call, Service, Told};
+use e810_connect::{Answer, Call, News, Service, Told};
 
 use super::{Shared, State};
 
-/// Takes requests for connections to a port. Dropped, it takes no more, and those that wait are
+/// The status of a question that the program refuses (cm-path 3.9).
+const REFUSED: u8 = 2;
+
+/// Takes requests for connections to a port, or questions for its UD queue pair. Dropped, it takes no more, and those that wait are
 /// refused.
 pub struct Listener<P: HostDevice> {
-    shared: Arc<Shared<P>>,
+    pub(super) shared: Arc<Shared<P>>,
     id: ListenerId,
     port: u16,
     context: u64,
@@ -36,6 +39,7 @@ impl<P: HostDevice> fmt::Debug for Listener<P> {
 impl<P: HostDevice> Listener<P> {
     pub(super) fn new(
         shared: Arc<Shared<P>>,
+        space: PortSpace,
         address: IpAddr,
         port: u16,
         backlog: u32,
@@ -46,7 +50,7 @@ impl<P: HostDevice> Listener<P> {
         // Before a request can come.
         state.requests.insert(context, VecDeque::new());
         let listen = Listen {
-            space: PortSpace::Tcp,
+            space,
             port,
             address,
             only_family: true,
@@ -101,16 +105,19 @@ impl<P: HostDevice> Listener<P> {
         })
     }
 
-    /// Refuses a request, with at most 148 bytes for the peer.
+    /// Refuses a request, with at most 148 bytes for the peer; a question for a UD queue pair with at
+    /// most 136.
     ///
     /// # Errors
     /// Too many bytes, or a peer that has given up.
     pub fn reject(&self, request: &Told, private_data: &[u8]) -> Result<()> {
-        let mut state = self.shared.lock();
-        let reason = Reason::CONSUMER_DEFINED;
-        let refused = state.call(&Call::Reject(request.id, reason, private_data));
-        state.release(request.id);
-        refused.map(drop).map_err(|error| anyhow!("{error}"))
+        let refusal = match &request.news {
+            News::Requested(asked) if asked.space == PortSpace::Udp => {
+                Call::Answer(request.id, Err(REFUSED), private_data)
+            }
+            _ => Call::Reject(request.id, Reason::CONSUMER_DEFINED, private_data),
+        };
+        self.end(request, &refusal)
     }
 }
 

@@ -7,6 +7,7 @@
 //! * `worker`, the thread.
 
 mod connection;
+mod datagrams;
 mod listener;
 #[cfg(test)]
 mod tests;
@@ -26,11 +27,13 @@ use e810::{
 };
 use e810_backends::HostDevice;
 use e810_backends::spec::AddressedSpec;
+use e810_cm::ip::PortSpace;
 use e810_cm::machine::{Connect, ConnectionId, Counters, Overview};
 use e810_connect::{Answer, Call, News, Refused, Service, Told};
 use e810_hal::Ns;
 
 pub use connection::{Connection, Ended};
+pub use datagrams::Resolved;
 pub use e810_connect::{Grant, NotConnected, Phase, PrivateData};
 pub use listener::Listener;
 
@@ -321,7 +324,13 @@ impl<P: HostDevice> Attended<P> {
     /// # Errors
     /// Somebody listens there already, or there are too many listeners.
     pub fn listen(&self, address: IpAddr, port: u16, backlog: u32) -> Result<Listener<P>> {
-        Listener::new(Arc::clone(&self.shared), address, port, backlog)
+        Listener::new(
+            Arc::clone(&self.shared),
+            PortSpace::Tcp,
+            address,
+            port,
+            backlog,
+        )
     }
 
     /// Takes completions; if there are none, waits for some, for `limit` at most. Returns how many
