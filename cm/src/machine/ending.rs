@@ -9,13 +9,14 @@ use crate::{Dreq, Header, Reason, Rej};
 impl Machine<'_> {
     /// Ends a connection, or answers the peer's end. Before this the queue pair goes to ERROR.
     /// A request that was accepted, and whose peer is not known to be ready, is refused instead.
-    /// Nothing happens where the machine is ending it already: a peer that asks for another
-    /// connection of the same queue pair has forgotten this one (cm-path 3.11).
+    /// Nothing happens where the machine is ending it already, or has ended it: a peer that asks for
+    /// another connection of the same queue pair has forgotten this one (cm-path 3.11), and a program
+    /// may hear of an end when all of it is over.
     ///
     /// # Errors
     /// [`Error::NoSuch`], [`Error::State`].
     pub fn disconnect(&mut self, id: ConnectionId, now: Ns) -> Result<(), Error> {
-        let ends = [State::DreqSent, State::TimeWait];
+        let ends = [State::DreqSent, State::TimeWait, State::Idle];
         let index = match self.owned(id, &ends) {
             Ok(_) => return Ok(()),
             Err(_) => self.owned(

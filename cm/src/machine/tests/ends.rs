@@ -63,6 +63,9 @@ fn an_end_of_ours() {
         assert!(matches!(sent[..], [Message::Drep(_)]), "{sent:?}");
         bench.pass(512);
         assert_eq!(bench.events(), [Event::Over(id)]);
+        // A program that hears of the end only now.
+        bench.disconnect(id);
+        bench.assert_quiet();
     }
 }
 
