@@ -46,7 +46,7 @@ impl Machine<'_> {
         }
         match self.slot(index).map_or(State::Idle, |slot| slot.state) {
             State::Established | State::DreqReceived | State::RepSent | State::MraRepReceived => {
-                self.end_connection(index, now)
+                self.end_connection(index, now);
             }
             State::ReqSent
             | State::MraReqReceived

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
-use e810::{Path, Qpn};
+use e810::{Cq, Notify, Path, Qpn, Sender, Wc};
 use e810_backends::HostDevice;
 use e810_cm::Reason;
 use e810_cm::ip::PortSpace;
@@ -72,6 +72,30 @@ impl<P: HostDevice> Attended<P> {
         self.shared.lock().release(id);
         let nothing = || Err(self.shared.why_not("the peer's queue pair", limit));
         done.unwrap_or_else(nothing)
+    }
+
+    /// Takes a completion of a UD queue pair, with who has sent the datagram, and waits for one for
+    /// `limit` at most.
+    ///
+    /// # Errors
+    /// The function is gone.
+    pub fn completion_with_sender(
+        &self,
+        cq: &mut Cq<P>,
+        limit: Duration,
+    ) -> Result<Option<(Wc, Option<Sender>)>> {
+        let found = self.shared.wait(limit, |_| {
+            let mut found = cq.poll_with_sender();
+            // After it was armed, for what has come between.
+            if found.is_none() && cq.arm(Notify::Any) {
+                found = cq.poll_with_sender();
+            }
+            found
+        });
+        match (found, &self.shared.lock().gone) {
+            (None, Some(why)) => Err(anyhow!("{why}")),
+            (found, _) => Ok(found),
+        }
     }
 }
 

@@ -6,10 +6,14 @@
 #![deny(unsafe_code)]
 
 mod channel;
+mod cmtime;
+mod datagrams;
 mod messages;
 mod rig;
 mod rping;
+mod text;
 mod ucmatose;
+mod udaddy;
 
 use std::net::SocketAddr;
 
@@ -50,6 +54,16 @@ enum Program {
     Messages(RoleArgs),
     /// Connections, and messages each way.
     Ucmatose(Counts),
+    /// The same with datagrams.
+    Udaddy(Counts),
+    /// Connections that are ended at once.
+    Cmtime {
+        #[command(flatten)]
+        counts: Counts,
+        /// Where the server waits for a client at each step.
+        #[arg(long, value_name = "IP:PORT")]
+        wait_at: Option<SocketAddr>,
+    },
 }
 
 /// Exactly one of the two.
@@ -116,6 +130,15 @@ impl DeviceVisitor<1> for Cli {
                 let rig = Rig::open(device, &self, ucmatose::room(counts), counts.connections)?;
                 ucmatose::run(rig, *counts)
             }
+            Program::Udaddy(counts) => {
+                let rig = Rig::open(device, &self, udaddy::room(counts), counts.connections)?;
+                udaddy::run(rig, *counts)
+            }
+            Program::Cmtime { counts, wait_at } => cmtime::run(
+                Rig::open(device, &self, 0, counts.connections)?,
+                *counts,
+                *wait_at,
+            ),
         }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Rig<P: HostDevice> {
     pub(crate) pd: Pd,
     mr: Mr<P>,
     memory: Buffer,
-    own: IpAddr,
+    pub(crate) own: IpAddr,
 }
 
 impl<P: HostDevice> Rig<P> {
@@ -114,6 +114,17 @@ impl<P: HostDevice> Rig<P> {
         let (qp, cq) = self.queue_pair(depth, false)?;
         let connection = Connection::new(&self.function, qp, READS).map_err(|(_, error)| error)?;
         Ok(Channel::new(connection, cq))
+    }
+
+    /// Gives a connection that is over back.
+    pub(crate) fn destroy(&self, channel: Channel<P>) -> Result<()> {
+        let (qp, mut cq) = channel.end();
+        self.function.control(|control| {
+            control.destroy_qp(qp).map_err(|(_, error)| error)?;
+            cq.forget_gone();
+            control.destroy_cq(cq).map_err(|(_, error)| error)
+        })?;
+        Ok(())
     }
 
     /// Ends all of it.

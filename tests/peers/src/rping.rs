@@ -11,6 +11,7 @@ use e810_node::attended::Grant;
 
 use crate::channel::Channel;
 use crate::rig::{LIMIT, Rig};
+use crate::text;
 
 /// The longest text.
 const TEXT: usize = 1 << 16;
@@ -21,16 +22,6 @@ const BACK: usize = TEXT;
 const SAID: usize = 2 * TEXT;
 const HEARD: usize = SAID + INFO;
 pub(crate) const ROOM: usize = HEARD + INFO;
-
-/// The text of a ping: its number, then letters, from another one on for each ping.
-fn text(ping: u32, size: usize) -> Vec<u8> {
-    let mut text = format!("rdma-ping-{ping}: ").into_bytes();
-    let letters = (b'A'..=b'z').cycle().skip(ping as usize % 58);
-    text.extend(letters.take(size.saturating_sub(text.len())));
-    text.truncate(size.saturating_sub(1));
-    text.push(0);
-    text
-}
 
 /// One side, connected or about to be.
 struct Side<P: HostDevice> {
@@ -78,19 +69,6 @@ impl<P: HostDevice> Side<P> {
         Ok(Some((remote, info as u32)))
     }
 
-    fn expect(&self, offset: usize, text: &[u8]) -> Result<()> {
-        let mut there = vec![0; text.len()];
-        self.rig.memory().read(offset, &mut there)?;
-        let said = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        ensure!(
-            there == text,
-            "{:?} differs from {:?}",
-            said(&there),
-            said(text)
-        );
-        Ok(())
-    }
-
     fn close(self) -> Result<()> {
         self.rig.close(vec![self.channel])
     }
@@ -106,10 +84,10 @@ pub(crate) fn serve<P: HostDevice>(rig: Rig<P>, port: u16, count: u32) -> Result
     let mut pings = 0;
     while let Some((source, length)) = side.named()? {
         ensure!(length as usize <= TEXT, "a text of {length} bytes");
-        let text = text(pings, length as usize);
+        let text = text::of(pings, length as usize);
         side.channel.read(side.rig.sge(0, length), source)?;
         side.channel.wait(WcOpcode::RdmaRead)?.context("the READ")?;
-        side.expect(0, &text)?;
+        text::expect(&side.rig.memory(), 0, &text)?;
         side.name(0, 0)?;
         let (sink, room) = side.named()?.context("the client left after a READ")?;
         ensure!(room == length, "{room} bytes for a text of {length}");
@@ -120,7 +98,7 @@ pub(crate) fn serve<P: HostDevice>(rig: Rig<P>, port: u16, count: u32) -> Result
         side.name(0, 0)?;
         pings += 1;
     }
-    side.channel.left()?;
+    side.channel.connection.over(LIMIT)?;
     println!("{pings} pings");
     ensure!(pings == count, "{pings} pings, not {count}");
     drop(listener);
@@ -145,7 +123,7 @@ pub(crate) fn ask<P: HostDevice>(
     side.channel.connection.connect(&ask)?;
     side.channel.connection.established(LIMIT)?;
     for ping in 0..count {
-        let text = text(ping, size as usize);
+        let text = text::of(ping, size as usize);
         side.rig.memory().write(0, &text)?;
         side.name(0, size)?;
         side.named()?
@@ -153,7 +131,7 @@ pub(crate) fn ask<P: HostDevice>(
         side.name(BACK, size)?;
         side.named()?
             .context("the server left before it had written")?;
-        side.expect(BACK, &text)?;
+        text::expect(&side.rig.memory(), BACK, &text)?;
     }
     println!("{count} pings");
     side.channel.leave()?;

@@ -90,7 +90,10 @@ pub(crate) fn run<P: HostDevice>(rig: Rig<P>, counts: Counts) -> Result<()> {
         Role::Client(peer) => ask(&rig, peer, &counts)?,
     };
     for channel in &mut channels {
-        channel.left()?;
+        channel.gone()?;
+    }
+    for channel in &mut channels {
+        channel.connection.over(LIMIT)?;
     }
     let Counts {
         connections,
