@@ -199,15 +199,18 @@ impl<P: Platform> Gsi<P> {
             mr,
             mut cq,
             qp,
-            handles,
+            mut handles,
             ..
         } = self;
         let mut first = Ok(());
         let mut note = |result: e810::Result<()>| first = first.and(result);
         note(control.destroy_qp(qp).map(drop).map_err(|(_, e)| e));
         cq.forget_gone();
-        for handle in handles.into_iter().flatten() {
-            note(control.destroy_ah(handle.ah).map_err(|(_, e)| e));
+        // The iterator of its values could panic.
+        while let Some(place) = handles.pop() {
+            if let Some(handle) = place {
+                note(control.destroy_ah(handle.ah).map_err(|(_, e)| e));
+            }
         }
         note(control.destroy_cq(cq).map_err(|(_, e)| e));
         note(control.dereg_mr(mr).map_err(|(_, e)| e));

@@ -3,7 +3,7 @@
 //! * A register access on a real BAR0 is one `mov` (`examples/asm_probe.rs`).
 //! * No panic path is left in the core: neither in the crates' own objects nor
 //!   where their generic code is instantiated (`examples/core_probe.rs`,
-//!   `examples/net_probe.rs`).
+//!   `examples/net_probe.rs`, `examples/connect_probe`).
 //!
 //! The tests need `objdump` and `nm`, and the first one needs x86_64. Without these, they say so
 //! and check nothing.
@@ -100,14 +100,29 @@ fn own_object(name: &str) -> PathBuf {
     target().join(format!("{name}-{}-{thread:?}.o", process::id()))
 }
 
+/// Files of one of the examples, the first of which is compiled.
+fn sources(name: &str) -> Vec<PathBuf> {
+    let alone = format!("{name}.rs");
+    let files: &[&str] = match name {
+        "connect_probe" => &[
+            "connect_probe/main.rs",
+            "connect_probe/calls.rs",
+            "core_probe.rs",
+        ],
+        _ => &[&alone],
+    };
+    let folder = root().join("tests/examples");
+    files.iter().map(|file| folder.join(file)).collect()
+}
+
 /// Compiles one of the examples to an object, against the release rlibs. The object is kept, and
 /// its name stands for the compiler, its arguments and the bytes that it reads.
 fn probe(name: &str) -> PathBuf {
     let rlibs = core_rlibs();
-    let source = root().join(format!("tests/examples/{name}.rs"));
+    let sources = sources(name);
     let dependencies = target().join("release/deps");
     let mut compile = rustc();
-    compile.arg(&source).arg("-L");
+    compile.args(sources.first()).arg("-L");
     compile.arg(format!("dependency={}", dependencies.display()));
     for (name, rlib) in &rlibs {
         compile.arg("--extern");
@@ -116,7 +131,7 @@ fn probe(name: &str) -> PathBuf {
     let mut hash = DefaultHasher::new();
     run(rustc().arg("-vV")).hash(&mut hash);
     format!("{compile:?}").hash(&mut hash);
-    for input in rlibs.iter().map(|(_, rlib)| rlib).chain([&source]) {
+    for input in rlibs.iter().map(|(_, rlib)| rlib).chain(&sources) {
         fs::read(input).expect("an input").hash(&mut hash);
     }
     let kept = target().join(format!("{name}-{:016x}.o", hash.finish()));
@@ -266,7 +281,9 @@ fn no_panic_path_is_left_in_the_core() {
     if !is_present("nm") {
         return;
     }
-    let mut objects = ["asm_probe", "core_probe", "net_probe"].map(probe).to_vec();
+    // That of connections has the core's too.
+    let probes = ["asm_probe", "net_probe", "cm_probe", "connect_probe"];
+    let mut objects = probes.map(probe).to_vec();
     let mut rlibs = core_rlibs();
     // Its flags can be read from text (bitflags). That code may panic, and nothing calls it.
     rlibs.retain(|(name, _)| name != "e810_adminq");
