@@ -200,11 +200,11 @@ impl<P: Platform> Connection<P> {
             }
             News::Rejected { reason, .. } => {
                 // The passive side of one whose peer has given up: messages may still come.
-                self.to_error(service)?;
+                self.stop(service)?;
                 self.phase = Phase::Refused(reason);
             }
             News::Unreachable => {
-                self.to_error(service)?;
+                self.stop(service)?;
                 self.phase = Phase::Unreachable;
             }
             News::Disconnected => self.disconnect(service)?,
@@ -236,7 +236,7 @@ impl<P: Platform> Connection<P> {
             (Phase::Refused(_) | Phase::Unreachable | Phase::Over, _) => return Ok(()),
             _ => return Err(NotConnected::Phase(self.phase)),
         };
-        let stopped = self.to_error(service);
+        let stopped = self.stop(service);
         service.call(&Call::Disconnect(id))?;
         self.phase = Phase::Ending;
         stopped
@@ -248,7 +248,7 @@ impl<P: Platform> Connection<P> {
     pub fn end(mut self, service: &mut impl Service<P>) -> Qp<P> {
         if self.id.is_some() {
             // What the device refuses here it will refuse to whoever destroys the queue pair.
-            let _ = self.to_error(service);
+            let _ = self.stop(service);
         }
         if let Some(id) = self.id {
             // One that the manager has forgotten needs nothing.
@@ -264,7 +264,7 @@ impl<P: Platform> Connection<P> {
         }
     }
 
-    fn to_error(&mut self, service: &mut impl Service<P>) -> Result<()> {
+    fn stop(&mut self, service: &mut impl Service<P>) -> Result<()> {
         let to_error = QpAttr {
             state: Some(QpState::Err),
             ..QpAttr::default()

@@ -41,6 +41,10 @@ pub trait Neighbours {
 
 /// What [`Manager::progress`] tells.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is nothing to box it in, and few exist at a time"
+)]
 pub enum Happened {
     /// Of a connection.
     Told(Told),

@@ -86,6 +86,10 @@ impl Call<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is nothing to box it in, and few exist at a time"
+)]
 pub enum Answer {
     /// It is done.
     Done,

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use e810::{Control, Qpn};
-use e810_backends::buffer::{Buffer, Payload};
+use e810_backends::buffer::Payload;
 use e810_backends::interrupts::HostPlatform;
 use e810_cm::Machine;
 use e810_cm::machine::{
@@ -71,8 +71,6 @@ fn random() -> [u8; 16] {
 pub struct Connections<P: HostPlatform> {
     platform: P,
     manager: Manager<'static, P>,
-    /// Queue pair 1 uses it until it is destroyed.
-    buffer: Buffer,
     lookups: Lookups,
     complaints: Complaints,
     listeners: BTreeMap<ListenerId, Program>,
@@ -94,7 +92,6 @@ impl<P: HostPlatform + Payload> Connections<P> {
             Ok(machine) => Ok(Self {
                 platform: platform.clone(),
                 manager: Manager::new(machine, gsi),
-                buffer,
                 lookups: Lookups::default(),
                 complaints: Complaints::default(),
                 listeners: BTreeMap::new(),
@@ -108,18 +105,15 @@ impl<P: HostPlatform + Payload> Connections<P> {
         }
     }
 
-    /// Destroys queue pair 1. Peers of connections that were not ended notice by themselves.
+    /// Destroys queue pair 1. Peers of connections that were not ended notice by themselves. The
+    /// memory of its datagrams, 180 KiB, stays allocated, as all payload memory does.
     ///
     /// # Errors
     /// The device's refusal.
     pub fn close(self, control: &mut Control<P>) -> Result<()> {
-        let Self {
-            manager, buffer, ..
-        } = self;
-        let (machine, closed) = manager.close(control);
+        let (machine, closed) = self.manager.close(control);
         let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
         tables.push(machine);
-        drop(buffer);
         Ok(closed?)
     }
 

@@ -6,7 +6,11 @@
 
 mod calls;
 #[path = "../core_probe.rs"]
-#[expect(dead_code, reason = "as a program of the tests it has a main")]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "it is a program of the tests itself, with a main"
+)]
 mod core_probe;
 
 fn main() {}

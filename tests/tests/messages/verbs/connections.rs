@@ -202,7 +202,7 @@ impl<P: Platform> World<P> {
         let request = self.request();
         let mut passive = self.accept(&request);
         let News::Accepted { private_data, .. } = self.hear(0, &mut active) else {
-            panic!("not accepted");
+            unreachable!("not accepted");
         };
         assert!(private_data.starts_with(b"welcome"));
         assert_eq!(self.hear(1, &mut passive), News::Established);
