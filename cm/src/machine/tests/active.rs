@@ -2,6 +2,8 @@
 
 use std::vec::Vec;
 
+use e810_types::Ns;
+
 use super::super::*;
 use super::bench::{
     ACTIVE_QP, Bench, GUID, Made, PEER, PEER_ID, PEER_QP, SLOTS, dreq, mra, rej, rep,
@@ -115,6 +117,21 @@ fn a_req_is_as_the_table_has_it() {
 }
 
 #[test]
+fn a_queue_pair_number_has_24_bits() {
+    let mut bench = Bench::new(SLOTS);
+    let id = bench.connect(0x00FF_FFFF);
+    assert_eq!(bench.machine.queue_pairs(id), Some([0x00FF_FFFF, 0]));
+    let wrong = Error::OutOfRange {
+        what: "a queue pair number",
+        value: 0x0100_0000,
+        most: 0x00FF_FFFF,
+    };
+    let made = bench.machine.connect(&connect_to(1, 0, 0x0100_0000));
+    assert_eq!(made, Err(wrong));
+    assert_eq!(bench.machine.free_slots(), SLOTS - 1);
+}
+
+#[test]
 fn an_mra_lengthens_one_wait() {
     let (mut bench, id) = Bench::req_sent();
     // The peer's id is not known yet, and an MRA of the REQ is found without it.
@@ -145,6 +162,21 @@ fn an_mra_lengthens_one_wait() {
     assert_eq!(bench.machine.queue_pairs(id), Some([ACTIVE_QP, PEER_QP]));
     assert_eq!(bench.machine.ack_timeout(id), Some(17));
     assert_eq!(bench.pass(100_000), []);
+}
+
+/// A repeat is due, and before it is sent an MRA comes.
+#[test]
+fn an_mra_stops_a_repeat() {
+    let all: [(Made, u8, u64); 2] = [(Bench::req_sent, 0, 4608), (Bench::rep_sent, 1, 4096)];
+    for (make, about, interval) in all {
+        let (mut bench, id) = make();
+        bench.now = bench.now + Ns::from_ms(interval);
+        while bench.machine.poll(bench.now) {}
+        bench.take(mra(id, about));
+        bench.assert_quiet();
+        let times: Vec<u64> = bench.pass(70_000).iter().map(|(at, _)| *at).collect();
+        assert_eq!(times, [65_536 + 512]);
+    }
 }
 
 /// Each MRA lengthens one wait and uses up one repeat. So a peer that sends nothing else keeps

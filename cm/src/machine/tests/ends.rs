@@ -2,8 +2,10 @@
 
 use super::super::*;
 use super::bench::{
-    ACTIVE_QP, Bench, Made, PASSIVE_QP, PEER_ID, PEER_QP, SLOTS, drep, dreq, mra, peer, rej, req,
+    ACTIVE_QP, Bench, Made, PASSIVE_QP, PEER, PEER_ID, PEER_QP, SLOTS, drep, dreq, mra, peer, rej,
+    req, rtu,
 };
+use super::rig::accept_with;
 use crate::ip::PortSpace;
 use crate::{Dreq, Header, Message, Reason, Req};
 
@@ -42,6 +44,21 @@ fn rejections() {
     }
 }
 
+/// What was to be sent of a connection is not sent when the peer has refused it.
+#[test]
+fn nothing_is_sent_after_a_rejection() {
+    let (mut bench, id) = Bench::requested();
+    bench.machine.accept(id, &accept_with(PASSIVE_QP)).unwrap();
+    let mut withdrawn = rej(PEER_ID, 0, 2, Reason::TIMEOUT);
+    withdrawn.ari[..8].copy_from_slice(&PEER.to_be_bytes());
+    bench.take(withdrawn);
+    assert_eq!(bench.sent(), []);
+    let reason = Reason::TIMEOUT;
+    assert_eq!(bench.events(), [Event::Rejected { id, reason }]);
+    bench.release(id);
+    assert_eq!(bench.machine.free_slots(), SLOTS);
+}
+
 /// Both sides of a connection, with the queue pair of this one.
 const SIDES: [(Made, u32); 2] = [(Bench::active, ACTIVE_QP), (Bench::passive, PASSIVE_QP)];
 
@@ -66,6 +83,22 @@ fn an_end_of_ours() {
         // A program that hears of the end only now.
         bench.disconnect(id);
         bench.assert_quiet();
+    }
+}
+
+/// Both ask for the end, and neither has the other's answer: the queue pair is in ERROR already.
+#[test]
+fn ends_that_cross() {
+    for (make, qpn) in SIDES {
+        let (mut bench, id) = make();
+        bench.disconnect(id);
+        bench.sent();
+        bench.take(dreq(id, qpn));
+        assert_eq!(bench.events(), [Event::Disconnected(id)]);
+        let sent = bench.sent();
+        assert!(matches!(sent[..], [Message::Drep(_)]), "{sent:?}");
+        assert_eq!(bench.pass(512), []);
+        assert_eq!(bench.events(), [Event::Over(id)]);
     }
 }
 
@@ -118,6 +151,21 @@ fn a_program_that_goes() {
         assert_eq!(bench.events(), []);
         assert_eq!(bench.machine.free_slots(), SLOTS);
     }
+}
+
+#[test]
+fn who_has_gone_is_told_nothing() {
+    let (mut bench, id) = Bench::rep_sent();
+    bench.take(rtu(id));
+    bench.release(id);
+    assert_eq!(bench.events(), []);
+    bench.sent();
+    bench.take(drep(id));
+    bench.pass(512);
+    assert_eq!(
+        (bench.events(), bench.machine.free_slots()),
+        ([].into(), SLOTS)
+    );
 }
 
 /// cm-path 4.2: the peer may end what its RTU has not completed.

@@ -1,5 +1,7 @@
 //! Questions about UD queue pairs (cm-path 4.4).
 
+use e810_types::Ns;
+
 use super::super::*;
 use super::bench::{Bench, SLOTS, question};
 use super::rig::connect_to;
@@ -92,6 +94,27 @@ fn a_question_is_repeated_and_given_up() {
     asking.sent();
     assert_eq!(asking.pass(100_000).len(), 15);
     assert_eq!(asking.events(), [Event::Unreachable(id)]);
+}
+
+/// A repeat is due, or the question itself: what has ended is not sent.
+#[test]
+fn a_question_that_has_ended_is_not_sent() {
+    let mut asking = Bench::new(SLOTS);
+    let id = asking.machine.connect(&ask()).unwrap();
+    asking.release(id);
+    asking.assert_quiet();
+    let id = asking.machine.connect(&ask()).unwrap();
+    asking.sent();
+    asking.now = asking.now + Ns::from_ms(4096);
+    while asking.machine.poll(asking.now) {}
+    asking.take(SidrRep {
+        request_id: id.number(),
+        ..SidrRep::default()
+    });
+    assert_eq!(asking.events(), [Event::Accepted(id)]);
+    asking.release(id);
+    asking.assert_quiet();
+    assert_eq!(asking.machine.free_slots(), SLOTS);
 }
 
 /// Questions have no queue pair; they are in many chains all the same.

@@ -91,6 +91,24 @@ fn answers_to_strangers_hold_no_connection_back() {
     panic!("1000 datagrams were sent, and the REQ is none of them");
 }
 
+/// Of answers to strangers there is room for 32; the others are dropped, and counted.
+#[test]
+fn answers_to_strangers_have_a_bound() {
+    let mut bench = Bench::new(SLOTS);
+    for round in 0..3 {
+        for n in 0..40 {
+            bench.take_from(req(n), &stranger(n));
+        }
+        let sent = bench.sent();
+        let ids = sent.iter().map(|message| match message {
+            Message::Rej(rej) => rej.remote_comm_id - PEER_ID,
+            other => panic!("{other:?}"),
+        });
+        assert!(ids.eq(0..32), "{sent:?}");
+        assert_eq!(bench.machine.counters().answers_dropped, 8 * (round + 1));
+    }
+}
+
 /// When all other slots are in use, an invented request gives way to a connection of our own.
 #[test]
 fn unreached_requests_give_way_to_a_connection_of_our_own() {
@@ -197,6 +215,19 @@ fn an_unreached_request_is_withdrawn_by_its_sender() {
         ..req(0)
     });
     bench.told();
+    bench.assert_quiet();
+    assert_eq!(bench.machine.free_slots(), SLOTS - 1);
+}
+
+/// One request came from two addresses that answer: it is told once.
+#[test]
+fn a_request_of_two_senders_is_told_once() {
+    let (mut bench, _) = Bench::listening(SLOTS, PortSpace::Tcp);
+    bench.take(req(0));
+    bench.take_from(req(0), &stranger(1));
+    let [first, second] = [0, 1].map(|place| bench.machine.unreached(place).unwrap().0);
+    assert_eq!(bench.told(), first);
+    assert_eq!(bench.machine.reached(second, bench.now), Ok(()));
     bench.assert_quiet();
     assert_eq!(bench.machine.free_slots(), SLOTS - 1);
 }
