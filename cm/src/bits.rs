@@ -2,37 +2,40 @@
 //! (cm-path 0).
 
 use crate::Mad;
+use crate::ip::copy;
 
-/// The bits of a field.
+/// The bits of a field: its first, and in the low half how many there are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bits {
-    first: usize,
-    count: usize,
-}
+pub(crate) struct Bits(u32);
 
 impl Bits {
     /// `count` bits from bit `high` (7 is the highest) of a byte on.
     pub(crate) const fn new(byte: usize, high: usize, count: usize) -> Self {
         assert!(high < 8 && byte * 8 + 7 - high + count <= 8 * size_of::<Mad>());
-        Self {
-            first: byte * 8 + 7 - high,
-            count,
-        }
+        Self((byte * 8 + 7 - high) as u32 * 0x1_0000 + count as u32)
+    }
+
+    const fn first(self) -> usize {
+        (self.0 >> 16) as usize
+    }
+
+    const fn end(self) -> usize {
+        self.first() + (self.0 & 0xFFFF) as usize
     }
 
     /// Bits after the field in its last byte.
-    const fn tail(self) -> usize {
-        7 - (self.first + self.count - 1) % 8
+    const fn tail(self) -> u32 {
+        7 - (self.end() as u32 - 1) % 8
     }
 
     fn bytes(self, mad: &Mad) -> &[u8] {
-        let end = (self.first + self.count).div_ceil(8);
-        mad.get(self.first / 8..end).unwrap_or_default()
+        let range = self.first() / 8..self.end().div_ceil(8);
+        mad.get(range).unwrap_or_default()
     }
 
     fn bytes_mut(self, mad: &mut Mad) -> &mut [u8] {
-        let end = (self.first + self.count).div_ceil(8);
-        mad.get_mut(self.first / 8..end).unwrap_or_default()
+        let range = self.first() / 8..self.end().div_ceil(8);
+        mad.get_mut(range).unwrap_or_default()
     }
 
     /// A field of at most 64 bits; one that does not begin or end with a byte has at most 57.
@@ -45,7 +48,7 @@ impl Bits {
     }
 
     const fn mask(self) -> u64 {
-        u64::MAX >> (64 - self.count)
+        u64::MAX >> (64 - (self.0 & 0xFFFF))
     }
 
     /// Writes the low bits of a number; the others do not fit the field.
@@ -62,21 +65,69 @@ impl Bits {
     }
 }
 
+/// A datagram whose fields are read or written.
+pub(crate) enum Way<'a> {
+    From(&'a Mad),
+    Into(&'a mut Mad),
+}
+
+/// The fields of a datagram, one after the other. They are read and written by the same list: that
+/// is half the code of two.
+pub(crate) struct Fields<'a> {
+    way: Way<'a>,
+    list: core::slice::Iter<'static, Bits>,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn new(way: Way<'a>, list: &'static [Bits]) -> Self {
+        let list = list.iter();
+        Self { way, list }
+    }
+
+    /// The number of the next field, or the one that it becomes.
+    #[inline(never)]
+    fn number(&mut self, value: u64) -> u64 {
+        let Some(bits) = self.list.next() else {
+            return value;
+        };
+        match &mut self.way {
+            Way::From(mad) => bits.number(mad),
+            Way::Into(mad) => {
+                bits.set_number(mad, value);
+                value
+            }
+        }
+    }
+
+    /// The bytes of the next field, or those that it becomes.
+    #[inline(never)]
+    fn bytes(&mut self, value: &mut [u8]) {
+        let Some(bits) = self.list.next() else {
+            return;
+        };
+        match &mut self.way {
+            Way::From(mad) => copy(value, bits.bytes(mad)),
+            Way::Into(mad) => copy(bits.bytes_mut(mad), value),
+        }
+    }
+}
+
 /// What a field holds.
 pub(crate) trait Value: Sized {
-    fn read(mad: &Mad, bits: Bits) -> Self;
-    fn write(&self, mad: &mut Mad, bits: Bits);
+    const ZERO: Self;
+
+    /// Reads it from the next field, or writes it there.
+    fn pass(&mut self, fields: &mut Fields<'_>);
 }
 
 macro_rules! numbers {
     ($($number:ty),+) => { $(
         impl Value for $number {
-            fn read(mad: &Mad, bits: Bits) -> Self {
-                bits.number(mad) as Self
-            }
+            const ZERO: Self = 0;
 
-            fn write(&self, mad: &mut Mad, bits: Bits) {
-                bits.set_number(mad, u64::from(*self));
+            #[inline(never)]
+            fn pass(&mut self, fields: &mut Fields<'_>) {
+                *self = fields.number(u64::from(*self)) as Self;
             }
         }
     )+ };
@@ -85,25 +136,19 @@ macro_rules! numbers {
 numbers!(u8, u16, u32, u64);
 
 impl Value for bool {
-    fn read(mad: &Mad, bits: Bits) -> Self {
-        bits.number(mad) != 0
-    }
+    const ZERO: Self = false;
 
-    fn write(&self, mad: &mut Mad, bits: Bits) {
-        bits.set_number(mad, u64::from(*self));
+    #[inline(never)]
+    fn pass(&mut self, fields: &mut Fields<'_>) {
+        *self = fields.number(u64::from(*self)) != 0;
     }
 }
 
 impl<const N: usize> Value for [u8; N] {
-    fn read(mad: &Mad, bits: Bits) -> Self {
-        let found = bits.bytes(mad).first_chunk();
-        found.copied().unwrap_or([0; N])
-    }
+    const ZERO: Self = [0; N];
 
-    fn write(&self, mad: &mut Mad, bits: Bits) {
-        for (into, byte) in bits.bytes_mut(mad).iter_mut().zip(self) {
-            *into = *byte;
-        }
+    fn pass(&mut self, fields: &mut Fields<'_>) {
+        fields.bytes(self);
     }
 }
 
@@ -126,10 +171,10 @@ mod tests {
             for fill in [0, 0xFF] {
                 let mut mad = [fill; 256];
                 let value = 0xA5C3_96E1_0F2D_4B87 & bits.mask();
-                value.write(&mut mad, bits);
-                assert_eq!(u64::read(&mad, bits), value);
+                bits.set_number(&mut mad, value);
+                assert_eq!(bits.number(&mad), value);
                 let none = if fill == 0 { 0 } else { bits.mask() };
-                none.write(&mut mad, bits);
+                bits.set_number(&mut mad, none);
                 assert_eq!(mad, [fill; 256], "{bits:?}");
             }
         }

@@ -64,17 +64,24 @@ impl PortSpace {
 
 /// GID of an address: IPv4 as ::ffff:a.b.c.d.
 #[must_use]
+#[inline(never)]
 pub const fn gid(address: IpAddr) -> [u8; GID] {
-    match address {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-        IpAddr::V6(v6) => v6.octets(),
-    }
+    let number = match address {
+        IpAddr::V4(v4) => 0xFFFF << 32 | v4.to_bits() as u128,
+        IpAddr::V6(v6) => v6.to_bits(),
+    };
+    number.to_be_bytes()
 }
 
 /// Address of a GID.
 #[must_use]
-pub fn address(gid: [u8; GID]) -> IpAddr {
-    Ipv6Addr::from(gid).to_canonical()
+#[inline(never)]
+pub const fn address(gid: [u8; GID]) -> IpAddr {
+    let number = u128::from_be_bytes(gid);
+    match number >> 32 {
+        0xFFFF => IpAddr::V4(Ipv4Addr::from_bits(number as u32)),
+        _ => IpAddr::V6(Ipv6Addr::from_bits(number)),
+    }
 }
 
 /// The header.
@@ -93,10 +100,9 @@ impl IpHeader {
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER] {
         let is_v4 = self.source.is_ipv4() && self.destination.is_ipv4();
-        let bytes = |address| match address {
-            IpAddr::V4(v4) if is_v4 => u128::from(u32::from(v4)).to_be_bytes(),
-            other => gid(other),
-        };
+        // IPv4 without what a GID has in front of it.
+        let mask = if is_v4 { u32::MAX.into() } else { u128::MAX };
+        let bytes = |address| (u128::from_be_bytes(gid(address)) & mask).to_be_bytes();
         let mut header = [0; HEADER];
         let (version, rest) = header.split_at_mut(2);
         copy(version, &[0, if is_v4 { 4 << 4 } else { 6 << 4 }]);

@@ -1,7 +1,7 @@
 //! The messages, field by field (cm-path 3).
 
-use crate::bits::{Bits, Value};
-use crate::{GID, Mad};
+use crate::bits::{Bits, Fields, Value, Way};
+use crate::{GID, Mad, ip};
 
 /// Why a datagram is no message of the connection manager (cm-path 2.3). Nobody answers one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -28,26 +28,46 @@ pub struct Header {
 
 /// Base version, class, class version and method of each message.
 const FIXED: [u8; 4] = [1, 7, 2, 3];
-const TID: Bits = Bits::new(8, 7, 64);
-const ATTRIBUTE: Bits = Bits::new(16, 7, 16);
-const ATTR_MOD: Bits = Bits::new(20, 7, 32);
+/// Attribute id, transaction and options of a header.
+const HEADER: &[Bits] = &[
+    Bits::new(16, 7, 16),
+    Bits::new(8, 7, 64),
+    Bits::new(20, 7, 32),
+];
 
 impl Header {
-    fn read(mad: &Mad) -> Self {
-        Self {
-            tid: Value::read(mad, TID),
-            attr_mod: Value::read(mad, ATTR_MOD),
-        }
+    fn pass(&mut self, attribute: &mut u16, way: Way<'_>) {
+        let fields = &mut Fields::new(way, HEADER);
+        attribute.pass(fields);
+        self.tid.pass(fields);
+        self.attr_mod.pass(fields);
     }
 
-    fn write(self, mad: &mut Mad, attribute: u16) {
-        for (into, byte) in mad.iter_mut().zip(FIXED) {
-            *into = byte;
-        }
-        self.tid.write(mad, TID);
-        attribute.write(mad, ATTRIBUTE);
-        self.attr_mod.write(mad, ATTR_MOD);
+    /// The header of a datagram, with its attribute id.
+    fn read(mad: &Mad) -> (Self, u16) {
+        let (mut header, mut attribute) = (Self::default(), 0);
+        header.pass(&mut attribute, Way::From(mad));
+        (header, attribute)
     }
+
+    fn write(mut self, mad: &mut Mad, mut attribute: u16) {
+        ip::copy(mad, &FIXED);
+        self.pass(&mut attribute, Way::Into(mad));
+    }
+}
+
+/// What has fields that are read and written.
+trait Pass {
+    /// Reads the fields, or writes them.
+    fn pass(&mut self, way: Way<'_>);
+}
+
+/// The datagram of a message. For all messages one function.
+fn encode(header: Header, attribute: u16, message: &mut dyn Pass) -> Mad {
+    let mut mad = [0; size_of::<Mad>()];
+    header.write(&mut mad, attribute);
+    message.pass(Way::Into(&mut mad));
+    mad
 }
 
 /// `field: type = [first byte, its highest bit (7 unless given); bits]`; a type's own size is not
@@ -69,7 +89,7 @@ macro_rules! messages {
 
             impl Default for $Message {
                 fn default() -> Self {
-                    Self::read(&[0; size_of::<Mad>()])
+                    Self { $( $field: Value::ZERO, )+ }
                 }
             }
 
@@ -77,23 +97,18 @@ macro_rules! messages {
                 /// Its attribute id.
                 pub const ATTRIBUTE: u16 = $attribute;
 
-                fn read(mad: &Mad) -> Self {
-                    Self {
-                        $( $field: Value::read(mad, const { Bits::new($byte, $high, $bits) }), )+
-                    }
-                }
-
-                fn write(&self, mad: &mut Mad) {
-                    $( self.$field.write(mad, const { Bits::new($byte, $high, $bits) }); )+
-                }
-
                 /// The datagram. Of a field that is narrower than its type, the low bits.
                 #[must_use]
-                pub fn encode(&self, header: Header) -> Mad {
-                    let mut mad = [0; size_of::<Mad>()];
-                    header.write(&mut mad, Self::ATTRIBUTE);
-                    self.write(&mut mad);
-                    mad
+                pub fn encode(mut self, header: Header) -> Mad {
+                    encode(header, Self::ATTRIBUTE, &mut self)
+                }
+            }
+
+            impl Pass for $Message {
+                fn pass(&mut self, way: Way<'_>) {
+                    const LIST: &[Bits] = &[$( Bits::new($byte, $high, $bits), )+];
+                    let fields = &mut Fields::new(way, LIST);
+                    $( self.$field.pass(fields); )+
                 }
             }
 
@@ -123,18 +138,29 @@ macro_rules! messages {
                 if !mad.starts_with(&FIXED) {
                     return Err(NoMessage::Header);
                 }
-                let message = match u16::read(mad, ATTRIBUTE) {
-                    $( $Message::ATTRIBUTE => Self::$Message($Message::read(mad)), )+
+                let (header, attribute) = Header::read(mad);
+                let mut message = match attribute {
+                    $( $Message::ATTRIBUTE => Self::$Message($Message::default()), )+
                     other => return Err(NoMessage::Attribute(other)),
                 };
-                Ok((Header::read(mad), message))
+                message.pass(Way::From(mad));
+                Ok((header, message))
             }
 
             /// The datagram. Of a field that is narrower than its type, the low bits.
             #[must_use]
-            pub fn encode(&self, header: Header) -> Mad {
+            pub fn encode(mut self, header: Header) -> Mad {
+                let attribute = match &self {
+                    $( Self::$Message(_) => $Message::ATTRIBUTE, )+
+                };
+                encode(header, attribute, &mut self)
+            }
+        }
+
+        impl Pass for Message {
+            fn pass(&mut self, way: Way<'_>) {
                 match self {
-                    $( Self::$Message(message) => message.encode(header), )+
+                    $( Self::$Message(message) => message.pass(way), )+
                 }
             }
         }

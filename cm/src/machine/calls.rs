@@ -120,17 +120,20 @@ pub struct Accept<'a> {
     pub context: u64,
 }
 
-/// Copies private data behind a header.
-fn private<const N: usize>(header: &[u8], data: &[u8]) -> Result<[u8; N], Error> {
+/// Copies private data behind a header, into a field that is empty.
+fn private(into: &mut [u8], header: &[u8], data: &[u8]) -> Result<(), Error> {
+    let most = into.len().saturating_sub(header.len());
     let wrong = Error::PrivateData {
         given: data.len(),
-        most: N.saturating_sub(header.len()),
+        most,
     };
-    let mut bytes = [0; N];
-    let (start, rest) = bytes.split_at_mut_checked(header.len()).ok_or(wrong)?;
+    if data.len() > most {
+        return Err(wrong);
+    }
+    let (start, rest) = into.split_at_mut_checked(header.len()).ok_or(wrong)?;
     ip::copy(start, header);
-    ip::copy(rest.get_mut(..data.len()).ok_or(wrong)?, data);
-    Ok(bytes)
+    ip::copy(rest, data);
+    Ok(())
 }
 
 fn qpn(value: u32) -> Result<u32, Error> {
@@ -167,10 +170,12 @@ impl Machine<'_> {
         let header = header.encode();
         let header = header.get(..connect.space.header()).unwrap_or_default();
         let is_question = connect.space == PortSpace::Udp;
-        let data = match is_question {
-            true => Err(private::<216>(header, connect.private_data)?),
-            false => Ok(private::<92>(header, connect.private_data)?),
+        let (mut of_question, mut of_request) = ([0; 216], [0; 92]);
+        let into: &mut [u8] = match is_question {
+            true => &mut of_question,
+            false => &mut of_request,
         };
+        private(into, header, connect.private_data)?;
         let slots = self.slots.0.len();
         let local_psn = self.random_psn();
         let config = self.config;
@@ -214,15 +219,15 @@ impl Machine<'_> {
             tid: slot.tid,
             attr_mod: 0,
         };
-        slot.kept = match data {
-            Err(private_data) => SidrReq {
+        slot.kept = match is_question {
+            true => SidrReq {
                 request_id: comm_id,
                 partition_key: 0xFFFF,
                 service_id,
-                private_data,
+                private_data: of_question,
             }
             .encode(header),
-            Ok(private_data) => {
+            false => {
                 // There and back.
                 let life = time(config.packet_life);
                 slot.interval = slot.interval + life + life;
@@ -256,7 +261,7 @@ impl Machine<'_> {
                     primary_sl: path.service_level,
                     primary_subnet_local: is_local,
                     primary_local_ack_timeout: slot.ack_timeout,
-                    private_data,
+                    private_data: of_request,
                     ..Req::default()
                 }
                 .encode(header)
@@ -359,7 +364,8 @@ impl Machine<'_> {
             return Err(Error::State { id, state });
         }
         let local_qpn = qpn(accept.qpn)?;
-        let private_data = private(&[], accept.private_data)?;
+        let mut private_data = [0; 196];
+        private(&mut private_data, &[], accept.private_data)?;
         let config = self.config;
         self.leave_queues(index);
         let Some(slot) = self.slot_mut(index) else {
@@ -408,8 +414,9 @@ impl Machine<'_> {
             Ok((number, q_key)) => (0, qpn(number)?, q_key),
             Err(status) => (status, 0, 0),
         };
-        let private_data = private(&[], private_data)?;
-        self.answer_slot(index, (status, number, q_key), private_data);
+        let mut data = [0; 136];
+        private(&mut data, &[], private_data)?;
+        self.answer_slot(index, (status, number, q_key), &data);
         Ok(())
     }
 
@@ -418,7 +425,7 @@ impl Machine<'_> {
         &mut self,
         index: u32,
         (status, qpn, q_key): (u8, u32, u32),
-        private_data: [u8; 136],
+        private_data: &[u8; 136],
     ) {
         let Some(slot) = self.slot_mut(index) else {
             return;
@@ -433,7 +440,7 @@ impl Machine<'_> {
             qpn,
             service_id,
             q_key,
-            private_data,
+            private_data: *private_data,
             ..SidrRep::default()
         }
         .encode(Header {
@@ -455,8 +462,9 @@ impl Machine<'_> {
         private_data: &[u8],
     ) -> Result<(), Error> {
         let index = self.owned(id, &[State::ReqReceived, State::RepReceived])?;
-        let private_data = private(&[], private_data)?;
-        self.end_with(index, reason, private_data);
+        let mut data = [0; 148];
+        private(&mut data, &[], private_data)?;
+        self.end_with(index, reason, &data);
         Ok(())
     }
 

@@ -70,7 +70,7 @@ impl Machine<'_> {
             self.disconnect_slot(index, now);
             return;
         }
-        self.refuse(index, Reason::CONSUMER_DEFINED, [0; 148]);
+        self.refuse(index, Reason::CONSUMER_DEFINED, &[0; 148]);
         self.wait(index, now);
         self.send(index, due::KEPT);
     }
@@ -116,11 +116,11 @@ impl Machine<'_> {
         };
         match slot.state {
             State::ReqSent | State::MraReqReceived => {
-                self.end_with(index, Reason::TIMEOUT, [0; 148]);
+                self.end_with(index, Reason::TIMEOUT, &[0; 148]);
             }
             State::SidrReqReceived => {
                 // Refused (cm-path 6.3).
-                self.answer_slot(index, (2, 0, 0), [0; 136]);
+                self.answer_slot(index, (2, 0, 0), &[0; 136]);
             }
             State::SidrReqSent => {
                 self.end(index);
@@ -128,20 +128,20 @@ impl Machine<'_> {
                     slot.due = 0;
                 }
             }
-            _ => self.end_with(index, Reason::CONSUMER_DEFINED, [0; 148]),
+            _ => self.end_with(index, Reason::CONSUMER_DEFINED, &[0; 148]),
         }
         self.free_if_unused(index);
     }
 
     /// Ends it with a REJ.
-    pub(super) fn end_with(&mut self, index: u32, reason: Reason, private_data: [u8; 148]) {
+    pub(super) fn end_with(&mut self, index: u32, reason: Reason, private_data: &[u8; 148]) {
         self.refuse(index, reason, private_data);
         self.end(index);
         self.send(index, due::KEPT);
     }
 
     /// Writes the REJ of a connection (cm-path 3.11).
-    fn refuse(&mut self, index: u32, reason: Reason, private_data: [u8; 148]) {
+    fn refuse(&mut self, index: u32, reason: Reason, private_data: &[u8; 148]) {
         let guid = self.config.guid;
         let Some(slot) = self.slot_mut(index) else {
             return;
@@ -159,7 +159,7 @@ impl Machine<'_> {
             remote_comm_id: slot.remote_comm_id,
             message_rejected,
             reason: reason.0,
-            private_data,
+            private_data: *private_data,
             ..Rej::default()
         };
         if reason == Reason::TIMEOUT {

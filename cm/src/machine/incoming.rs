@@ -85,9 +85,11 @@ impl Machine<'_> {
         }
         let data = &req.private_data;
         let is_rc = req.transport_service_type == 0;
-        let wanted = self.wanted(req.service_id, data, |space| {
-            is_rc && space != PortSpace::Udp
-        });
+        let spaces: &[_] = match is_rc {
+            true => &[PortSpace::Tcp, PortSpace::Ib],
+            false => &[],
+        };
+        let wanted = self.wanted(req.service_id, data, spaces);
         let gids = [req.primary_local_port_gid, req.primary_remote_port_gid];
         let families = gids.map(|gid| ip::address(gid).is_ipv4());
         // The only partition is the default one, in full or limited (cm-path 1.1).
@@ -369,11 +371,8 @@ impl Machine<'_> {
             self.duplicate();
             return;
         }
-        let wanted = self.wanted(req.service_id, &req.private_data, |_| true);
-        let wanted = wanted.and_then(|(listener, space)| match space {
-            PortSpace::Tcp => Err(Reason::CONSUMER_DEFINED),
-            PortSpace::Udp | PortSpace::Ib => Ok((listener, space)),
-        });
+        let spaces = [PortSpace::Udp, PortSpace::Ib];
+        let wanted = self.wanted(req.service_id, &req.private_data, &spaces);
         let listener = match wanted {
             Ok(listener) => listener,
             Err(reason) => {

@@ -60,7 +60,7 @@ impl Machine<'_> {
         let is_reached = slot.unreached == NONE;
         let id = self.bucket_by_id(slot);
         let qp = self.bucket(REMOTE_QP, slot.remote_guid, slot.remote_qpn);
-        let Some(slot) = self.slots.0.get_mut(index as usize) else {
+        let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
         slot.is_id_known = true;

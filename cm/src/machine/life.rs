@@ -5,7 +5,7 @@ use e810_types::Ns;
 use super::config::LONGEST;
 use super::slot::due;
 use super::tables::NONE;
-use super::{Machine, SOURCES, Slot, State, time};
+use super::{Machine, SOURCES, State, time};
 use crate::GID;
 
 impl Machine<'_> {
@@ -23,17 +23,15 @@ impl Machine<'_> {
                 id => break id,
             }
         };
-        *slot = Slot {
-            comm_id,
-            generation,
-            ..Slot::EMPTY
-        };
+        slot.clear();
+        slot.comm_id = comm_id;
+        slot.generation = generation;
         Some(index)
     }
 
     /// Frees a slot that is over, if nobody needs it any more.
     pub(super) fn free_if_unused(&mut self, index: u32) {
-        let Some(slot) = self.slots.0.get_mut(index as usize) else {
+        let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
         let is_used = slot.state != State::Idle
@@ -51,7 +49,7 @@ impl Machine<'_> {
 
     /// Asks for messages to be sent.
     pub(super) fn send(&mut self, index: u32, due: u8) {
-        let Some(slot) = self.slots.0.get_mut(index as usize) else {
+        let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
         slot.due |= due;
@@ -63,7 +61,7 @@ impl Machine<'_> {
 
     /// Tells the owner something, if there is one.
     pub(super) fn tell(&mut self, index: u32, what: u8) {
-        let Some(slot) = self.slots.0.get_mut(index as usize) else {
+        let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
         if !slot.is_owned {
@@ -109,7 +107,7 @@ impl Machine<'_> {
 
     /// A request is no longer one that waits for an answer.
     pub(super) fn leave_queues(&mut self, index: u32) {
-        let Some(slot) = self.slots.0.get_mut(index as usize) else {
+        let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
         let waited = core::mem::take(&mut slot.is_in_backlog);

@@ -120,7 +120,7 @@ impl Machine<'_> {
         };
         place.listen = None;
         for index in 0..self.slots.0.len() as u32 {
-            let Some(slot) = self.slots.0.get_mut(index as usize) else {
+            let Some(slot) = self.slots.get_mut(index) else {
                 break;
             };
             if slot.comm_id == 0 || slot.listener != id.index {

@@ -118,37 +118,49 @@ const SOURCES: usize = 256;
 
 struct Slots<'t>(&'t mut [Slot]);
 
-impl Timers for Slots<'_> {
-    fn timer(&mut self, slot: u32) -> Option<&mut Timer> {
-        self.0.get_mut(slot as usize).map(|slot| &mut slot.timer)
+impl Slots<'_> {
+    fn get(&self, index: u32) -> Option<&Slot> {
+        self.0.get(index as usize)
+    }
+
+    fn get_mut(&mut self, index: u32) -> Option<&mut Slot> {
+        self.0.get_mut(index as usize)
     }
 }
 
-/// The connection manager of a function.
+impl Timers for Slots<'_> {
+    fn timer(&mut self, slot: u32) -> Option<&mut Timer> {
+        self.get_mut(slot).map(|slot| &mut slot.timer)
+    }
+}
+
+/// The connection manager of a function. In this order, because what is near the start is reached by
+/// shorter instructions.
+#[repr(C)]
 pub struct Machine<'t> {
-    config: Config,
-    secret: Secret,
     slots: Slots<'t>,
-    /// Bits of an index in [`slots`](Self::slots).
-    index_bits: u32,
     listeners: &'t mut [Listener],
+    by_id: &'t mut [u32],
+    by_qp: &'t mut [u32],
+    secret: Secret,
+    config: Config,
     free: Ring<'t>,
     sends: Ring<'t>,
     fresh: Ring<'t>,
     timers: Heap<'t>,
     unreached: Bag<'t>,
-    by_id: &'t mut [u32],
-    by_qp: &'t mut [u32],
-    of_source: [u16; SOURCES],
-    answers: [(Origin, Mad); ANSWERS],
-    answer: usize,
-    answers_waiting: usize,
+    /// Bits of an index in [`slots`](Self::slots).
+    index_bits: u32,
+    port: u16,
     /// The last datagram that was sent was an answer.
     was_answer: bool,
     /// Random numbers made so far.
     serial: u64,
-    port: u16,
+    answer: usize,
+    answers_waiting: usize,
     counters: Counters,
+    of_source: [u16; SOURCES],
+    answers: [(Origin, Mad); ANSWERS],
 }
 
 /// What the machine needs.
@@ -172,6 +184,15 @@ impl Tables<'_> {
             .saturating_add(unreached)
             .saturating_add(buckets(slots).saturating_mul(2))
     }
+}
+
+/// Takes words off the rest, which has them.
+#[inline(never)]
+fn take<'t>(rest: &mut &'t mut [u32], len: usize) -> &'t mut [u32] {
+    let words = core::mem::take(rest);
+    let (taken, others) = words.split_at_mut_checked(len).unwrap_or_default();
+    *rest = others;
+    taken
 }
 
 /// Requests whose sender is not known to answer: at most a quarter of all slots.
@@ -204,31 +225,26 @@ impl<'t> Machine<'t> {
             return Err(Error::Slots { slots: count });
         }
         let needed = Tables::words(count);
-        let words_given = words.len();
-        let too_few = Error::Words {
-            given: words_given,
-            needed,
-        };
+        if words.len() < needed {
+            return Err(Error::Words {
+                given: words.len(),
+                needed,
+            });
+        }
         let mut rest = words;
-        let mut take = |len| {
-            let (taken, others) = core::mem::take(&mut rest)
-                .split_at_mut_checked(len)
-                .ok_or(too_few)?;
-            rest = others;
-            Ok(taken)
-        };
-        let machine = Self {
+        let mut take = |len| take(&mut rest, len);
+        let mut machine = Self {
             config,
             secret: Secret::new(random),
             index_bits: usize::BITS - count.saturating_sub(1).leading_zeros(),
             listeners,
-            free: Ring::new(take(count)?),
-            sends: Ring::new(take(count)?),
-            fresh: Ring::new(take(count)?),
-            timers: Heap::new(take(count)?),
-            unreached: Bag::new(take(unreached(count))?),
-            by_id: take(buckets(count))?,
-            by_qp: take(buckets(count))?,
+            free: Ring::new(take(count)),
+            sends: Ring::new(take(count)),
+            fresh: Ring::new(take(count)),
+            timers: Heap::new(take(count)),
+            unreached: Bag::new(take(unreached(count))),
+            by_id: take(buckets(count)),
+            by_qp: take(buckets(count)),
             slots: Slots(slots),
             of_source: [0; SOURCES],
             answers: [(Origin::NOWHERE, [0; 256]); ANSWERS],
@@ -239,55 +255,37 @@ impl<'t> Machine<'t> {
             port: 0,
             counters: Counters::NONE,
         };
-        Ok(machine.renew(config, random))
+        machine.begin(config, random);
+        Ok(machine)
     }
 
     /// Ends it, and makes another one of its tables. Nobody is told.
     #[must_use]
-    pub fn renew(self, config: Config, random: [u8; 16]) -> Self {
-        let Self {
-            index_bits,
-            slots,
-            listeners,
-            free,
-            sends,
-            fresh,
-            timers,
-            unreached,
-            by_id,
-            by_qp,
-            ..
-        } = self;
-        let mut free = Ring::new(free.words);
-        for chain in [&mut *by_id, &mut *by_qp] {
-            chain.fill(NONE);
+    pub fn renew(mut self, config: Config, random: [u8; 16]) -> Self {
+        self.begin(config, random);
+        self
+    }
+
+    /// Everything as at the start. In place: a machine is large.
+    fn begin(&mut self, config: Config, random: [u8; 16]) {
+        self.config = config;
+        self.secret = Secret::new(random);
+        self.by_id.fill(NONE);
+        self.by_qp.fill(NONE);
+        self.slots.0.iter_mut().for_each(Slot::clear);
+        self.listeners.fill(Listener::EMPTY);
+        for ring in [&mut self.free, &mut self.sends, &mut self.fresh] {
+            ring.clear();
         }
-        slots.0.fill(Slot::EMPTY);
-        listeners.fill(Listener::EMPTY);
-        (0..slots.0.len() as u32).for_each(|slot| free.push(slot));
-        let secret = Secret::new(random);
-        Self {
-            config,
-            secret,
-            index_bits,
-            slots,
-            listeners,
-            free,
-            sends: Ring::new(sends.words),
-            fresh: Ring::new(fresh.words),
-            timers: Heap::new(timers.words),
-            unreached: Bag::new(unreached.words),
-            by_id,
-            by_qp,
-            of_source: [0; SOURCES],
-            answers: [(Origin::NOWHERE, [0; 256]); ANSWERS],
-            answer: 0,
-            answers_waiting: 0,
-            was_answer: false,
-            serial: 0,
-            port: secret.number(FIRST, [0, 0]) as u16,
-            counters: Counters::NONE,
-        }
+        self.timers.clear_all();
+        self.unreached.clear();
+        (0..self.slots.0.len() as u32).for_each(|slot| self.free.push(slot));
+        self.of_source = [0; SOURCES];
+        self.answers_waiting = 0;
+        self.was_answer = false;
+        self.serial = 0;
+        self.port = self.secret.number(FIRST, [0, 0]) as u16;
+        self.counters = Counters::NONE;
     }
 
     /// What it has counted.
@@ -310,11 +308,11 @@ impl<'t> Machine<'t> {
     }
 
     fn slot(&self, index: u32) -> Option<&Slot> {
-        self.slots.0.get(index as usize)
+        self.slots.get(index)
     }
 
     fn slot_mut(&mut self, index: u32) -> Option<&mut Slot> {
-        self.slots.0.get_mut(index as usize)
+        self.slots.get_mut(index)
     }
 
     /// A number of 24 bits that nobody can guess.

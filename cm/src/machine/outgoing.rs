@@ -34,7 +34,7 @@ impl Machine<'_> {
     fn transmit_own(&mut self, now: Ns, mad: &mut Mad) -> Option<Destination> {
         while let Some(index) = self.sends.pop() {
             let service_timeout = self.config.service_timeout;
-            let Some(slot) = self.slots.0.get_mut(index as usize) else {
+            let Some(slot) = self.slots.get_mut(index) else {
                 continue;
             };
             if slot.since == Ns::ZERO {

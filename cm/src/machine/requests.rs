@@ -15,7 +15,7 @@ impl Machine<'_> {
         &self,
         service_id: u64,
         private_data: &[u8],
-        is_type: impl Fn(PortSpace) -> bool,
+        spaces: &[PortSpace],
     ) -> Result<(u32, PortSpace), Reason> {
         let (space, port) =
             PortSpace::of_service_id(service_id).ok_or(Reason::INVALID_SERVICE_ID)?;
@@ -34,7 +34,7 @@ impl Machine<'_> {
         };
         let listener = self.listener_for(space, port, destination);
         let listener = listener.map_err(|_| Reason::CONSUMER_DEFINED)?;
-        if is_type(space) {
+        if spaces.contains(&space) {
             Ok((listener, space))
         } else {
             Err(Reason::CONSUMER_DEFINED)

@@ -8,7 +8,7 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// First in, first out; each slot is in it once at most, so it has room.
 pub(super) struct Ring<'t> {
-    pub(super) words: &'t mut [u32],
+    words: &'t mut [u32],
     first: usize,
     len: usize,
 }
@@ -20,6 +20,10 @@ impl<'t> Ring<'t> {
             first: 0,
             len: 0,
         }
+    }
+
+    pub(super) const fn clear(&mut self) {
+        self.len = 0;
     }
 
     pub(super) fn push(&mut self, slot: u32) {
@@ -73,13 +77,18 @@ pub(super) trait Timers {
 
 /// The slots with a timer: a binary heap, the earliest first.
 pub(super) struct Heap<'t> {
-    pub(super) words: &'t mut [u32],
+    words: &'t mut [u32],
     len: usize,
 }
 
 impl<'t> Heap<'t> {
     pub(super) fn new(words: &'t mut [u32]) -> Self {
         Self { words, len: 0 }
+    }
+
+    /// No slot has a timer; none of them knows of its own any more.
+    pub(super) const fn clear_all(&mut self) {
+        self.len = 0;
     }
 
     pub(super) fn first(&self) -> Option<u32> {
@@ -126,27 +135,30 @@ impl<'t> Heap<'t> {
 
     /// Moves an entry up or down until it is in order.
     fn settle(&mut self, slots: &mut impl Timers, mut place: usize) {
-        while place > 0 {
-            let parent = place.saturating_sub(1) / 2;
-            if self.time(slots, parent) <= self.time(slots, place) {
-                break;
-            }
-            self.swap(slots, place, parent);
-            place = parent;
+        while let Some(before) = place.checked_sub(1)
+            && self.order(slots, before / 2, place)
+        {
+            place = before / 2;
         }
         loop {
             let left = place.saturating_mul(2).saturating_add(1);
-            let children = [left, left.saturating_add(1)];
-            let below = children.into_iter().filter(|child| *child < self.len);
-            let Some(least) = below.min_by_key(|child| self.time(slots, *child)) else {
-                break;
-            };
-            if self.time(slots, place) <= self.time(slots, least) {
+            let right = left.saturating_add(1);
+            let is_right = right < self.len && self.time(slots, right) < self.time(slots, left);
+            let least = if is_right { right } else { left };
+            if least >= self.len || !self.order(slots, place, least) {
                 break;
             }
-            self.swap(slots, place, least);
             place = least;
         }
+    }
+
+    /// Swaps two entries if the lower one is earlier.
+    fn order(&mut self, slots: &mut impl Timers, upper: usize, lower: usize) -> bool {
+        let is_wrong = self.time(slots, upper) > self.time(slots, lower);
+        if is_wrong {
+            self.swap(slots, upper, lower);
+        }
+        is_wrong
     }
 
     fn time(&self, slots: &mut impl Timers, place: usize) -> Ns {
@@ -178,7 +190,7 @@ fn swap(words: &mut [u32], a: usize, b: usize) {
 
 /// A set of slots from which any may be taken.
 pub(super) struct Bag<'t> {
-    pub(super) words: &'t mut [u32],
+    words: &'t mut [u32],
     len: usize,
 }
 
@@ -189,6 +201,10 @@ impl<'t> Bag<'t> {
 
     pub(super) const fn len(&self) -> usize {
         self.len
+    }
+
+    pub(super) const fn clear(&mut self) {
+        self.len = 0;
     }
 
     /// Adds a slot; its place, unless there is no room.

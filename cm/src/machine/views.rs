@@ -69,7 +69,7 @@ impl Machine<'_> {
     /// What has happened and was not told.
     pub fn event(&mut self) -> Option<Event> {
         while let Some(index) = self.fresh.pop() {
-            let Some(slot) = self.slots.0.get_mut(index as usize) else {
+            let Some(slot) = self.slots.get_mut(index) else {
                 continue;
             };
             let first = slot.news & slot.news.wrapping_neg();
