@@ -10,12 +10,9 @@ use core::net::IpAddr;
 use e810_cm::ip::{self, IpHeader, PortSpace};
 use e810_cm::machine::{
     Accept, Config, Connect, ConnectionId, Destination, Error, Event, Listen, ListenerId, Machine,
-    Origin, Tables,
+    Origin, Overview, Tables,
 };
-use e810_cm::{
-    Apr, Drep, Dreq, Header, Lap, Mad, Message, Mra, NoMessage, Reason, Rej, Rep, Req, Rtu,
-    SidrRep, SidrReq,
-};
+use e810_cm::{Mad, Message, NoMessage, Reason};
 use e810_types::Ns;
 
 /// A machine that begins, and begins again.
@@ -104,7 +101,8 @@ pub fn probe_cm_unreached(machine: &mut Machine<'_>, place: usize, now: Ns) -> R
 
 /// What is known of a connection.
 #[unsafe(no_mangle)]
-pub fn probe_cm_views(machine: &Machine<'_>, id: ConnectionId) -> u32 {
+pub fn probe_cm_views(machine: &Machine<'_>, id: ConnectionId, shown: fn(Overview)) -> u32 {
+    machine.connections().for_each(shown);
     black_box(machine.request(id));
     black_box(machine.asked(id));
     black_box(machine.reply(id));
@@ -116,27 +114,11 @@ pub fn probe_cm_views(machine: &Machine<'_>, id: ConnectionId) -> u32 {
     id.number()
 }
 
-/// Messages from bytes and to bytes.
+/// Messages from bytes and to bytes, which calls the function of each.
 #[unsafe(no_mangle)]
 pub fn probe_cm_message(bytes: &[u8]) -> Result<Mad, NoMessage> {
     let (header, message) = Message::decode(bytes)?;
     Ok(message.encode(header))
-}
-
-/// Each message to bytes by itself, and from a default.
-#[unsafe(no_mangle)]
-pub fn probe_cm_messages(header: Header, id: u32) {
-    macro_rules! each {
-        ($($Message:ident $field:ident),+) => { $(
-            black_box($Message { $field: id, ..$Message::default() }.encode(header));
-            black_box(Message::from($Message::default()));
-        )+ };
-    }
-    each!(
-        Req local_comm_id, Mra local_comm_id, Rej local_comm_id, Rep local_comm_id,
-        Rtu local_comm_id, Dreq local_comm_id, Drep local_comm_id, SidrReq request_id,
-        SidrRep request_id, Lap local_comm_id, Apr local_comm_id
-    );
 }
 
 /// Addresses, service ids and reasons.
