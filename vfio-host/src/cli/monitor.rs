@@ -13,7 +13,15 @@ use crate::measure::op::Op;
 use crate::measure::perf::{DEPTH, MAX_DEPTH, MAX_QPS};
 
 /// Options of a pair that this command refuses (with a message) and hides from its help.
-const REFUSED: [&str; 6] = ["virtual_time", "listen", "connect", "port", "with", "wait"];
+const REFUSED: [&str; 7] = [
+    "virtual_time",
+    "listen",
+    "connect",
+    "cm",
+    "port",
+    "with",
+    "wait",
+];
 
 fn without_refused(arg: Arg) -> Arg {
     let is_refused = REFUSED.contains(&arg.get_id().as_str());

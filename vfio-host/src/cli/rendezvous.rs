@@ -1,13 +1,15 @@
 //! Options that say where the other process is.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{ArgGroup, Args};
 
 use super::number::number;
-use crate::handshake::{HandshakeError, HostPort, Program, Rendezvous};
+use crate::handshake::{HandshakeError, HostPort, PORT, Program, Rendezvous, Role};
 use crate::stop::watched;
+use crate::usage::refuse;
 
 /// Makes a side, from the address, the default port, the other program and the time limit.
 type Open = fn(&HostPort, u16, Program, Duration) -> Result<Rendezvous, HandshakeError>;
@@ -26,6 +28,13 @@ pub struct RendezvousArgs {
     /// Connect to another e810 with `--listen`, at HOST:PORT or HOST. This side sends first.
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "peer")]
     pub connect: Option<HostPort>,
+    /// Meet the other process by the RDMA connection manager, over the function's own port, in place
+    /// of TCP.
+    ///
+    /// Both sides need it. `--listen` then takes the function's RDMA address (or :PORT alone), and
+    /// `--connect` that of the peer's function. No other network is needed.
+    #[arg(long, requires = "has_peer_process")]
+    pub cm: bool,
     /// The port, where `--listen` or `--connect` names none.
     #[arg(short = 'p', long, value_name = "PORT", default_value = "18515", requires = "has_peer_process", value_parser = number::<u16>(0, u16::MAX.into()))]
     pub port: u16,
@@ -57,6 +66,9 @@ impl RendezvousArgs {
     pub fn open(&self, watch: &dyn Fn() -> Result<()>) -> Result<Option<Rendezvous>> {
         let wait = Duration::from_secs(self.wait.into());
         let (port, with) = (self.port, self.with);
+        if self.cm {
+            return self.by_cm(wait);
+        }
         let (at, open) = match (&self.listen, &self.connect) {
             (Some(at), _) => (at.clone(), Rendezvous::listen as Open),
             (None, Some(at)) => (at.clone(), Rendezvous::connect as Open),
@@ -65,6 +77,28 @@ impl RendezvousArgs {
         // A name server may not answer.
         let open = move || open(&at, port, with, wait);
         Ok(Some(watched("finding the host", open, watch)??))
+    }
+
+    /// The rendezvous by the connection manager.
+    fn by_cm(&self, wait: Duration) -> Result<Option<Rendezvous>> {
+        if self.with == Program::IbvRcPingpong {
+            refuse!(
+                "--cm --with ibv_rc_pingpong: that program exchanges its parameters over TCP; leave out --cm"
+            );
+        }
+        let (option, role, at) = match (&self.listen, &self.connect) {
+            (Some(at), _) => ("--listen", Role::Server, at),
+            (None, Some(at)) => ("--connect", Role::Client, at),
+            (None, None) => return Ok(None),
+        };
+        let (ip, port) = match (at.address(self.port), role) {
+            (Some((Some(ip), port)), _) => (ip, port),
+            (Some((None, port)), Role::Server) => (Ipv4Addr::UNSPECIFIED.into(), port),
+            _ => refuse!(
+                "--cm {option} {at}: names are not looked up; give the RDMA address of a function, like 192.0.2.1 or [fe80::1]:{PORT}"
+            ),
+        };
+        Ok(Some(Rendezvous::by_cm(role, (ip, port).into(), wait)))
     }
 }
 

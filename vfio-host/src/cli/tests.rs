@@ -75,6 +75,7 @@ fn defaults_and_limits() {
         ],
         &["e810", "pingpong", "--port", "7"],
         &["e810", "pingpong", "--wait", "7"],
+        &["e810", "pingpong", "--cm"],
         &["e810", "pingpong", "--pcap", "-"],
         &["e810", "pingpong", "--trace", "-"],
         &["e810", "perf", "--plot", "-"],
@@ -193,6 +194,7 @@ fn help_of_monitor_leaves_out_what_it_refuses() {
     for option in [
         "--listen",
         "--connect",
+        "--cm",
         "--port",
         "--with",
         "--wait",

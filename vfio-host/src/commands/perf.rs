@@ -127,6 +127,7 @@ impl<S: Sink> Workload for Measure<'_, S> {
             context,
             self.stop,
             PerfEndpoint::close,
+            |end, rendezvous, watch| peer::meet(self.pair, &mut end.endpoint, rendezvous, watch),
             job,
         )
     }
@@ -139,8 +140,10 @@ impl<S: Sink> Measure<'_, S> {
         start: &Start,
         which: usize,
     ) -> Result<PerfEndpoint<P>> {
+        // One carries the handshake.
+        let more = u32::from(self.pair.rendezvous.cm);
         let (control, events) =
-            lifecycle::bring_up_for(platform.clone(), start, self.plan.objects())?;
+            lifecycle::bring_up_for(platform.clone(), start, self.plan.objects(more))?;
         let publisher = workload::publisher(self.registry, self.pair, which);
         let mut end = PerfEndpoint::new(platform, control, events, self.plan, publisher)?;
         match workload::start_station(self.pair, start, which, &mut end.endpoint) {

@@ -211,6 +211,7 @@ impl Workload for Messages<'_> {
             context,
             self.stop,
             PingpongEndpoint::close,
+            |side, rendezvous, watch| peer::meet(self.pair, &mut side.endpoint, rendezvous, watch),
             job,
         )
     }

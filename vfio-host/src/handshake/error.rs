@@ -58,6 +58,28 @@ pub enum HandshakeError {
         /// Why, at the last attempt.
         error: io::Error,
     },
+    /// Nobody came by the connection manager.
+    #[error(
+        "nobody connected to {at} within {limit:?}{}: start the peer with --cm --connect {at}, or wait longer with --wait", others(*strangers)
+    )]
+    Unasked {
+        /// Where.
+        at: SocketAddr,
+        /// How long.
+        limit: Duration,
+        /// Requests of other programs.
+        strangers: u64,
+    },
+    /// The connection manager makes no connection.
+    #[error(
+        "connecting to {at} by the connection manager: {why}; start the peer with --cm --listen :{}, or wait longer with --wait", at.port()
+    )]
+    Ask {
+        /// Where.
+        at: SocketAddr,
+        /// Why, at the last attempt.
+        why: String,
+    },
     /// The peer sends nothing.
     #[error(
         "{peer} sent nothing for {limit:?}: check whether the other e810 still runs, or wait longer with --wait"

@@ -98,6 +98,16 @@ impl From<SocketAddr> for HostPort {
 }
 
 impl HostPort {
+    /// The address, if one is named, and the port; `port` is the default port. `None`: the host is a
+    /// name.
+    pub(crate) fn address(&self, port: u16) -> Option<(Option<IpAddr>, u16)> {
+        let address = match &self.host {
+            Some(host) => Some(host.parse().ok()?),
+            None => None,
+        };
+        Some((address, self.port.unwrap_or(port)))
+    }
+
     /// The addresses to try to listen at, in order; `port` is the default port.
     ///
     /// # Errors

@@ -1,8 +1,10 @@
-//! Lines of JSON over TCP, with limits on length and time; and plain bytes, for handshakes of other
+//! Lines of JSON over TCP or another stream, with limits on length and time; and plain bytes, for handshakes of other
 //! programs.
 
-use std::io::{ErrorKind, Read, Write};
+use std::fmt::Debug;
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -19,10 +21,37 @@ const CHUNK: usize = 4096;
 /// How often a wait for the peer checks whether the run is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// A stream of bytes whose waits have limits.
+trait Stream: Read + Write + Debug + Send {
+    fn set_nonblocking(&self, is_nonblocking: bool) -> io::Result<()>;
+    fn set_read_timeout(&self, limit: Option<Duration>) -> io::Result<()>;
+    fn set_write_timeout(&self, limit: Option<Duration>) -> io::Result<()>;
+}
+
+macro_rules! streams {
+    ($($Stream:ty)+) => {
+        $(impl Stream for $Stream {
+            fn set_nonblocking(&self, is_nonblocking: bool) -> io::Result<()> {
+                self.set_nonblocking(is_nonblocking)
+            }
+
+            fn set_read_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
+                self.set_read_timeout(limit)
+            }
+
+            fn set_write_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
+                self.set_write_timeout(limit)
+            }
+        })+
+    };
+}
+
+streams!(TcpStream UnixStream);
+
 /// A connection that carries lines.
 #[derive(Debug)]
 pub struct Lines {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     peer: SocketAddr,
     /// Bytes that were received but not taken yet.
     kept: Vec<u8>,
@@ -41,13 +70,23 @@ impl Lines {
         let failed = |error| HandshakeError::Socket { peer, error };
         stream.set_nonblocking(false).map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
-        Ok(Self {
+        Ok(Self::on(Box::new(stream), peer))
+    }
+
+    /// Takes one end of a pair of sockets, whose other end is moved to `peer` and back.
+    #[must_use]
+    pub(crate) fn over(stream: UnixStream, peer: SocketAddr) -> Self {
+        Self::on(Box::new(stream), peer)
+    }
+
+    fn on(stream: Box<dyn Stream>, peer: SocketAddr) -> Self {
+        Self {
             stream,
             peer,
             kept: Vec::new(),
             stop: StopView::default(),
             is_ending: false,
-        })
+        }
     }
 
     /// From now on, waits end when the run is asked to end.

@@ -1,6 +1,6 @@
 //! The handshake of two processes before and after their messages.
 //!
-//! It is a TCP connection with one JSON object per line. Each side sends its [`Offer`]: the
+//! It is a TCP connection, or one of the RDMA connection manager, with one JSON object per line. Each side sends its [`Offer`]: the
 //! version, its parameters, and its queue pairs. Both sides must have the same parameters. Then
 //! each says that it is ready, and at the end that it is done, so that neither takes down what the
 //! other still needs. A side that ends earlier or fails says why.

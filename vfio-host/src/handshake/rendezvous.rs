@@ -1,4 +1,4 @@
-//! Setting up the TCP connection: which side listens, which connects, time limits.
+//! Setting up the connection: which side listens, which connects, time limits; and TCP.
 
 use std::io::{self, ErrorKind, IsTerminal as _, stderr};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -39,6 +39,7 @@ pub struct Rendezvous {
     listener: Option<TcpListener>,
     with: Program,
     wait: Duration,
+    is_by_cm: bool,
 }
 
 impl Rendezvous {
@@ -70,6 +71,7 @@ impl Rendezvous {
                         listener: Some(listener),
                         with,
                         wait,
+                        is_by_cm: false,
                     });
                 }
                 Err(error) => why = HandshakeError::Listen { at, error },
@@ -95,7 +97,34 @@ impl Rendezvous {
             listener: None,
             with,
             wait,
+            is_by_cm: false,
         })
+    }
+
+    /// Prepares to listen or connect by the connection manager of the function that is used. `at`
+    /// is an RDMA address; of a listener, an unspecified one for the function's own.
+    #[must_use]
+    pub const fn by_cm(role: Role, at: SocketAddr, wait: Duration) -> Self {
+        Self {
+            role,
+            at,
+            listener: None,
+            with: Program::E810,
+            wait,
+            is_by_cm: true,
+        }
+    }
+
+    /// Whether the connection manager makes the connection.
+    #[must_use]
+    pub const fn is_by_cm(&self) -> bool {
+        self.is_by_cm
+    }
+
+    /// How long to wait for the peer, and for each of its answers.
+    #[must_use]
+    pub const fn wait(&self) -> Duration {
+        self.wait
     }
 
     /// The address.

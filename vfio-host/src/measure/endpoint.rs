@@ -4,7 +4,7 @@
 //! This module creates, connects, polls and destroys them in the same order for every measurement.
 //! Each measurement decides what it posts and what it expects.
 
-use crate::handshake::RemoteQp;
+use crate::handshake::{Link, RemoteQp, Rendezvous};
 use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -17,6 +17,7 @@ use e810_backends::buffer::Buffer;
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, SharedBytes};
 
+use super::meeting::OwnEnd;
 use super::progress_loop::ProgressLoop;
 use super::wait_mode::WaitMode;
 use crate::monitor::SnapshotPublisher;
@@ -159,6 +160,20 @@ impl<P: HostPlatform> Endpoint<P> {
     /// The interface cannot be opened.
     pub(crate) fn start_tap(&mut self, plan: &TapPlan) -> Result<()> {
         self.device.start_tap(plan)
+    }
+
+    /// Meets the peer by the connection manager. `watch` is called meanwhile, and its error ends
+    /// the wait.
+    ///
+    /// # Errors
+    /// As [`ProgressLoop::meet`].
+    pub(crate) fn meet(
+        &mut self,
+        rendezvous: &Rendezvous,
+        own: OwnEnd,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<Link> {
+        self.device.meet(&self.pd, rendezvous, own, watch)
     }
 
     /// The default GID entry, if a TAP interface determines it. The GID table then has the
@@ -355,19 +370,21 @@ impl<P: HostPlatform> Endpoint<P> {
     ///
     /// # Errors
     /// The first step that failed. Memory that the device may still write is leaked.
-    pub fn close(self) -> Result<()> {
+    pub fn close(mut self) -> Result<()> {
+        let (left, parted) = self.device.part();
         let (mut control, events, neighbours) = self.device.into_parts();
         let closed = neighbours.map_or(Ok(()), |station| station.close(&mut control));
         let objects = Remaining {
-            qps: self.qps,
+            qps: self.qps.into_iter().chain(left.qp),
             ahs: self.ahs,
-            cqs: [self.cq],
-            mrs: [self.mr],
+            cqs: [self.cq].into_iter().chain(left.cq),
+            mrs: [self.mr].into_iter().chain(left.mr),
             pds: [self.pd],
         };
         let end = control.shutdown_with(events, objects);
         end.context("shutting down")?;
-        closed
+        drop(left.buffer);
+        parted.and(closed)
     }
 }
 

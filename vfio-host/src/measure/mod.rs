@@ -6,6 +6,7 @@ pub mod asked;
 pub mod ended;
 pub mod endpoint;
 pub mod latency;
+pub(crate) mod meeting;
 pub mod op;
 pub mod payload;
 pub mod perf;

@@ -3,12 +3,17 @@
 //! Every measurement runs this loop. It also waits ([`WaitMode`]), so that all commands wait in the
 //! same way.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use anyhow::{Result, bail};
-use e810::{AsyncEvent, Control, Cq, Event, EventSet, Notify, PortState, VectorEvents, Wc};
+use e810::{AsyncEvent, Control, Cq, Event, EventSet, Notify, Pd, PortState, VectorEvents, Wc};
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Ns, Platform, Vector};
 
+use super::meeting::{Left, Meeting, OwnEnd};
 use super::wait_mode::WaitMode;
+use crate::handshake::{Link, Rendezvous};
 use crate::monitor::{Counts, FunctionSnapshot, SnapshotPublisher, collect_snapshot};
 use e810_node::neighbours::NeighbourTracker;
 use e810_node::station::{Network, Pace, Station};
@@ -18,6 +23,8 @@ use e810_node::tap::{Tap, TapPlan};
 const POLLS: u32 = 32;
 /// How long a thread sleeps before it runs its checks.
 const SLEEP: Ns = Ns::from_ms(10);
+/// Pause between two looks for a peer.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// A ready device, its events and its counts.
 #[derive(Debug)]
@@ -35,6 +42,8 @@ pub(crate) struct ProgressLoop<P: HostPlatform> {
     publisher: Option<SnapshotPublisher>,
     /// The function on its link, if it has LAN queues. Boxed, because not every turn uses it.
     pub(crate) neighbours: Option<Box<NeighbourTracker<P>>>,
+    /// The connection to the peer, if the connection manager makes it.
+    meeting: Option<Box<Meeting<P>>>,
 }
 
 impl<P: HostPlatform> ProgressLoop<P> {
@@ -60,6 +69,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
             fired: Vec::new(),
             publisher,
             neighbours: None,
+            meeting: None,
         }
     }
 
@@ -83,6 +93,42 @@ impl<P: HostPlatform> ProgressLoop<P> {
         let neighbours = Tap::tracker(platform, &mut self.control, plan)?;
         self.neighbours = Some(Box::new(neighbours));
         Ok(())
+    }
+
+    /// Meets the peer by the connection manager. `watch` is called meanwhile, and its error ends
+    /// the wait.
+    ///
+    /// # Errors
+    /// The device's refusal, no peer within the time of `rendezvous`, or the error of `watch`.
+    pub(crate) fn meet(
+        &mut self,
+        pd: &Pd,
+        rendezvous: &Rendezvous,
+        own: OwnEnd,
+        watch: &dyn Fn() -> Result<()>,
+    ) -> Result<Link> {
+        let meeting = Meeting::open(&self.platform, &mut self.control, rendezvous, own)?;
+        let meeting = self.meeting.insert(Box::new(meeting));
+        meeting.begin(&mut self.control, self.neighbours.as_deref(), pd)?;
+        let began = Instant::now();
+        loop {
+            watch()?;
+            self.progress()?;
+            if let Some(meeting) = &mut self.meeting
+                && let Some(link) = meeting.link(began)?
+            {
+                return Ok(link);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Ends the connection to the peer, whose [`Link`] is gone. Returns what it leaves.
+    pub(super) fn part(&mut self) -> (Left<P>, Result<()>) {
+        match self.meeting.take() {
+            Some(meeting) => meeting.close(&mut self.control, self.neighbours.as_deref()),
+            None => (Left::NOTHING, Ok(())),
+        }
     }
 
     /// Takes completions of `cq`, the only queue; if there are none, handles the device's events
@@ -145,11 +191,14 @@ impl<P: HostPlatform> ProgressLoop<P> {
         if let Some(neighbours) = &mut self.neighbours {
             neighbours.progress(&mut self.control)?;
         }
+        if let Some(meeting) = &mut self.meeting {
+            meeting.progress(&mut self.control, self.neighbours.as_deref())?;
+        }
         let mut failure = None;
+        let meeting = self.meeting.as_deref();
+        let mut note = |event| note(event, meeting, &mut failure);
         let progress = match self.wait_mode {
-            WaitMode::BusyPoll => e810::progress(&mut self.control, &mut self.events, |event| {
-                note(event, &mut failure);
-            }),
+            WaitMode::BusyPoll => e810::progress(&mut self.control, &mut self.events, note),
             WaitMode::Interrupt(_) => {
                 self.platform.wait_fired(Ns(0), &mut self.fired)?;
                 for vector in self.fired.drain(..) {
@@ -158,7 +207,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
                         .filter(|(events, _)| events.vector() == vector)
                         .for_each(|(events, interrupts)| {
                             *interrupts += 1;
-                            handle_vector(events, &mut failure);
+                            handle_vector(events, &mut note);
                         });
                 }
                 self.control.progress()
@@ -217,12 +266,18 @@ impl<P: HostPlatform> ProgressLoop<P> {
 }
 
 /// What an interrupt handler does.
-fn handle_vector<P: Platform>(events: &mut VectorEvents<P>, failure: &mut Option<AsyncEvent>) {
-    while events.on_vector(&mut |event| note(event, failure)).more {}
+fn handle_vector<P: Platform>(events: &mut VectorEvents<P>, note: &mut dyn FnMut(Event)) {
+    while events.on_vector(&mut |event| note(event)).more {}
 }
 
-fn note(event: Event, failure: &mut Option<AsyncEvent>) {
-    if let Event::Async(event) = event {
-        *failure = Some(event);
+fn note<P: HostPlatform>(
+    event: Event,
+    meeting: Option<&Meeting<P>>,
+    failure: &mut Option<AsyncEvent>,
+) {
+    match (event, meeting) {
+        (Event::Async(event), Some(meeting)) if meeting.is_about(&event) => log::debug!("{event}"),
+        (Event::Async(event), _) => *failure = Some(event),
+        _ => {}
     }
 }

@@ -16,13 +16,16 @@ use super::workload::RunContext;
 use crate::cli::PairArgs;
 use crate::handshake::{HandshakeError, Link, Offer, Program, Rendezvous, Role, WIRE};
 use crate::measure::endpoint::Endpoint;
+use crate::measure::meeting::OwnEnd;
+use crate::measure::pingpong::Watch;
 use crate::stop::{Interrupted, Stop};
+use e810_node::neighbours::without_station;
 
 /// How often the connection is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Connects to the other process, does `job` with it and shuts `side` down. If that fails, the peer
-/// gets the error.
+/// Connects to the other process with `meet`, does `job` with it and shuts `side` down. If that
+/// fails, the peer gets the error.
 ///
 /// # Errors
 /// No peer, or the error of `job` or of the shutdown.
@@ -32,6 +35,7 @@ pub(crate) fn run_with_peer<S, O>(
     context: RunContext<'_>,
     stop: &Stop,
     shut_down: impl Fn(S) -> Result<()>,
+    meet: impl FnOnce(&mut S, Rendezvous, Watch<'_>) -> Result<Link>,
     job: impl FnOnce(Role, &mut S, &mut Link) -> Result<O>,
 ) -> Result<O> {
     let role = rendezvous.role;
@@ -40,7 +44,7 @@ pub(crate) fn run_with_peer<S, O>(
         stop.check()?;
         Ok(())
     };
-    let link = rendezvous.establish(&watch);
+    let link = meet(&mut side, rendezvous, &watch);
     let outcome = link.and_then(|mut link| {
         link.hear(stop.view());
         let outcome = job(role, &mut side, &mut link);
@@ -56,6 +60,32 @@ pub(crate) fn run_with_peer<S, O>(
         outcome
     });
     close([(side, "shutting down")], shut_down, outcome, context)
+}
+
+/// Connects to the other process, by TCP or by the connection manager. `watch` is called meanwhile,
+/// and its error ends that.
+///
+/// # Errors
+/// No peer, or the error of `watch`.
+pub(crate) fn meet<P: HostPlatform>(
+    args: &PairArgs,
+    endpoint: &mut Endpoint<P>,
+    rendezvous: Rendezvous,
+    watch: Watch<'_>,
+) -> Result<Link> {
+    if !rendezvous.is_by_cm() {
+        return rendezvous.establish(watch);
+    }
+    let own = settle(args, endpoint, &args.address.ip)?;
+    if endpoint.neighbours().is_none() {
+        return Err(without_station(rendezvous.at().ip()).into());
+    }
+    lifecycle::wait_link(endpoint.control())?;
+    let own = OwnEnd {
+        ip: own.gid.ip(),
+        vlan: args.address.vlan,
+    };
+    endpoint.meet(&rendezvous, own, watch)
 }
 
 /// Gives the function of this process its addresses, exchanges parameters with the other process,

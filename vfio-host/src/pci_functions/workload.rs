@@ -98,6 +98,11 @@ impl RunContext<'_> {
 pub(crate) fn run<J: Workload>(args: &PairArgs, workload: &J) -> Result<J::Outcome> {
     args.address.check()?;
     path_mtu(args)?;
+    if args.rendezvous.cm && args.start.warm && args.address.tap.is_none() {
+        refuse!(
+            "--cm --warm: another driver has the function's LAN queues, without which neighbours are not found; leave out --cm, and the two processes meet over TCP"
+        );
+    }
     let device = args.device()?;
     let wire = device.simulated().map(|spec| {
         let link = link(spec, mode(args), args.faults);
@@ -297,7 +302,8 @@ impl<J: Workload> DeviceVisitor<1> for DistributedRun<'_, J> {
     }
 
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> Result<J::Outcome> {
-        if self.rendezvous.role == Role::Server {
+        // By the connection manager it listens when the function is up.
+        if self.rendezvous.role == Role::Server && !self.rendezvous.is_by_cm() {
             // On standard error: a program that reads the report does not need it.
             say(&format!("listening on {}", self.rendezvous.at()));
         }

@@ -119,10 +119,10 @@ impl Plan {
         }
     }
 
-    /// The number of objects that a function is brought up for.
+    /// The number of objects that a function is brought up for, with `more` queue pairs.
     #[must_use]
-    pub fn objects(&self) -> Sizes {
-        Sizes::of_queue_pairs(self.qps as u32, self.caps())
+    pub fn objects(&self, more: u32) -> Sizes {
+        Sizes::of_queue_pairs(self.qps as u32 + more, self.caps())
     }
 
     /// Fails if no card has such queues.
