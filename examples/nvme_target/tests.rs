@@ -1,0 +1,342 @@
+//! A host that builds its capsules byte by byte, from the offsets of the standard.
+
+use crate::capsule::{Remote, Source, Step};
+use crate::target::{Config, Queue, Target};
+
+const NAME: &str = "nqn.2025-01.example:ram";
+const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
+/// Of 2048 blocks.
+const CONFIG: Config<'static> = Config {
+    subsystem: NAME,
+    serial: "E810-1",
+    uuid: [7; 16],
+    bytes: 1 << 20,
+    address: "192.0.2.1",
+    port: "4420",
+    provider: 4,
+};
+const FABRICS: u8 = 0x7f;
+
+/// A command with a keyed descriptor of this length, and these fields.
+fn command(opcode: u8, length: u32, fields: &[(usize, u32)]) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    bytes[..4].copy_from_slice(&[opcode, 0x40, 0x34, 0x12]);
+    bytes[24..32].copy_from_slice(&0x1122_3344_5566_7788_u64.to_le_bytes());
+    bytes[32..35].copy_from_slice(&length.to_le_bytes()[..3]);
+    bytes[35..40].copy_from_slice(&[0xd, 0xc, 0xb, 0xa, 0x4f]);
+    for (at, field) in fields {
+        bytes[*at..at + 4].copy_from_slice(&field.to_le_bytes());
+    }
+    bytes
+}
+
+fn host(length: u32) -> Remote {
+    Remote { address: 0x1122_3344_5566_7788, length, key: 0x0a0b_0c0d }
+}
+
+/// The command of a capsule, and data in it.
+fn inline(mut command: [u8; 64], data: &[u8]) -> Vec<u8> {
+    command[24..40].fill(0);
+    command[32..36].copy_from_slice(&u32::try_from(data.len()).unwrap().to_le_bytes());
+    command[39] = 1;
+    [&command, data].concat()
+}
+
+fn connect(queue: u16, entries: u16) -> [u8; 64] {
+    let [queue, entries] = [queue, entries].map(u32::from);
+    command(FABRICS, 1024, &[(4, 1), (40, queue << 16), (44, entries - 1), (48, 5000)])
+}
+
+fn connect_data(controller: u16, name: &str) -> [u8; 1024] {
+    let mut data = [0; 1024];
+    data[..16].fill(9);
+    data[16..18].copy_from_slice(&controller.to_le_bytes());
+    data[256..256 + name.len()].copy_from_slice(name.as_bytes());
+    data[512..515].copy_from_slice(b"nqn");
+    data
+}
+
+fn request(queue: u16, receives: u16, sends: u16) -> [u8; 32] {
+    let mut data = [0; 32];
+    for (at, field) in [(2, queue), (4, receives), (6, sends)] {
+        data[at..at + 2].copy_from_slice(&field.to_le_bytes());
+    }
+    data
+}
+
+/// Status and result, of a response's bytes.
+fn reply(queue: &mut Queue, step: Step<'_>) -> (u16, u64) {
+    let Step::Respond(response) = step else { panic!("{step:?}") };
+    let bytes = queue.seal(&response);
+    assert_eq!(bytes[12..14], [0x34, 0x12]);
+    let status = u16::from_le_bytes([bytes[14], bytes[15]]);
+    assert_eq!(status & 1, 0);
+    (status >> 1, u64::from_le_bytes(bytes[..8].try_into().unwrap()))
+}
+
+/// A target, and a host with its admin queue.
+struct Host(Target<'static>, Queue);
+
+impl Host {
+    fn new(name: &str) -> Self {
+        let mut target = Target::new(CONFIG).unwrap();
+        let (mut admin, reply_data) = target.accept(&request(0, 32, 31)).unwrap();
+        assert_eq!((reply_data[..4].to_vec(), admin.capsule()), (vec![0, 0, 32, 0], 64));
+        let capsule = connect(0, 32);
+        assert_eq!(target.command(&mut admin, &capsule), Step::Join { host: host(1024) });
+        let capsule = [&capsule[..], &connect_data(0xffff, name)].concat();
+        let step = target.connect(&mut admin, &capsule);
+        assert!(matches!(step, Step::Respond(then) if then.invalidate == Some(0x0a0b_0c0d)));
+        assert_eq!(reply(&mut admin, step), (0, 1));
+        let mut host = Self(target, admin);
+        assert_eq!(host.ask(0x06, 0, &[(40, 1)]), (0x400c, 0)); // not before it is ready
+        for config in [0x46_0000, 0x46_0001] {
+            let set = [(4, 0), (44, 0x14), (48, config)];
+            assert_eq!(host.ask(FABRICS, 0, &set), (0, 0));
+        }
+        assert_eq!(host.ask(FABRICS, 0, &[(4, 4), (44, 0x1c)]), (0, 1)); // CSTS
+        host
+    }
+
+    fn ask(&mut self, opcode: u8, length: u32, fields: &[(usize, u32)]) -> (u16, u64) {
+        let step = self.0.command(&mut self.1, &command(opcode, length, fields));
+        reply(&mut self.1, step)
+    }
+
+    /// A page that the target gives.
+    fn page(&mut self, opcode: u8, length: u32, fields: &[(usize, u32)]) -> Vec<u8> {
+        let capsule = command(opcode, length, fields);
+        match self.0.command(&mut self.1, &capsule) {
+            Step::Give { from: Source::Page, host: to, .. } => assert_eq!(to, host(length)),
+            step => panic!("{step:?}"),
+        }
+        self.0.page[..length as usize].to_vec()
+    }
+
+    fn io_queue(&mut self, id: u16) -> Queue {
+        let (mut queue, _) = self.0.accept(&request(id, 128, 127)).unwrap();
+        let capsule = inline(connect(id, 128), &connect_data(1, NAME));
+        assert!(capsule.len() <= queue.capsule());
+        let step = self.0.command(&mut queue, &capsule);
+        assert_eq!(reply(&mut queue, step), (0, 1));
+        queue
+    }
+}
+
+#[test]
+fn connection_requests() {
+    let target = Target::new(CONFIG).unwrap();
+    let refusal = |data: &[u8]| target.accept(data).unwrap_err()[2];
+    assert_eq!(refusal(&[0; 31]), 1);
+    assert_eq!(refusal(&[1; 32]), 2);
+    assert_eq!(refusal(&request(9, 128, 127)), 3);
+    assert_eq!([32, 0].map(|sends| refusal(&request(0, 32, sends))), [4, 4]);
+    assert_eq!(refusal(&request(1, 128, 128)), 4);
+    assert_eq!(refusal(&request(1, 0, 127)), 5);
+}
+
+#[test]
+fn discover() {
+    let mut host = Host::new(DISCOVERY);
+    let page = host.page(0x06, 4096, &[(40, 1)]);
+    assert_eq!((page[111], &page[768..804]), (2, DISCOVERY.as_bytes()));
+    let log = |bytes: u32| (40, 0x70 | (bytes / 4 - 1) << 16);
+    let whole = host.page(0x02, 2048, &[log(2048)]);
+    assert_eq!((&whole[8..16], whole[16]), (&[1, 0, 0, 0, 0, 0, 0, 0][..], 0));
+    let entry = host.page(0x02, 1024, &[log(1024), (48, 1024)]);
+    assert_eq!((host.page(0x02, 20, &[log(20)]), &entry[..]), (whole[..20].into(), &whole[1024..]));
+    assert_eq!(entry[..10], [1, 1, 2, 0, 1, 0, 0xff, 0xff, 32, 0]);
+    assert_eq!(
+        (&entry[32..37], &entry[256..280]),
+        (&b"4420\0"[..], format!("{NAME}\0").as_bytes())
+    );
+    assert_eq!((&entry[512..522], &entry[768..771]), (&b"192.0.2.1\0"[..], &[1, 4, 1][..]));
+    assert_eq!(host.ask(0x02, 8, &[log(8), (48, 2052)]).0, 0x4002);
+    assert_eq!(host.ask(0x09, 0, &[(40, 0x0b), (44, 1 << 31)]), (0, 0));
+    assert_eq!(host.ask(0x06, 4096, &[(4, 1)]).0, 0x4002);
+}
+
+/// What Linux asks for, in its order, and what it checks.
+#[test]
+fn linux_connects() {
+    let mut host = Host::new(NAME);
+    let (status, cap) = host.ask(FABRICS, 0, &[(4, 4), (40, 1)]);
+    assert_eq!((status, cap & 0xffff, (cap >> 37) & 0xff, (cap >> 48) & 0xf), (0, 127, 1, 0));
+    assert_eq!(host.ask(FABRICS, 0, &[(4, 4), (44, 8)]), (0, 0x1_0300));
+    let page = host.page(0x06, 4096, &[(40, 1)]);
+    let number = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().unwrap());
+    assert_eq!((number(78) & 0xffff, number(320) & 0xffff), (1, 10)); // cntlid, kas
+    assert_eq!(number(536), 1 | 1 << 2 | 1 << 20); // sgls
+    assert_eq!((number(1792), number(1796), number(1800) & 0xffff), (260, 1, 0)); // capsules
+    assert_eq!((number(514) & 0xffff, number(516), page[77], page[111]), (128, 1, 8, 1));
+    assert_eq!(page[4..24], *b"E810-1              ");
+    assert_eq!(&page[768..792], format!("{NAME}\0").as_bytes());
+    let effects = host.page(0x02, 4096, &[(40, 5 | 1023 << 16)]);
+    assert_eq!([4 * 6, 1024, 1028, 1032, 1036].map(|at| effects[at]), [1, 1, 3, 1, 0]);
+    assert_eq!(host.page(0x02, 512, &[(40, 2 | 127 << 16)]), [0; 512]);
+    assert_eq!(host.ask(0x09, 0, &[(40, 7), (44, 0x3_0003)]), (0, 0x7_0007));
+    let queues = [1, 8].map(|id| host.io_queue(id));
+    // An event is waited for, four times at most.
+    assert_eq!(host.ask(0x09, 0, &[(40, 0x0b), (44, 1 << 8)]), (0, 0));
+    assert_eq!(host.ask(0x0a, 0, &[(40, 0x0b)]), (0, 1 << 8));
+    for _ in 0..4 {
+        assert_eq!(host.0.command(&mut host.1, &command(0x0c, 0, &[])), Step::Keep);
+    }
+    assert_eq!(host.ask(0x0c, 0, &[]).0, 0x4105);
+    let list = [(40, 2), (4, 0)];
+    assert_eq!(host.page(0x06, 4096, &list)[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
+    let identifiers = host.page(0x06, 4096, &[(40, 3), (4, 1)]);
+    assert_eq!(identifiers[..21], [&[3, 16, 0, 0][..], &[7; 16], &[0]].concat());
+    let namespace = host.page(0x06, 4096, &[(40, 0), (4, 1)]);
+    assert_eq!(
+        (&namespace[..4], &namespace[8..12], namespace[130]),
+        (&[0, 8, 0, 0][..], &[0, 8, 0, 0][..], 9)
+    );
+    assert_eq!(host.page(0x06, 4096, &[(40, 6)]), [0; 4096]);
+    assert_eq!([host.ask(0x18, 0, &[]), host.ask(0x08, 0, &[])], [(0, 0), (0, 1)]);
+    // Disconnect: I/O queues, then a shutdown, then the admin queue.
+    queues.iter().for_each(|queue| host.0.closed(queue));
+    assert_eq!(host.ask(FABRICS, 0, &[(4, 0), (44, 0x14), (48, 0x46_4001)]), (0, 0));
+    assert_eq!(host.ask(FABRICS, 0, &[(4, 4), (44, 0x1c)]), (0, 9));
+    host.0.closed(&host.1);
+    assert!(!host.0.lives(&host.1));
+}
+
+#[test]
+fn io() {
+    let mut host_ = Host::new(NAME);
+    let mut queue = host_.io_queue(1);
+    let mut io = |capsule: &[u8]| host_.0.command(&mut queue, capsule);
+    let range = |first: u32, blocks: u32| [(4, 1), (40, first), (48, blocks - 1)];
+    // 8 blocks from block 4 on.
+    let capsule = command(2, 4096, &range(4, 8));
+    let Step::Give { from, host: to, then } = io(&capsule) else { panic!() };
+    assert_eq!((from, to, then.invalidate), (Source::Namespace(2048), host(4096), Some(to.key)));
+    let capsule = command(1, 4096, &range(2040, 8));
+    assert!(matches!(io(&capsule), Step::Fetch { host: from, into: 0xf_f000, .. } if from == to));
+    let capsule = inline(command(1, 0, &range(2047, 1)), &[5; 512]);
+    assert!(matches!(io(&capsule), Step::Store { data, into: 0xf_fe00, .. } if data == [5; 512]));
+    let capsule = command(2, 1 << 20, &range(0, 2048));
+    assert!(matches!(io(&capsule), Step::Give { from: Source::Namespace(0), .. }));
+
+    let mut other = command(1, 512, &range(0, 1));
+    other[39] = 0x40;
+    assert!(matches!(io(&other), Step::Fetch { then, .. } if then.invalidate.is_none()));
+    let mut status = |capsule: &[u8]| match io(capsule) {
+        Step::Respond(then) => then.outcome.map_or_else(|refused| refused.status, |_| 0),
+        step => panic!("{step:?}"),
+    };
+    assert_eq!(status(&command(0, 0, &[(4, 1)])), 0);
+    assert_eq!(status(&command(0, 0, &[(4, 2)])), 0x400b);
+    assert_eq!(status(&command(9, 16, &[(4, 1)])), 0x4001);
+    assert_eq!(status(&command(2, 512, &[(4, 2)])), 0x400b);
+    assert_eq!(status(&command(2, 1024, &range(2047, 2))), 0x4080);
+    assert_eq!(status(&command(2, 512, &[(4, 1), (40, u32::MAX), (44, u32::MAX)])), 0x4080);
+    assert_eq!(status(&command(2, 0x10_0200, &range(0, 2049))), 0x4002);
+    assert_eq!(status(&command(1, 512, &range(0, 2))), 0x400f);
+    assert_eq!(status(&command(0, 512, &[(4, 1)])), 0x400f);
+    assert_eq!(status(&inline(command(2, 0, &range(0, 1)), &[0; 512])), 0x4002);
+    assert_eq!(status(&inline(command(1, 0, &range(0, 1)), &[0; 512])[..575]), 0x4016);
+    for (at, byte, code) in [(39, 0x41, 0x4011), (39, 0, 0x4011), (1, 0, 0x4002), (1, 0x41, 0x4002)]
+    {
+        other[39] = 0x40;
+        other[at] = byte;
+        assert_eq!(status(&other), code);
+    }
+    assert_eq!(io(&[0; 63]), Step::Close);
+}
+
+#[test]
+fn heads() {
+    let mut host = Host::new(NAME);
+    let capsule = command(0x18, 0, &[]);
+    let Step::Respond(then) = host.0.command(&mut host.1, &capsule) else { panic!() };
+    // Five responses were sent above.
+    let heads: Vec<u8> = (0..28).map(|_| host.1.seal(&then)[8]).collect();
+    assert_eq!((heads[0], heads[25], heads[26], heads[27]), (6, 31, 0, 1));
+}
+
+#[test]
+fn lives() {
+    let mut host = Host::new(NAME);
+    let mut queue = host.io_queue(1);
+    let (silent, _) = host.0.accept(&request(0, 32, 31)).unwrap();
+    // Connects that fail: the queue is there; no such controller; not this queue; unknown name.
+    let (mut again, _) = host.0.accept(&request(1, 32, 31)).unwrap();
+    let mut refused = |id, controller, name| {
+        let capsule = inline(connect(id, 32), &connect_data(controller, name));
+        let step = host.0.command(&mut again, &capsule);
+        reply(&mut again, step)
+    };
+    assert_eq!(refused(1, 1, NAME), (0x400c, 0));
+    assert_eq!(refused(1, 2, NAME), (0x4182, 0x1_0010));
+    assert_eq!(refused(2, 1, NAME), (0x4182, 42));
+    assert_eq!(refused(1, 1, "nqn"), (0x4182, 0x1_0100));
+    // The timer, of 5 s.
+    host.0.now = 5000;
+    assert!(host.0.lives(&queue) && host.0.lives(&silent));
+    let step = host.0.command(&mut queue, &command(0, 0, &[(4, 1)]));
+    assert_eq!(reply(&mut queue, step).0, 0);
+    host.0.now = 10_001;
+    assert!(!host.0.lives(&queue) && !host.0.lives(&host.1) && !host.0.lives(&silent));
+    // Without its admin queue, an I/O queue is dead, whoever gets the controller's id.
+    host.0.closed(&host.1);
+    for id in 1..=17 {
+        let (mut admin, _) = host.0.accept(&request(0, 32, 31)).unwrap();
+        let capsule = inline(connect(0, 32), &connect_data(0xffff, NAME));
+        let step = host.0.command(&mut admin, &capsule);
+        let expected = if id == 17 { (0x181, 0) } else { (0, id) };
+        assert_eq!(reply(&mut admin, step), expected);
+    }
+    let step = host.0.command(&mut queue, &command(0, 0, &[(4, 1)]));
+    assert_eq!(reply(&mut queue, step).0, 0x400c);
+}
+
+/// Nothing panics, and whatever is moved is inside of the namespace, the page or the capsule.
+#[test]
+fn random_capsules() {
+    let mut seed = 1_u64;
+    let mut random = || {
+        seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (seed >> 33) as u32
+    };
+    for name in [NAME, DISCOVERY] {
+        let mut target = Host::new(name);
+        let mut queues = [target.0.accept(&request(1, 9, 9)).unwrap().0, target.1];
+        if name == NAME {
+            let capsule = inline(connect(1, 10), &connect_data(1, NAME));
+            target.0.command(&mut queues[0], &capsule);
+        }
+        for _ in 0..100_000 {
+            let mut capsule: [u8; 700] = std::array::from_fn(|_| random() as u8);
+            capsule[1] = if random() % 9 == 0 { capsule[1] } else { 0x40 };
+            capsule[0] = if random() % 9 == 0 { FABRICS } else { capsule[0] % 0x20 };
+            capsule[4..8].copy_from_slice(&[(random() % 6) as u8, 0, 0, 0]);
+            capsule[39] = [0x40, 0x4f, 1, capsule[39]][random() as usize % 4];
+            // Small numbers, so that some commands pass.
+            for at in [26, 34, 41, 42, 44, 50] {
+                if random() % 9 != 0 {
+                    capsule[at..at + 4].fill(0);
+                }
+            }
+            // No reset and no shutdown, or else little is tried after it.
+            capsule[48] |= 1;
+            let length = if random() % 9 == 0 { random() as usize % 700 } else { 700 };
+            let (capsule, queue) = (&capsule[..length], &mut queues[random() as usize % 2]);
+            let inside = |at: u64, length: usize| at + length as u64 <= CONFIG.bytes;
+            assert!(match target.0.command(queue, capsule) {
+                Step::Fetch { host, into, .. } => inside(into, host.length as usize),
+                Step::Store { data, into, .. } => data.len() <= length && inside(into, data.len()),
+                Step::Give { from: Source::Page, host, .. } => host.length <= 4096,
+                Step::Give { from: Source::Namespace(at), host, .. } =>
+                    inside(at, host.length as usize),
+                Step::Join { host } => host.length == 1024,
+                Step::Close => length < 64,
+                Step::Respond(then) => queue.seal(&then).len() == 16,
+                Step::Keep => true,
+            });
+            let _ = target.0.accept(capsule);
+            target.0.connect(queue, capsule);
+        }
+    }
+}
