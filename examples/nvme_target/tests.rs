@@ -1,9 +1,10 @@
 //! A host that builds its capsules byte by byte, from the offsets of the standard.
 
-use crate::capsule::{Remote, Source, Step};
+use crate::capsule::{Remote, Response, Source, Step};
 use crate::target::{Config, Queue, Target};
 
 const NAME: &str = "nqn.2025-01.example:ram";
+const NAMED: &[u8] = b"nqn.2025-01.example:ram\0";
 const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
 /// Of 2048 blocks.
 const CONFIG: Config<'static> = Config {
@@ -30,7 +31,7 @@ fn command(opcode: u8, length: u32, fields: &[(usize, u32)]) -> [u8; 64] {
     bytes
 }
 
-fn host(length: u32) -> Remote {
+fn remote(length: u32) -> Remote {
     Remote { address: 0x1122_3344_5566_7788, length, key: 0x0a0b_0c0d }
 }
 
@@ -64,6 +65,10 @@ fn request(queue: u16, receives: u16, sends: u16) -> [u8; 32] {
     data
 }
 
+fn queue_of(target: &Target<'_>, id: u16) -> Queue {
+    target.accept(&request(id, 128, if id == 0 { 31 } else { 127 })).unwrap().0
+}
+
 /// Status and result, of a response's bytes.
 fn reply(queue: &mut Queue, step: Step<'_>) -> (u16, u64) {
     let Step::Respond(response) = step else { panic!("{step:?}") };
@@ -83,7 +88,7 @@ impl Host {
         let (mut admin, reply_data) = target.accept(&request(0, 32, 31)).unwrap();
         assert_eq!((reply_data[..4].to_vec(), admin.capsule()), (vec![0, 0, 32, 0], 64));
         let capsule = connect(0, 32);
-        assert_eq!(target.command(&mut admin, &capsule), Step::Join { host: host(1024) });
+        assert_eq!(target.command(&mut admin, &capsule), Step::Join { host: remote(1024) });
         let capsule = [&capsule[..], &connect_data(0xffff, name)].concat();
         let step = target.connect(&mut admin, &capsule);
         assert!(matches!(step, Step::Respond(then) if then.invalidate == Some(0x0a0b_0c0d)));
@@ -98,27 +103,38 @@ impl Host {
         host
     }
 
+    fn step<'c>(&mut self, capsule: &'c [u8]) -> Step<'c> {
+        self.0.command(&mut self.1, capsule)
+    }
+
     fn ask(&mut self, opcode: u8, length: u32, fields: &[(usize, u32)]) -> (u16, u64) {
-        let step = self.0.command(&mut self.1, &command(opcode, length, fields));
+        let capsule = command(opcode, length, fields);
+        let step = self.step(&capsule);
         reply(&mut self.1, step)
     }
 
     /// A page that the target gives.
     fn page(&mut self, opcode: u8, length: u32, fields: &[(usize, u32)]) -> Vec<u8> {
         let capsule = command(opcode, length, fields);
-        match self.0.command(&mut self.1, &capsule) {
-            Step::Give { from: Source::Page, host: to, .. } => assert_eq!(to, host(length)),
+        match self.step(&capsule) {
+            Step::Give { from: Source::Page, host: to, .. } => assert_eq!(to, remote(length)),
             step => panic!("{step:?}"),
         }
         self.0.page[..length as usize].to_vec()
     }
 
-    fn io_queue(&mut self, id: u16) -> Queue {
-        let (mut queue, _) = self.0.accept(&request(id, 128, 127)).unwrap();
-        let capsule = inline(connect(id, 128), &connect_data(1, NAME));
-        assert!(capsule.len() <= queue.capsule());
+    /// A queue that connects with its data in the capsule, and the response.
+    fn join(&mut self, id: u16, controller: u16, name: &str) -> (Queue, (u16, u64)) {
+        let mut queue = queue_of(&self.0, id);
+        let capsule = inline(connect(id, queue.depth), &connect_data(controller, name));
         let step = self.0.command(&mut queue, &capsule);
-        assert_eq!(reply(&mut queue, step), (0, 1));
+        let reply = reply(&mut queue, step);
+        (queue, reply)
+    }
+
+    fn io_queue(&mut self, id: u16) -> Queue {
+        let (queue, reply) = self.join(id, 1, NAME);
+        assert_eq!((reply, queue.capsule()), ((0, 1), 64 + 4096));
         queue
     }
 }
@@ -127,12 +143,10 @@ impl Host {
 fn connection_requests() {
     let target = Target::new(CONFIG).unwrap();
     let refusal = |data: &[u8]| target.accept(data).unwrap_err()[2];
-    assert_eq!(refusal(&[0; 31]), 1);
-    assert_eq!(refusal(&[1; 32]), 2);
-    assert_eq!(refusal(&request(9, 128, 127)), 3);
-    assert_eq!([32, 0].map(|sends| refusal(&request(0, 32, sends))), [4, 4]);
-    assert_eq!(refusal(&request(1, 128, 128)), 4);
-    assert_eq!(refusal(&request(1, 0, 127)), 5);
+    assert_eq!([refusal(&[0; 31]), refusal(&[1; 32])], [1, 2]);
+    let sizes = [(9, 128, 127), (0, 32, 32), (0, 32, 0), (1, 128, 128), (1, 0, 127)];
+    let refused = sizes.map(|(queue, receives, sends)| refusal(&request(queue, receives, sends)));
+    assert_eq!(refused, [3, 4, 4, 4, 5]);
 }
 
 #[test]
@@ -146,11 +160,8 @@ fn discover() {
     let entry = host.page(0x02, 1024, &[log(1024), (48, 1024)]);
     assert_eq!((host.page(0x02, 20, &[log(20)]), &entry[..]), (whole[..20].into(), &whole[1024..]));
     assert_eq!(entry[..10], [1, 1, 2, 0, 1, 0, 0xff, 0xff, 32, 0]);
-    assert_eq!(
-        (&entry[32..37], &entry[256..280]),
-        (&b"4420\0"[..], format!("{NAME}\0").as_bytes())
-    );
-    assert_eq!((&entry[512..522], &entry[768..771]), (&b"192.0.2.1\0"[..], &[1, 4, 1][..]));
+    assert_eq!([&entry[32..37], &entry[512..522]], [&b"4420\0"[..], b"192.0.2.1\0"]);
+    assert_eq!([&entry[256..280], &entry[768..771]], [NAMED, &[1, 4, 1]]);
     assert_eq!(host.ask(0x02, 8, &[log(8), (48, 2052)]).0, 0x4002);
     assert_eq!(host.ask(0x09, 0, &[(40, 0x0b), (44, 1 << 31)]), (0, 0));
     assert_eq!(host.ask(0x06, 4096, &[(4, 1)]).0, 0x4002);
@@ -170,7 +181,7 @@ fn linux_connects() {
     assert_eq!((number(1792), number(1796), number(1800) & 0xffff), (260, 1, 0)); // capsules
     assert_eq!((number(514) & 0xffff, number(516), page[77], page[111]), (128, 1, 8, 1));
     assert_eq!(page[4..24], *b"E810-1              ");
-    assert_eq!(&page[768..792], format!("{NAME}\0").as_bytes());
+    assert_eq!(&page[768..792], NAMED);
     let effects = host.page(0x02, 4096, &[(40, 5 | 1023 << 16)]);
     assert_eq!([4 * 6, 1024, 1028, 1032, 1036].map(|at| effects[at]), [1, 1, 3, 1, 0]);
     assert_eq!(host.page(0x02, 512, &[(40, 2 | 127 << 16)]), [0; 512]);
@@ -179,19 +190,13 @@ fn linux_connects() {
     // An event is waited for, four times at most.
     assert_eq!(host.ask(0x09, 0, &[(40, 0x0b), (44, 1 << 8)]), (0, 0));
     assert_eq!(host.ask(0x0a, 0, &[(40, 0x0b)]), (0, 1 << 8));
-    for _ in 0..4 {
-        assert_eq!(host.0.command(&mut host.1, &command(0x0c, 0, &[])), Step::Keep);
-    }
+    assert_eq!([0; 4].map(|_| host.step(&command(0x0c, 0, &[]))), [Step::Keep; 4]);
     assert_eq!(host.ask(0x0c, 0, &[]).0, 0x4105);
-    let list = [(40, 2), (4, 0)];
-    assert_eq!(host.page(0x06, 4096, &list)[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(host.page(0x06, 4096, &[(40, 2)])[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
     let identifiers = host.page(0x06, 4096, &[(40, 3), (4, 1)]);
     assert_eq!(identifiers[..21], [&[3, 16, 0, 0][..], &[7; 16], &[0]].concat());
     let namespace = host.page(0x06, 4096, &[(40, 0), (4, 1)]);
-    assert_eq!(
-        (&namespace[..4], &namespace[8..12], namespace[130]),
-        (&[0, 8, 0, 0][..], &[0, 8, 0, 0][..], 9)
-    );
+    assert_eq!([0, 1, 2, 8, 9, 10, 130].map(|at| namespace[at]), [0, 8, 0, 0, 8, 0, 9]);
     assert_eq!(host.page(0x06, 4096, &[(40, 6)]), [0; 4096]);
     assert_eq!([host.ask(0x18, 0, &[]), host.ask(0x08, 0, &[])], [(0, 0), (0, 1)]);
     // Disconnect: I/O queues, then a shutdown, then the admin queue.
@@ -204,27 +209,33 @@ fn linux_connects() {
 
 #[test]
 fn io() {
-    let mut host_ = Host::new(NAME);
-    let mut queue = host_.io_queue(1);
-    let mut io = |capsule: &[u8]| host_.0.command(&mut queue, capsule);
+    let mut admin = Host::new(NAME);
+    let queue = admin.io_queue(1);
+    let mut host = Host(admin.0, queue);
     let range = |first: u32, blocks: u32| [(4, 1), (40, first), (48, blocks - 1)];
-    // 8 blocks from block 4 on.
-    let capsule = command(2, 4096, &range(4, 8));
-    let Step::Give { from, host: to, then } = io(&capsule) else { panic!() };
-    assert_eq!((from, to, then.invalidate), (Source::Namespace(2048), host(4096), Some(to.key)));
-    let capsule = command(1, 4096, &range(2040, 8));
-    assert!(matches!(io(&capsule), Step::Fetch { host: from, into: 0xf_f000, .. } if from == to));
-    let capsule = inline(command(1, 0, &range(2047, 1)), &[5; 512]);
-    assert!(matches!(io(&capsule), Step::Store { data, into: 0xf_fe00, .. } if data == [5; 512]));
-    let capsule = command(2, 1 << 20, &range(0, 2048));
-    assert!(matches!(io(&capsule), Step::Give { from: Source::Namespace(0), .. }));
-
+    let then = Response { command: 0x1234, outcome: Ok(0), invalidate: Some(0x0a0b_0c0d) };
+    let read = Step::Give { from: Source::Namespace(2048), host: remote(4096), then };
+    assert_eq!(host.step(&command(2, 4096, &range(4, 8))), read);
+    let read = Step::Give { from: Source::Namespace(0), host: remote(1 << 20), then };
+    assert_eq!(host.step(&command(2, 1 << 20, &range(0, 2048))), read);
+    let write = Step::Fetch { host: remote(4096), into: 0xf_f000, then };
+    assert_eq!(host.step(&command(1, 4096, &range(2040, 8))), write);
+    let then = Response { invalidate: None, ..then };
+    let write = Step::Store { data: &[5; 512], into: 0xf_fe00, then };
+    assert_eq!(host.step(&inline(command(1, 0, &range(2047, 1)), &[5; 512])), write);
     let mut other = command(1, 512, &range(0, 1));
     other[39] = 0x40;
-    assert!(matches!(io(&other), Step::Fetch { then, .. } if then.invalidate.is_none()));
-    let mut status = |capsule: &[u8]| match io(capsule) {
-        Step::Respond(then) => then.outcome.map_or_else(|refused| refused.status, |_| 0),
-        step => panic!("{step:?}"),
+    assert_eq!(host.step(&other), Step::Fetch { host: remote(512), into: 0, then });
+
+    let block = inline(command(1, 0, &range(0, 1)), &[0; 512]);
+    let with = |at, byte| {
+        let mut command = command(1, 512, &range(0, 1));
+        command[at] = byte;
+        command.to_vec()
+    };
+    let mut status = |capsule: &[u8]| {
+        let step = host.step(capsule);
+        reply(&mut host.1, step).0
     };
     assert_eq!(status(&command(0, 0, &[(4, 1)])), 0);
     assert_eq!(status(&command(0, 0, &[(4, 2)])), 0x400b);
@@ -236,21 +247,16 @@ fn io() {
     assert_eq!(status(&command(1, 512, &range(0, 2))), 0x400f);
     assert_eq!(status(&command(0, 512, &[(4, 1)])), 0x400f);
     assert_eq!(status(&inline(command(2, 0, &range(0, 1)), &[0; 512])), 0x4002);
-    assert_eq!(status(&inline(command(1, 0, &range(0, 1)), &[0; 512])[..575]), 0x4016);
-    for (at, byte, code) in [(39, 0x41, 0x4011), (39, 0, 0x4011), (1, 0, 0x4002), (1, 0x41, 0x4002)]
-    {
-        other[39] = 0x40;
-        other[at] = byte;
-        assert_eq!(status(&other), code);
-    }
-    assert_eq!(io(&[0; 63]), Step::Close);
+    assert_eq!(status(&block[..575]), 0x4016);
+    assert_eq!([0x41, 0].map(|descriptor| status(&with(39, descriptor))), [0x4011; 2]);
+    assert_eq!([0x41, 0].map(|flags| status(&with(1, flags))), [0x4002; 2]);
+    assert_eq!(host.step(&block[..63]), Step::Close);
 }
 
 #[test]
 fn heads() {
     let mut host = Host::new(NAME);
-    let capsule = command(0x18, 0, &[]);
-    let Step::Respond(then) = host.0.command(&mut host.1, &capsule) else { panic!() };
+    let Step::Respond(then) = host.step(&command(0x18, 0, &[])) else { panic!() };
     // Five responses were sent above.
     let heads: Vec<u8> = (0..28).map(|_| host.1.seal(&then)[8]).collect();
     assert_eq!((heads[0], heads[25], heads[26], heads[27]), (6, 31, 0, 1));
@@ -260,18 +266,14 @@ fn heads() {
 fn lives() {
     let mut host = Host::new(NAME);
     let mut queue = host.io_queue(1);
-    let (silent, _) = host.0.accept(&request(0, 32, 31)).unwrap();
-    // Connects that fail: the queue is there; no such controller; not this queue; unknown name.
-    let (mut again, _) = host.0.accept(&request(1, 32, 31)).unwrap();
-    let mut refused = |id, controller, name| {
-        let capsule = inline(connect(id, 32), &connect_data(controller, name));
-        let step = host.0.command(&mut again, &capsule);
-        reply(&mut again, step)
-    };
-    assert_eq!(refused(1, 1, NAME), (0x400c, 0));
-    assert_eq!(refused(1, 2, NAME), (0x4182, 0x1_0010));
-    assert_eq!(refused(2, 1, NAME), (0x4182, 42));
-    assert_eq!(refused(1, 1, "nqn"), (0x4182, 0x1_0100));
+    let silent = queue_of(&host.0, 0);
+    // The queue is there; no such controller; unknown name; another queue than the connection's.
+    assert_eq!(host.join(1, 1, NAME).1, (0x400c, 0));
+    assert_eq!(host.join(1, 2, NAME).1, (0x4182, 0x1_0010));
+    assert_eq!(host.join(1, 1, "nqn").1, (0x4182, 0x1_0100));
+    let (mut other, capsule) = (queue_of(&host.0, 3), connect(2, 128));
+    let step = host.0.connect(&mut other, &[&capsule[..], &connect_data(1, NAME)].concat());
+    assert_eq!(reply(&mut other, step), (0x4182, 42));
     // The timer, of 5 s.
     host.0.now = 5000;
     assert!(host.0.lives(&queue) && host.0.lives(&silent));
@@ -281,62 +283,53 @@ fn lives() {
     assert!(!host.0.lives(&queue) && !host.0.lives(&host.1) && !host.0.lives(&silent));
     // Without its admin queue, an I/O queue is dead, whoever gets the controller's id.
     host.0.closed(&host.1);
-    for id in 1..=17 {
-        let (mut admin, _) = host.0.accept(&request(0, 32, 31)).unwrap();
-        let capsule = inline(connect(0, 32), &connect_data(0xffff, NAME));
-        let step = host.0.command(&mut admin, &capsule);
-        let expected = if id == 17 { (0x181, 0) } else { (0, id) };
-        assert_eq!(reply(&mut admin, step), expected);
-    }
+    let given: Vec<_> = (0..17).map(|_| host.join(0, 0xffff, NAME).1).collect();
+    assert!(given.iter().zip(1..17).all(|(&given, id)| given == (0, id)));
+    assert_eq!(given[16], (0x181, 0));
     let step = host.0.command(&mut queue, &command(0, 0, &[(4, 1)]));
     assert_eq!(reply(&mut queue, step).0, 0x400c);
 }
 
-/// Nothing panics, and whatever is moved is inside of the namespace, the page or the capsule.
+/// Nothing panics, and whatever is moved is inside of the namespace or of the page.
 #[test]
 fn random_capsules() {
     let mut seed = 1_u64;
-    let mut random = || {
+    let mut random = move |below: u64| {
         seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (seed >> 33) as u32
+        ((seed >> 33) % below) as usize
     };
-    for name in [NAME, DISCOVERY] {
-        let mut target = Host::new(name);
-        let mut queues = [target.0.accept(&request(1, 9, 9)).unwrap().0, target.1];
-        if name == NAME {
-            let capsule = inline(connect(1, 10), &connect_data(1, NAME));
-            target.0.command(&mut queues[0], &capsule);
+    let mut host = Host::new(NAME);
+    let mut queues =
+        [host.io_queue(1), host.join(0, 0xffff, DISCOVERY).0, queue_of(&host.0, 2), host.1];
+    let mut moved = [0; 4];
+    for _ in 0..300_000 {
+        // A command that may pass, and then some bytes that may change that.
+        let (opcode, data) = ([0, 1, 2, 6, 9, 10, 12, FABRICS][random(8)], [0; 4096]);
+        let fields = [(4, random(3)), (40, random(9)), (44, 0), (48, random(2))];
+        let length = [0, 512, 1024, 4096][random(4)];
+        let fields = fields.map(|(at, field)| (at, field as u32));
+        let mut capsule = command(opcode, length as u32, &fields).to_vec();
+        if random(3) == 0 {
+            capsule = inline(capsule.try_into().unwrap(), &data[..length]);
         }
-        for _ in 0..100_000 {
-            let mut capsule: [u8; 700] = std::array::from_fn(|_| random() as u8);
-            capsule[1] = if random() % 9 == 0 { capsule[1] } else { 0x40 };
-            capsule[0] = if random() % 9 == 0 { FABRICS } else { capsule[0] % 0x20 };
-            capsule[4..8].copy_from_slice(&[(random() % 6) as u8, 0, 0, 0]);
-            capsule[39] = [0x40, 0x4f, 1, capsule[39]][random() as usize % 4];
-            // Small numbers, so that some commands pass.
-            for at in [26, 34, 41, 42, 44, 50] {
-                if random() % 9 != 0 {
-                    capsule[at..at + 4].fill(0);
-                }
+        (0..random(4)).for_each(|_| capsule[random(64)] = random(256) as u8);
+        capsule.truncate(if random(9) == 0 { random(5000) } else { 5000 });
+        let queue = &mut queues[random(4)];
+        let inside = |at: u64, length: usize| at + length as u64 <= CONFIG.bytes;
+        let (kind, good) = match host.0.command(queue, &capsule) {
+            Step::Fetch { host, into, .. } => (0, inside(into, host.length as usize)),
+            Step::Store { data, into, .. } => (1, inside(into, data.len())),
+            Step::Give { from: Source::Page, host, .. } => (2, host.length <= 4096),
+            Step::Give { from: Source::Namespace(at), host, .. } => {
+                (3, inside(at, host.length as usize))
             }
-            // No reset and no shutdown, or else little is tried after it.
-            capsule[48] |= 1;
-            let length = if random() % 9 == 0 { random() as usize % 700 } else { 700 };
-            let (capsule, queue) = (&capsule[..length], &mut queues[random() as usize % 2]);
-            let inside = |at: u64, length: usize| at + length as u64 <= CONFIG.bytes;
-            assert!(match target.0.command(queue, capsule) {
-                Step::Fetch { host, into, .. } => inside(into, host.length as usize),
-                Step::Store { data, into, .. } => data.len() <= length && inside(into, data.len()),
-                Step::Give { from: Source::Page, host, .. } => host.length <= 4096,
-                Step::Give { from: Source::Namespace(at), host, .. } =>
-                    inside(at, host.length as usize),
-                Step::Join { host } => host.length == 1024,
-                Step::Close => length < 64,
-                Step::Respond(then) => queue.seal(&then).len() == 16,
-                Step::Keep => true,
-            });
-            let _ = target.0.accept(capsule);
-            target.0.connect(queue, capsule);
-        }
+            Step::Close => (4, capsule.len() < 64),
+            Step::Respond(_) | Step::Keep | Step::Join { .. } => (4, true),
+        };
+        assert!(good);
+        moved.get_mut(kind).into_iter().for_each(|count| *count += 1);
+        let _ = host.0.accept(&capsule);
+        host.0.connect(queue, &capsule);
     }
+    assert!(moved.iter().all(|&count| count > 1000), "{moved:?}");
 }
