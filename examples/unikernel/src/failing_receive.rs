@@ -4,17 +4,17 @@
 //! does. `Control::progress`, which a node calls whenever it waits, then moves the
 //! queue pair to ERROR and has it flushed, and the requests complete.
 
-use e810::{AsyncEvent, QpState, QpType, WcStatus};
+use e810::{AsyncEvent, QpState, WcStatus};
 use metal::say;
 
-use crate::node::{HEADER, Node};
+use crate::node::{HEADER, Node, Which};
 use crate::report::Failure;
 
 /// Sends a message to a receive that is too short for it. The connection is of
 /// no use afterwards.
 pub(crate) fn receive_too_short<'m>(from: &mut Node<'m>, to: &mut Node<'m>) -> Result<(), Failure> {
-    to.post_recv(QpType::Rc, 0, HEADER)?;
-    from.post_send(QpType::Rc, 0)?;
+    to.post_recv(Which::Rc, 0, HEADER)?;
+    from.post_send(Which::Rc, 0)?;
     for (node, side) in [(to, "receiver"), (from, "sender")] {
         let (event, status) = failure(node)?;
         if let Some(event) = event {

@@ -4,6 +4,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 
 use e810::{Control, MacAddr};
+use e810_connect::{Lookup, Neighbours, Question};
 use e810_net::{
     AddressState, Claim, Config, Event, Interface, Ns, Ping, Place, Resolution, link_local,
     multicast_mac,
@@ -15,6 +16,8 @@ use crate::report::Failure;
 
 /// Room for neighbours; there is one, at two addresses.
 const NEIGHBOURS: usize = 8;
+/// Hop limit of what is sent to a neighbour.
+const HOP_LIMIT: u8 = 64;
 /// Identifier of this program's pings.
 const IDENT: u16 = 0xe810;
 
@@ -153,6 +156,17 @@ impl<'m> Lan<'m> {
     /// Gives the port back.
     pub(crate) fn close(self, control: &mut Control<Metal<'m>>) -> Result<(), Failure> {
         self.frames.close(control)
+    }
+}
+
+/// The connection manager asks it.
+impl Neighbours for Lan<'_> {
+    fn lookup(&mut self, question: &Question) -> Lookup {
+        match self.interface.lookup(question.destination, self.now()) {
+            Resolution::Known(mac) => Lookup::Known(mac, HOP_LIMIT),
+            Resolution::Pending => Lookup::Pending,
+            _ => Lookup::Unreachable,
+        }
     }
 }
 

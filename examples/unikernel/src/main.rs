@@ -7,7 +7,9 @@
 #![no_std]
 #![no_main]
 
+mod connections;
 mod dhcp;
+mod end;
 mod failing_receive;
 mod frames;
 mod lan;
@@ -15,19 +17,19 @@ mod neighbours;
 mod node;
 mod progress;
 mod report;
+mod rping;
 
 use core::net::{IpAddr, Ipv4Addr};
 
 use e810::hmc::Capacity;
 use e810::{
     AccessFlags, ColdStart, Config, ConnectOptions, Control, EventSet, GidEntry, HOST_ALLOCATIONS,
-    LinkPolicy, MacAddr, Mtu, Notify, Package, PackageSource, QpCaps, QpInfo, QpInit, QpType,
-    bring_up_cold,
+    LinkPolicy, MacAddr, Mtu, Notify, Package, PackageSource, QpInfo, QpInit, bring_up_cold,
 };
 use lan::Lan;
 use metal::machine::FUNCTIONS;
-use metal::{Machine, Metal, pool, say};
-use node::{BYTES, HEADER, INCOMING, LIMIT, Node};
+use metal::{Boxed, Machine, Metal, pool, say};
+use node::{BYTES, CAPS, HEADER, INCOMING, LIMIT, Node, Which};
 use report::{Failure, Report, Waits};
 
 /// Messages of each kind.
@@ -74,16 +76,21 @@ fn main(machine: &Machine) -> Result<(), Failure> {
     if machine.module().is_none() {
         say!("no package was given (-initrd): the card must have one");
     }
-    match machine.is_asked_for("dhcp") {
-        false => messages(machine, &package, report),
-        true => {
+    let of_one = [dhcp::serve as OfOne, rping::meet].into_iter();
+    let mut of_one = ["dhcp", "rping"].into_iter().zip(of_one);
+    match of_one.find(|(word, _)| machine.is_asked_for(word)) {
+        None => messages(machine, &package, report),
+        Some((_, program)) => {
             let function = machine.first_function()?;
             let metal = Metal::new(machine, &function);
             let parts = up(metal, &package, &mut report)?;
-            dhcp::serve(metal, parts, report)
+            program(metal, parts, report)
         }
     }
 }
+
+/// What is done with one function.
+type OfOne = for<'m> fn(Metal<'m>, Parts<'m>, Report<'m>) -> Result<(), Failure>;
 
 /// Two functions find each other and pass messages.
 #[inline(never)] // What it has on the stack, the other one has not.
@@ -94,10 +101,8 @@ fn messages<'m>(
 ) -> Result<(), Failure> {
     let [first, second] = machine.functions()?;
     let (first, second) = (Metal::new(machine, &first), Metal::new(machine, &second));
-    let device = up(first, package, &mut report)?;
-    let mut a = objects(first, device, &mut report)?;
-    let device = up(second, package, &mut report)?;
-    let mut b = objects(second, device, &mut report)?;
+    let mut a = node(first, package, &mut report)?;
+    let mut b = node(second, package, &mut report)?;
 
     neighbours::find([&mut a, &mut b], &mut report)?;
     let (infos_of_a, infos_of_b) = (a.infos()?, b.infos()?);
@@ -106,25 +111,37 @@ fn messages<'m>(
     report.row("connecting", 2);
 
     for waits in [Waits::Polls, Waits::Sleeps] {
-        for qp_type in [QpType::Rc, QpType::Ud] {
-            for number in 0..MESSAGES {
-                // There and back.
-                let (from, to) = match number % 2 {
-                    0 => (&mut a, &mut b),
-                    _ => (&mut b, &mut a),
-                };
-                pass(from, to, qp_type, waits, number)?;
-                report.arrived();
-            }
-            report.row(waits.row(qp_type), MESSAGES);
+        for which in [Which::Rc, Which::Ud] {
+            pass_all([&mut a, &mut b], which, waits, &mut report)?;
         }
     }
     failing_receive::receive_too_short(&mut a, &mut b)?;
     report.row("a failure, told", 1);
-    a.down()?;
-    b.down()?;
+    connections::connect_and_part([&mut a, &mut b], &mut report)?;
+    down(a)?;
+    down(b)?;
     report.row("shutting down", 2);
     report.end()
+}
+
+/// A function that is up and has its objects, which are in the pool: they are large.
+type InPool<'m> = Boxed<'m, Node<'m>>;
+
+/// Brings a function up and makes its objects.
+#[inline(never)] // What it has on the stack, the messages have not.
+fn node<'m>(
+    metal: Metal<'m>,
+    package: &PackageSource<'_>,
+    report: &mut Report<'_>,
+) -> Result<InPool<'m>, Failure> {
+    let parts = up(metal, package, report)?;
+    objects(metal, parts, report)
+}
+
+/// Gives all of a function back.
+#[inline(never)] // As above.
+fn down(node: InPool<'_>) -> Result<(), Failure> {
+    node.into_inner().down()
 }
 
 /// Brings a function up from its reset on.
@@ -149,21 +166,14 @@ fn objects<'m>(
     metal: Metal<'m>,
     (mut control, events): Parts<'m>,
     report: &mut Report<'_>,
-) -> Result<Node<'m>, Failure> {
+) -> Result<InPool<'m>, Failure> {
     let pd = control.alloc_pd()?;
     let memory = metal.payload(INCOMING + HEADER + BYTES)?;
     let mr = control.reg_mr(&pd, memory, AccessFlags::LOCAL_WRITE)?;
     // On completion vector 0.
     let cq = control.create_cq(16, 0)?;
-    let caps = QpCaps {
-        max_send_wr: 4,
-        max_recv_wr: 4,
-        max_send_sge: 1,
-        max_recv_sge: 1,
-        max_inline: 0,
-    };
-    let rc = control.create_qp(&pd, &QpInit::rc(&cq, &cq, caps))?;
-    let ud = control.create_qp(&pd, &QpInit::ud(&cq, &cq, caps))?;
+    let rc = control.create_qp(&pd, &QpInit::rc(&cq, &cq, CAPS))?;
+    let ud = control.create_qp(&pd, &QpInit::ud(&cq, &cq, CAPS))?;
     let ip = ip(control.lan().mac);
     let gid = control.add_gid(GidEntry {
         gid: IpAddr::V4(ip).into(),
@@ -171,7 +181,7 @@ fn objects<'m>(
     })?;
     let lan = Lan::open(metal.machine(), &mut control, ip)?;
     report.row("objects", 7);
-    Ok(Node {
+    let node = Node {
         metal,
         control,
         events,
@@ -184,7 +194,9 @@ fn objects<'m>(
         ud,
         gid,
         peer: None,
-    })
+        connection: None,
+    };
+    Ok(Boxed::new(metal.machine(), node)?)
 }
 
 /// Takes both queue pairs to RTS: one towards its peer, one for datagrams. What one
@@ -215,23 +227,41 @@ fn ip(mac: MacAddr) -> Ipv4Addr {
     Ipv4Addr::new(10, 8, 10, last.wrapping_add(1))
 }
 
+/// Passes messages between two nodes, there and back.
+fn pass_all(
+    [a, b]: [&mut Node<'_>; 2],
+    which: Which,
+    waits: Waits,
+    report: &mut Report<'_>,
+) -> Result<(), Failure> {
+    for number in 0..MESSAGES {
+        match number % 2 {
+            0 => pass(a, b, which, waits, number)?,
+            _ => pass(b, a, which, waits, number)?,
+        }
+        report.arrived();
+    }
+    report.row(waits.row(which), MESSAGES);
+    Ok(())
+}
+
 /// Passes one message, and looks at both completions and at every byte.
 fn pass(
     from: &mut Node<'_>,
     to: &mut Node<'_>,
-    qp_type: QpType,
+    which: Which,
     waits: Waits,
     number: u64,
 ) -> Result<(), Failure> {
-    let header = if qp_type == QpType::Ud { HEADER } else { 0 };
+    let header = if which == Which::Ud { HEADER } else { 0 };
     let sent: [u8; BYTES] = core::array::from_fn(|at| (at as u64 * 7 + number * 31 + 1) as u8);
     from.memory.write(0, &sent)?;
     to.memory.write(INCOMING, &[0; HEADER + BYTES])?;
-    to.post_recv(qp_type, number, HEADER + BYTES)?;
+    to.post_recv(which, number, HEADER + BYTES)?;
     // Asked for before the message is on its way: its event cannot be missed.
     // Were there something to poll already, none would come.
     let asked = waits == Waits::Sleeps && !to.cq.arm(Notify::Any);
-    from.post_send(qp_type, number)?;
+    from.post_send(which, number)?;
     if asked {
         to.sleep()?;
     }

@@ -1,9 +1,10 @@
 //! One function with its objects: how it posts, waits, makes progress and ends.
 
 use e810::{
-    Ah, Control, Cq, Data, EventSet, MacAddr, Mr, Op, Pd, Qp, QpInfo, QpType, RecvWr, Remaining,
-    SendFlags, SendWr, Sge, SharedBytes, Wc, WcStatus,
+    Ah, Control, Cq, Data, EventSet, MacAddr, Mr, Op, Pd, Qp, QpCaps, QpInfo, QpInit, RecvWr,
+    Remaining, SendFlags, SendWr, Sge, SharedBytes, Wc, WcStatus,
 };
+use e810_connect::Connection;
 use e810_hal::Ns;
 use metal::Metal;
 use metal::interrupts::Lines;
@@ -21,6 +22,26 @@ pub(crate) const INCOMING: usize = 1024;
 /// How long anything may take.
 pub(crate) const LIMIT: Ns = Ns::from_ms(10_000);
 
+/// Room of each queue pair.
+pub(crate) const CAPS: QpCaps = QpCaps {
+    max_send_wr: 4,
+    max_recv_wr: 4,
+    max_send_sge: 1,
+    max_recv_sge: 1,
+    max_inline: 0,
+};
+
+/// Which of a node's queue pairs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Which {
+    /// Connected by what both sides know of each other.
+    Rc,
+    /// For datagrams.
+    Ud,
+    /// Connected by port.
+    Port,
+}
+
 /// One function with its objects.
 pub(crate) struct Node<'m> {
     pub(crate) metal: Metal<'m>,
@@ -36,6 +57,8 @@ pub(crate) struct Node<'m> {
     pub(crate) gid: u8,
     /// Where datagrams go: the way, and whom they are for.
     pub(crate) peer: Option<(Ah, QpInfo)>,
+    /// By port, while there is one.
+    pub(crate) connection: Option<Connection<Metal<'m>>>,
 }
 
 impl<'m> Node<'m> {
@@ -50,10 +73,20 @@ impl<'m> Node<'m> {
         Ok([info(&self.rc)?, info(&self.ud)?])
     }
 
-    fn qp(&mut self, qp_type: QpType) -> &mut Qp<Metal<'m>> {
-        match qp_type {
-            QpType::Ud => &mut self.ud,
-            _ => &mut self.rc,
+    /// Makes one more reliable queue pair.
+    pub(crate) fn make_qp(&mut self) -> Result<Qp<Metal<'m>>, Failure> {
+        let init = QpInit::rc(&self.cq, &self.cq, CAPS);
+        Ok(self.control.create_qp(&self.pd, &init)?)
+    }
+
+    fn qp(&mut self, which: Which) -> Result<&mut Qp<Metal<'m>>, Failure> {
+        match which {
+            Which::Rc => Ok(&mut self.rc),
+            Which::Ud => Ok(&mut self.ud),
+            Which::Port => {
+                let connection = self.connection.as_mut();
+                Ok(connection.ok_or(Failure::NoConnection)?.qp())
+            }
         }
     }
 
@@ -68,34 +101,50 @@ impl<'m> Node<'m> {
     /// Posts a receive of `bytes` bytes.
     pub(crate) fn post_recv(
         &mut self,
-        qp_type: QpType,
+        which: Which,
         number: u64,
         bytes: usize,
     ) -> Result<(), Failure> {
-        let sges = [self.sge(INCOMING, bytes)];
+        let sge = self.sge(INCOMING, bytes);
+        self.post_recv_to(which, number, sge)
+    }
+
+    /// Posts a receive into any memory.
+    pub(crate) fn post_recv_to(
+        &mut self,
+        which: Which,
+        number: u64,
+        sge: Sge,
+    ) -> Result<(), Failure> {
+        let sges = [sge];
         let receive = RecvWr {
             wr_id: number,
             sges: &sges,
         };
-        Ok(self.qp(qp_type).post_recv(&[receive])?)
+        Ok(self.qp(which)?.post_recv(&[receive])?)
     }
 
     /// Sends the message that is in memory.
-    pub(crate) fn post_send(&mut self, qp_type: QpType, number: u64) -> Result<(), Failure> {
+    pub(crate) fn post_send(&mut self, which: Which, number: u64) -> Result<(), Failure> {
         let sges = [self.sge(0, BYTES)];
         let (data, imm) = (Data::Sges(&sges), None);
         let to = self.peer.as_ref();
         let to = to.map(|(ah, peer)| ah.target(peer.qpn, peer.qkey));
-        let op = match (qp_type, to) {
-            (QpType::Ud, Some(to)) => Op::UdSend { data, imm, to },
+        let op = match (which, to) {
+            (Which::Ud, Some(to)) => Op::UdSend { data, imm, to },
             _ => Op::Send { data, imm },
         };
+        self.post(which, number, op)
+    }
+
+    /// Posts a request that completes.
+    pub(crate) fn post(&mut self, which: Which, number: u64, op: Op<'_>) -> Result<(), Failure> {
         let request = SendWr {
             wr_id: number,
             op,
             flags: SendFlags::SIGNALED,
         };
-        Ok(self.qp(qp_type).post_send(&[request])?)
+        Ok(self.qp(which)?.post_send(&[request])?)
     }
 
     /// Stops the processor until the event that was asked for has come.

@@ -2,11 +2,14 @@
 
 use core::net::IpAddr;
 
-use e810::{AsyncEvent, PackageError, QpType, Refused, StageError, WcStatus};
+use e810::{AsyncEvent, PackageError, Refused, StageError, WcStatus};
+use e810_connect::{GsiError, NotConnected, Phase};
 use e810_hal::Ns;
 use e810_hal::bytes::OutOfRange;
 use e810_net::{AddressError, PingError, Resolution};
 use metal::{Machine, MachineError, interrupts, say, stack};
+
+use crate::node::Which;
 
 /// How a node learns of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,12 +22,14 @@ pub(crate) enum Waits {
 
 impl Waits {
     /// Name of a row.
-    pub(crate) const fn row(self, qp_type: QpType) -> &'static str {
-        match (self, qp_type) {
-            (Self::Polls, QpType::Ud) => "UD, polling",
-            (Self::Polls, _) => "RC, polling",
-            (Self::Sleeps, QpType::Ud) => "UD, interrupts",
-            (Self::Sleeps, _) => "RC, interrupts",
+    pub(crate) const fn row(self, which: Which) -> &'static str {
+        match (self, which) {
+            (Self::Polls, Which::Rc) => "RC, polling",
+            (Self::Polls, Which::Ud) => "UD, polling",
+            (Self::Polls, Which::Port) => "by port, polling",
+            (Self::Sleeps, Which::Rc) => "RC, interrupts",
+            (Self::Sleeps, Which::Ud) => "UD, interrupts",
+            (Self::Sleeps, Which::Port) => "by port, interrupts",
         }
     }
 }
@@ -42,6 +47,22 @@ pub(crate) enum Failure {
     Device(#[from] e810::Error),
     #[error("a request was refused: {0}")]
     Refused(#[from] Refused),
+    #[error("the connection manager: {0}")]
+    Connector(#[from] e810_cm::machine::Error),
+    #[error(transparent)]
+    Gsi(#[from] GsiError),
+    #[error(transparent)]
+    NotConnected(#[from] NotConnected),
+    #[error("the connection manager: {0}")]
+    Call(#[from] e810_connect::Refused),
+    #[error("a connection is {0:?} that should be {1:?}")]
+    Phase(Phase, Phase),
+    #[error("no connection")]
+    NoConnection,
+    #[error("the processor has no random numbers (RDRAND)")]
+    NoRandom,
+    #[error("the peer said something that rping does not say")]
+    NotRping,
     #[error(transparent)]
     Range(#[from] OutOfRange),
     #[error("an address of the port: {0}")]

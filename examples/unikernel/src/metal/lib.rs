@@ -9,17 +9,20 @@
 
 pub mod interrupts;
 pub mod machine;
+mod memory;
 mod msr;
 pub mod pages;
 pub mod pci;
 pub mod platform;
 pub mod pool;
 mod ports;
+pub mod random;
 #[cfg_attr(not(target_os = "hermit"), path = "bare/mod.rs")]
 #[cfg_attr(target_os = "hermit", path = "hermit/mod.rs")]
 mod system;
 
 pub use machine::{Machine, MachineError};
+pub use memory::Boxed;
 pub use platform::Metal;
 pub use system::{apic, boot, clock, console, stack};
 
