@@ -95,7 +95,7 @@ impl RendezvousArgs {
             (Some((Some(ip), port)), _) => (ip, port),
             (Some((None, port)), Role::Server) => (Ipv4Addr::UNSPECIFIED.into(), port),
             _ => refuse!(
-                "--cm {option} {at}: names are not looked up; give the RDMA address of a function, like 192.0.2.1 or [fe80::1]:{PORT}"
+                "--cm {option} {at}: give the RDMA address of a function, like 192.0.2.1 or [fe80::1]:{PORT}; names are not looked up"
             ),
         };
         Ok(Some(Rendezvous::by_cm(role, (ip, port).into(), wait)))

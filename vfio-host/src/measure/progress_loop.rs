@@ -125,6 +125,17 @@ impl<P: HostPlatform> ProgressLoop<P> {
 
     /// Ends the connection to the peer, whose [`Link`] is gone. Returns what it leaves.
     pub(super) fn part(&mut self) -> (Left<P>, Result<()>) {
+        if let Some(meeting) = &mut self.meeting {
+            meeting.ends();
+        }
+        let is_carrying = |meeting: &Box<Meeting<P>>| meeting.is_carrying();
+        while self.meeting.as_ref().is_some_and(is_carrying) {
+            // A queue pair whose peer is gone fails by an event.
+            if let Err(error) = self.progress() {
+                log::debug!("{error:#}");
+            }
+            thread::sleep(LOOK);
+        }
         match self.meeting.take() {
             Some(meeting) => meeting.close(&mut self.control, self.neighbours.as_deref()),
             None => (Left::NOTHING, Ok(())),

@@ -18,6 +18,7 @@ mod faults;
 mod first_day;
 mod foreign_server;
 mod limits;
+mod meeting;
 mod messages;
 mod middleman;
 mod neighbours;

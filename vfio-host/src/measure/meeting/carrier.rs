@@ -29,7 +29,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 const SENDING: Duration = Duration::from_micros(100);
 /// After this time without a message, an empty one is sent: it fails when the peer is gone.
 const SILENCE: Duration = Duration::from_secs(1);
-/// How long the last message may take once the handshake has ended.
+/// How long a message may take. The peer's thread takes it at once, whatever else the peer does.
+const LOST: Duration = Duration::from_secs(10);
+/// The same, when the function is about to be shut down.
 const LAST: Duration = Duration::from_secs(2);
 
 /// The queue pair with its connection, completion queue and memory.
@@ -46,6 +48,8 @@ pub(super) struct Carrier<P: HostPlatform> {
     is_sending: bool,
     /// A message has come.
     pub(super) has_received: bool,
+    /// The handshake has ended, and the function is about to be shut down.
+    pub(super) is_ending: bool,
     /// The queue pair carries nothing any more.
     is_broken: bool,
     /// Bytes that came and were not passed on yet.
@@ -66,6 +70,7 @@ impl<P: HostPlatform> Carrier<P> {
             buffer: Some(buffer),
             is_sending: false,
             has_received: false,
+            is_ending: false,
             is_broken: false,
             received: Vec::new(),
         }
@@ -226,18 +231,22 @@ pub(super) fn carry<P: HostPlatform>(mut stream: UnixStream, carrier: &Mutex<Car
         return;
     }
     let mut chunk = [0; ROOM];
-    let mut closed: Option<Instant> = None;
+    let mut is_closed = false;
     let mut last = Instant::now();
     loop {
         let mut shared = lock(carrier);
         shared.poll();
         let received = mem::take(&mut shared.received);
         let (is_sending, is_broken) = (shared.is_sending, shared.is_broken);
+        let limit = match shared.is_ending {
+            true => LAST,
+            false => LOST,
+        };
         drop(shared);
-        if !received.is_empty() && closed.is_none() && stream.write_all(&received).is_err() {
-            closed = Some(Instant::now());
+        if !received.is_empty() && !is_closed {
+            is_closed = stream.write_all(&received).is_err();
         }
-        if is_broken || closed.is_some_and(|since| !is_sending || since.elapsed() > LAST) {
+        if is_broken || (is_closed && !is_sending) || (is_sending && last.elapsed() > limit) {
             return;
         }
         if is_sending {
@@ -246,7 +255,7 @@ pub(super) fn carry<P: HostPlatform>(mut stream: UnixStream, carrier: &Mutex<Car
         }
         let bytes = match stream.read(&mut chunk) {
             Ok(0) => {
-                closed = Some(Instant::now());
+                is_closed = true;
                 continue;
             }
             Ok(count) => chunk.get(..count).unwrap_or_default(),

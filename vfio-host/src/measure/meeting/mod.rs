@@ -333,16 +333,29 @@ impl<P: HostPlatform> Meeting<P> {
         Ok(())
     }
 
+    /// Says that the [`Link`] is gone. What it has said last is still sent
+    /// ([`is_carrying`](Self::is_carrying)).
+    pub(super) fn ends(&mut self) {
+        self.link = None;
+        lock(&self.carrier).is_ending = true;
+    }
+
+    /// Whether the connection still carries something, or waits for something to carry.
+    pub(super) fn is_carrying(&self) -> bool {
+        self.thread
+            .as_ref()
+            .is_some_and(|thread| !thread.is_finished())
+    }
+
     /// Ends the connection and the connection manager. Returns what has to be destroyed, and the
-    /// memory, which has to stay until then. The [`Link`] is gone by now.
+    /// memory, which has to stay until then.
     pub(super) fn close(
         mut self,
         control: &mut Control<P>,
         tracker: Option<&NeighbourTracker<P>>,
     ) -> (Left<P>, Result<()>) {
-        self.link = None;
         if let Some(thread) = self.thread.take() {
-            // It sends what is left. A panic was reported.
+            // A panic was reported.
             let _ = thread.join();
         }
         let shared = Arc::clone(&self.carrier);

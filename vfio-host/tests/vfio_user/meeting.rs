@@ -1,0 +1,132 @@
+//! Two processes with a function each, which meet by the RDMA connection manager.
+
+use std::io::{BufRead, BufReader};
+
+use super::processes::{E810, folder, until};
+use super::segment::{command_on, name};
+
+/// One side, with a function of its own on a wire.
+fn side(command: &str, wire: &str, words: &str) -> E810 {
+    command_on(command, &format!("--device=sim:wire={wire} --cm {words}"))
+}
+
+/// A side that listens, and where.
+fn listener(command: &str, wire: &str, words: &str) -> (E810, String) {
+    let mut e810 = side(command, wire, &format!("--listen=:0 {words}"));
+    let mut lines = BufReader::new(e810.0.stderr.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    let at = line.trim_end().strip_prefix("listening on ");
+    let at = at.unwrap_or_else(|| panic!("{line}")).to_owned();
+    e810.0.stderr = Some(lines.into_inner());
+    (e810, at)
+}
+
+const HERE: &str = "--ip=192.0.2.1/24";
+const THERE: &str = "--ip=192.0.2.2/24";
+
+#[test]
+fn two_processes_without_tcp_verify_every_message() {
+    let wire = name();
+    for (command, words) in [
+        ("pingpong", "--iters=300 --size=3000"),
+        ("pingpong", "--iters=100 --op=read --events --vlan=5"),
+        (
+            "pingpong",
+            "--iters=100 --transport=ud --group=239.1.2.3 --faults=loss=1%",
+        ),
+        ("perf", "--iters=100 --test=lat"),
+        ("perf", "--iters=100 --test=bw --op=write --qps=3 --check"),
+        ("perf", "--iters=2 --test=bw --all"),
+    ] {
+        let (answer, at) = listener(command, &wire, &format!("{HERE} {words}"));
+        assert!(at.starts_with("192.0.2.1:"), "{at}");
+        let ask = side(command, &wire, &format!("{THERE} {words} --connect={at}"));
+        for report in [ask.end().json(), answer.end().json()] {
+            let errors = match command {
+                "perf" => &report["rows"][0]["errors"],
+                _ => &report["errors"],
+            };
+            assert_eq!(errors, 0, "{words}: {report}");
+        }
+    }
+    // With link-local addresses.
+    let (answer, at) = listener("pingpong", &wire, "--iters=20");
+    assert!(at.starts_with("[fe80::"), "{at}");
+    let ask = side("pingpong", &wire, &format!("--iters=20 --connect={at}"));
+    assert_eq!(ask.end().json()["verified"], 20);
+    assert_eq!(answer.end().json()["verified"], 20);
+}
+
+#[test]
+fn the_side_that_connects_may_be_first() {
+    let wire = name();
+    let words = format!("{THERE} --iters=20 --connect=192.0.2.1:9000");
+    let ask = side("pingpong", &wire, &words);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let words = format!("{HERE} --iters=20 --listen=192.0.2.1:9000");
+    let answer = side("pingpong", &wire, &words);
+    assert_eq!(ask.end().json()["verified"], 20);
+    assert_eq!(answer.end().json()["verified"], 20);
+}
+
+#[test]
+fn who_does_not_fit_or_is_not_there_is_said_in_a_line() {
+    let wire = name();
+    let (answer, at) = listener("pingpong", &wire, &format!("{HERE} --size=64"));
+    let words = format!("{THERE} --size=128 --connect={at}");
+    for end in [side("pingpong", &wire, &words).end(), answer.end()] {
+        assert!(end.failure().contains("--size"), "{end:?}");
+    }
+    let (waits, at) = listener("perf", &wire, &format!("{HERE} --wait=2"));
+    let line = waits.end().failure();
+    assert!(line.contains("--cm --connect 192.0.2.1:"), "{line}");
+    let words = format!("{THERE} --connect={at} --wait=2");
+    let line = side("perf", &wire, &words).end().failure();
+    assert!(line.contains("--cm --listen :"), "{line}");
+    for (words, part) in [
+        ("--listen=192.0.2.7", "--ip gives it another"),
+        ("--connect=192.0.2.7:1 --ip=2001:db8::1", "same family"),
+        ("--connect=host.example", "not looked up"),
+        ("--listen=:1 --warm", "LAN queues"),
+        ("--listen=:1 --with=ibv_rc_pingpong", "TCP"),
+    ] {
+        let line = side("pingpong", &wire, words).end().refusal();
+        assert!(line.contains(part), "{words}: {line}");
+    }
+    // Both functions in this process.
+    let end = E810::start(&["pingpong", "--cm"]).end();
+    assert_eq!(end.status.code(), Some(2), "{end:?}");
+}
+
+#[test]
+fn a_peer_that_ends_early_is_noticed() {
+    let folder = folder();
+    let wire = name();
+    let long = "--iters=1000000000";
+    for (number, signal) in [libc::SIGKILL, libc::SIGINT].into_iter().enumerate() {
+        for (command, is_listener) in [("pingpong", true), ("perf", false)] {
+            let pcap = folder.as_path().join(format!("{command}{number}"));
+            let (answer, at) = listener(command, &wire, &format!("{HERE} {long}"));
+            let words = format!("{THERE} {long} --connect={at} --pcap={}", pcap.display());
+            let ask = side(command, &wire, &words);
+            until("messages", || {
+                let bytes = std::fs::metadata(&pcap).ok()?.len();
+                (bytes > 100_000).then_some(())
+            });
+            let (ends, stays) = match is_listener {
+                true => (answer, ask),
+                false => (ask, answer),
+            };
+            ends.signal(signal);
+            let line = stays.end().failure();
+            let parts = match signal {
+                libc::SIGINT => ["was interrupted by signal 2", "before it was done"],
+                _ => ["closed the connection", "did not acknowledge"],
+            };
+            assert!(parts.iter().any(|part| line.contains(part)), "{line}");
+            let code = ends.end().status.code();
+            assert_eq!(code, (signal == libc::SIGINT).then_some(130));
+        }
+    }
+}
