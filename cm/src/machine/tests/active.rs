@@ -121,11 +121,7 @@ fn a_queue_pair_number_has_24_bits() {
     let mut bench = Bench::new(SLOTS);
     let id = bench.connect(0x00FF_FFFF);
     assert_eq!(bench.machine.queue_pairs(id), Some([0x00FF_FFFF, 0]));
-    let wrong = Error::OutOfRange {
-        what: "a queue pair number",
-        value: 0x0100_0000,
-        most: 0x00FF_FFFF,
-    };
+    let wrong = Error::QueuePair(0x0100_0000);
     let made = bench.machine.connect(&connect_to(1, 0, 0x0100_0000));
     assert_eq!(made, Err(wrong));
     assert_eq!(bench.machine.free_slots(), SLOTS - 1);
