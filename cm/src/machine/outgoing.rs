@@ -85,10 +85,12 @@ impl Machine<'_> {
                 State::ReqSent | State::RepSent | State::DreqSent | State::SidrReqSent
             );
             let at = now + slot.interval.min(super::LONGEST);
+            // One that is given again has its time already: else a wait for its way had no end.
+            let is_timed = slot.timer.is_set();
             if slot.is_in_sends {
                 self.sends.push(index);
             }
-            if first == due::KEPT && waits {
+            if first == due::KEPT && waits && !is_timed {
                 self.set_timer(index, at);
             }
             self.free_if_unused(index);

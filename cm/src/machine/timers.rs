@@ -67,6 +67,8 @@ impl Machine<'_> {
             | State::RepSent
             | State::MraRepReceived
             | State::SidrReqSent => {
+                // What still waits to be sent would find a peer whom nobody hears.
+                slot.due = 0;
                 self.end(index);
                 self.tell(index, news::UNREACHABLE);
                 self.free_if_unused(index);

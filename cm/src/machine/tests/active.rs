@@ -32,6 +32,28 @@ fn a_req_is_repeated_sixteen_times_and_given_up() {
     );
 }
 
+/// Each look for the way finds nothing yet, for ever.
+#[test]
+fn a_wait_for_the_way_has_an_end() {
+    let mut bench = Bench::new(SLOTS);
+    let id = bench.machine.connect(&connect_to(1, 0, ACTIVE_QP)).unwrap();
+    let mut mad = [0; 256];
+    let mut told = None;
+    for tenth in 0..1000 {
+        let now = Ns::from_ms(tenth * 100 + 1);
+        bench.machine.poll(now);
+        told = bench.machine.event();
+        if told.is_some() {
+            break;
+        }
+        let to = bench.machine.transmit(now, &mut mad).unwrap();
+        bench.machine.again(&to);
+    }
+    assert_eq!(told, Some(Event::Unreachable(id)));
+    // Should the way be found now, the peer hears nothing of it.
+    assert_eq!(bench.sent(), Vec::new());
+}
+
 /// cm-path 3.1 and 6.2: what Linux would write.
 #[test]
 fn a_req_is_as_the_table_has_it() {
