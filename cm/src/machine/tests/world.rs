@@ -69,6 +69,7 @@ pub(super) struct Side<'t> {
     /// How often each queue pair was given to a connection.
     pub(super) uses: BTreeMap<u32, u64>,
     config: Config,
+    restarts: u64,
 }
 
 impl Side<'_> {
@@ -95,11 +96,15 @@ impl Side<'_> {
 
 enum Way {
     Datagram(Box<Mad>, Origin),
-    /// A message of a connection's queue pair to another one.
-    Data {
-        from: (u32, u32),
-        to: u32,
-    },
+    Data(Data),
+}
+
+/// A message of a connection's queue pair to another one: numbers and ids of both.
+struct Data {
+    from: (u32, u32),
+    to: (u32, u32),
+    /// Restarts of the receiver when it was sent, if the receiver had the connection then.
+    restarts: Option<u64>,
 }
 
 /// Both ends: two functions, or one that connects with itself.
@@ -138,6 +143,7 @@ impl<'t> World<'t> {
                 established: 0,
                 uses: BTreeMap::new(),
                 config,
+                restarts: 0,
             }
         };
         Self {
@@ -169,6 +175,7 @@ impl<'t> World<'t> {
     /// A function begins anew and knows nothing of its connections, whose peers are not told.
     pub(super) fn restart(&mut self, side: usize, slots: usize) {
         let this = &mut self.sides[side];
+        this.restarts += 1;
         this.machine = machine(slots, this.config, self.dice.next());
         listen(&mut this.machine, PortSpace::Tcp);
         let lost = core::mem::take(&mut this.links);
@@ -240,7 +247,7 @@ impl<'t> World<'t> {
                 Way::Datagram(mad, origin) => {
                     self.sides[to].machine.receive(&mad[..], &origin, self.now);
                 }
-                Way::Data { from, to: qpn } => self.deliver(to, from, qpn),
+                Way::Data(data) => self.deliver(to, &data),
             }
             self.programs(to);
         }
@@ -248,16 +255,22 @@ impl<'t> World<'t> {
     }
 
     /// A message reaches the queue pair, if that is connected with the sender's.
-    fn deliver(&mut self, to: usize, (from, sender): (u32, u32), qpn: u32) {
+    fn deliver(&mut self, to: usize, data: &Data) {
         let side = &mut self.sides[to];
         for (id, link) in &side.links {
-            let is_from = link.peer.filter(|(peer, _)| *peer == from);
+            let is_from = link.peer.filter(|(peer, _)| *peer == data.from.0);
             if let Some((_, peer)) = is_from
-                && link.qpn == qpn
+                && link.qpn == data.to.0
                 && link.known != Known::Failed
             {
-                assert_eq!(peer, sender, "a message of an older connection");
-                side.machine.data_arrived(*id);
+                if id.number() == data.to.1 {
+                    assert_eq!(peer, data.from.1);
+                    side.machine.data_arrived(*id);
+                } else {
+                    // One that has forgotten the connection may have another one with the same
+                    // REQ, of which the network had two copies: the PSN does not fit.
+                    assert_ne!(data.restarts, Some(side.restarts), "an older connection's");
+                }
             }
         }
     }
@@ -300,13 +313,20 @@ impl<'t> World<'t> {
                 assert_eq!((link.known, link.peer), (Known::Waiting, None));
                 link.peer = Some((rep.local_qpn, rep.local_comm_id));
                 link.known = Known::Established;
-                let (from, to) = ((link.qpn, id.number()), rep.local_qpn);
+                let (from, to) = (link.qpn, (rep.local_qpn, rep.local_comm_id));
                 this.established += 1;
                 this.machine.ready(id).unwrap();
                 if self.sends_data {
                     // A queue pair repeats what is lost.
                     let delay = 1_000 + self.dice.below(3_000_000);
-                    self.put(other, Way::Data { from, to }, delay);
+                    let there = &self.sides[other];
+                    let is_there = there.links.contains_key(&ConnectionId(to.1));
+                    let data = Data {
+                        from: (from, id.number()),
+                        to,
+                        restarts: is_there.then_some(there.restarts),
+                    };
+                    self.put(other, Way::Data(data), delay);
                 }
             }
             Event::Established(id) => {
