@@ -372,6 +372,8 @@ impl<P: HostPlatform> Endpoint<P> {
     /// The first step that failed. Memory that the device may still write is leaked.
     pub fn close(mut self) -> Result<()> {
         let (left, parted) = self.device.part();
+        // Until the objects are destroyed.
+        let _memory = left.buffer;
         let (mut control, events, neighbours) = self.device.into_parts();
         let closed = neighbours.map_or(Ok(()), |station| station.close(&mut control));
         let objects = Remaining {
@@ -383,7 +385,6 @@ impl<P: HostPlatform> Endpoint<P> {
         };
         let end = control.shutdown_with(events, objects);
         end.context("shutting down")?;
-        drop(left.buffer);
         parted.and(closed)
     }
 }

@@ -128,8 +128,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
         if let Some(meeting) = &mut self.meeting {
             meeting.ends();
         }
-        let is_carrying = |meeting: &Box<Meeting<P>>| meeting.is_carrying();
-        while self.meeting.as_ref().is_some_and(is_carrying) {
+        while self.meeting.as_deref().is_some_and(Meeting::is_carrying) {
             // A queue pair whose peer is gone fails by an event.
             if let Err(error) = self.progress() {
                 log::debug!("{error:#}");
