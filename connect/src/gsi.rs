@@ -13,8 +13,8 @@ use e810_hal::SharedBytes;
 
 /// Sends under way at once.
 const SENDS: usize = 64;
-/// Address handles that are kept.
-const HANDLES: usize = 64;
+/// Address handles that are kept, of those of the function: programs have the others.
+const HANDLES: usize = 16;
 /// Bytes of a receive: the GRH area and a datagram, on a multiple of a cache line.
 const RECEIVE: usize = 320;
 const GRH: usize = 40;
@@ -36,8 +36,8 @@ struct Handle {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GsiError {
-    /// As many datagrams as can be are under way: one more is as if it were lost.
-    #[error("all {SENDS} sends of queue pair 1 are under way")]
+    /// As many datagrams as can be are under way, or as many ways are in use.
+    #[error("all sends of queue pair 1 are under way, or all its address handles in use")]
     Busy,
     /// The device, or a path that cannot be.
     #[error(transparent)]
@@ -292,36 +292,53 @@ impl<P: Platform> Gsi<P> {
         if let Some(index) = all.position(|kept| kept.as_ref().is_some_and(|it| it.path == *path)) {
             return Ok(index);
         }
-        let mut unused = self.handles.iter().enumerate();
-        let empty = unused.find(|(_, kept)| kept.is_none());
-        let index = match empty {
-            Some((index, _)) => index,
-            None => {
-                let idle = self.handles.iter().enumerate().filter_map(|(index, kept)| {
-                    let kept = kept.as_ref().filter(|kept| kept.in_flight == 0)?;
-                    Some((kept.used, index))
+        loop {
+            let Some(index) = self.handles.iter().position(Option::is_none) else {
+                if self.give_handle_back(control)? {
+                    continue;
+                }
+                return Err(GsiError::Busy);
+            };
+            let ah = match control.create_ah(&self.pd, path) {
+                Ok(ah) => ah,
+                // Programs of the function may have the others.
+                Err(error @ Error::Exhausted { .. }) => {
+                    let is_any = self.handles.iter().any(Option::is_some);
+                    if self.give_handle_back(control)? {
+                        continue;
+                    }
+                    return Err(if is_any { GsiError::Busy } else { error.into() });
+                }
+                Err(error) => return Err(error.into()),
+            };
+            if let Some(place) = self.handles.get_mut(index) {
+                *place = Some(Handle {
+                    path: *path,
+                    ah,
+                    in_flight: 0,
+                    used: 0,
                 });
-                let (_, index) = idle.min().ok_or(GsiError::Busy)?;
-                index
             }
+            return Ok(index);
+        }
+    }
+
+    /// Destroys the address handle that was not used for longest, if one is not in use.
+    fn give_handle_back(&mut self, control: &mut Control<P>) -> Result<bool> {
+        let idle = self.handles.iter_mut().filter(|place| {
+            let kept = place.as_ref();
+            kept.is_some_and(|kept| kept.in_flight == 0)
+        });
+        let oldest = idle.min_by_key(|place| place.as_ref().map(|kept| kept.used));
+        let Some((place, kept)) = oldest.and_then(|place| place.take().map(|kept| (place, kept)))
+        else {
+            return Ok(false);
         };
-        let Some(place) = self.handles.get_mut(index) else {
-            return Err(GsiError::Busy);
-        };
-        if let Some(kept) = place.take()
-            && let Err((ah, error)) = control.destroy_ah(kept.ah)
-        {
+        if let Err((ah, error)) = control.destroy_ah(kept.ah) {
             *place = Some(Handle { ah, ..kept });
             return Err(error.into());
         }
-        let ah = control.create_ah(&self.pd, path)?;
-        *place = Some(Handle {
-            path: *path,
-            ah,
-            in_flight: 0,
-            used: 0,
-        });
-        Ok(index)
+        Ok(true)
     }
 
     /// The next datagram that has come; also takes note of sends that are done.

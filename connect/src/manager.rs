@@ -176,7 +176,14 @@ impl<'t, P: Platform> Manager<'t, P> {
                 break;
             };
             let sent = match self.path(control, neighbours, &to) {
-                Ok(path) => self.gsi.send(control, &path, &mad).is_ok(),
+                Ok(path) => match self.gsi.send(control, &path, &mad) {
+                    // Soon others are sent, and it can be.
+                    Err(GsiError::Busy) if to.connection.is_some() => {
+                        let _ = held.push(to);
+                        continue;
+                    }
+                    sent => sent.is_ok(),
+                },
                 Err(NoPath::Pending) => {
                     // There is room for a round.
                     let _ = held.push(to);

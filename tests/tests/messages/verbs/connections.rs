@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use e810::{
-    AccessFlags, Data, MacAddr, Op, Platform, QpAttr, QpControl, RecvWr, SendFlags, SendWr,
+    AccessFlags, Data, MacAddr, Op, Path, Platform, QpAttr, QpControl, RecvWr, SendFlags, SendWr,
     SharedBytes, WcOpcode, WcStatus,
 };
 use e810_cm::ip::PortSpace;
@@ -463,5 +463,47 @@ fn the_device_refuses() {
     assert!(matches!(world.hear(0, &mut active), News::Rejected { .. }));
     world.give_back(0, active);
     world.give_back(1, passive);
+    world.end(&sim);
+}
+
+/// A program of the function has all address handles but two, and each of eight questions goes
+/// another way: nothing is lost for it, and nothing is repeated.
+#[test]
+fn few_address_handles_do() {
+    let sim = sim(51);
+    let mut world = World::new(Pair::simulated(&sim, Setup::default()));
+    let (own, there) = (world.pair.sides[0].ip(), world.there());
+    let side = world.pair.side(0);
+    let path = Path::new(side.gid, there.ip(), side.control.lan().mac);
+    let mut ahs = Vec::new();
+    while let Ok(ah) = side.control.create_ah(&side.pd, &path) {
+        ahs.push(ah);
+    }
+    for _ in 0..2 {
+        let destroyed = side.control.destroy_ah(ahs.pop().unwrap());
+        destroyed.map_err(|(_, error)| error).unwrap();
+    }
+    for flow_label in 1..=8 {
+        let mut ask = Connect {
+            space: PortSpace::Udp,
+            ..Connect::new(own, there)
+        };
+        ask.path.flow_label = flow_label;
+        let asked = world.local(0).call(&Call::Connect(ask));
+        assert!(matches!(asked, Ok(Answer::Connection(_))));
+    }
+    for _ in 0..8 {
+        // Nobody listens.
+        let Told { id, news, .. } = world.told(0);
+        assert!(matches!(news, News::Rejected { .. }), "{news:?}");
+        let released = world.local(0).call(&Call::Release(id));
+        assert_eq!(released, Ok(Answer::Done));
+    }
+    assert_eq!(world.managers[0].machine().counters().repeated, 0);
+    assert_eq!(world.managers[0].not_sent(), 0);
+    for ah in ahs {
+        let destroyed = world.pair.side(0).control.destroy_ah(ah);
+        destroyed.map_err(|(_, error)| error).unwrap();
+    }
     world.end(&sim);
 }
