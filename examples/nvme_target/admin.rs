@@ -186,7 +186,7 @@ impl<'c> Admin<'_, 'c> {
     fn identify_namespace(&mut self) {
         // Size, capacity, use. Linux takes a namespace without capacity for none.
         let blocks = (self.config.bytes >> BLOCK).to_le_bytes();
-        [0, 8, 16].map(|at| put(self.page, at, &blocks));
+        put(self.page, 0, [blocks; 3].as_flattened());
         // Controllers share it: Linux refuses it on a second one if not.
         put(self.page, 30, &[1]);
         // Its only format: no metadata, and blocks of 2^BLOCK.

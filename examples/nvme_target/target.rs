@@ -100,7 +100,7 @@ impl Controller {
         let sizes = self.discovery || (self.config >> 16) & 0xff == 0x46;
         let started = if self.config & 0x3ff0 == 0 && sizes { 1 } else { 2 };
         let shut_down = if self.config & 0xc000 == 0 { 0 } else { 8 };
-        (self.config & 1) * started | shut_down
+        ((self.config & 1) * started) | shut_down
     }
 
     /// Whether it takes commands other than those of fabrics.
@@ -211,11 +211,11 @@ impl<'a> Target<'a> {
 
     /// A connection has ended. Its controller ends with the admin queue.
     pub(crate) fn closed(&mut self, queue: &Queue) {
-        let has = |found: &mut Controller| Some(found.made) == queue.made;
-        if queue.id == 0 {
-            self.controllers.iter_mut().for_each(|place| drop(place.take_if(has)));
-        } else if let Some(found) = self.controllers.iter_mut().flatten().find(|found| has(found)) {
-            found.queues &= !(1 << queue.id.min(QUEUES));
+        for place in &mut self.controllers {
+            if let Some(found) = place.as_mut().filter(|found| Some(found.made) == queue.made) {
+                found.queues &= !(1 << queue.id.min(QUEUES));
+                *place = place.take().filter(|_| queue.id != 0);
+            }
         }
     }
 }
