@@ -153,13 +153,13 @@ impl<'c> Admin<'_, 'c> {
         // Host ids have 128 bits; any command keeps the controller alive.
         put(page, 96, &[1 | 1 << 6]);
         put(page, 111, &[if discovery { 2 } else { 1 }]);
-        // Less 1: aborts and EVENTS at a time. Then one slot of firmware, that nobody writes.
+        // Aborts and EVENTS at a time, less 1; one slot of firmware, that nobody writes.
         put(page, 258, &[3, EVENTS - 1, 3]);
         // Log pages are read in parts; Linux reads the one of commands (bit 1) if it is there.
         put(page, 261, &[if discovery { 4 } else { 2 | 4 }]);
-        // Unit of the keep-alive timer: 10 times 100 ms. Linux wants one of an I/O controller.
+        // The keep-alive timer counts in 10 times 100 ms. Linux refuses a 0 of an I/O controller.
         put(page, 320, &[10]);
-        // Commands of a queue: Linux sends no more.
+        // Commands of a queue at a time: Linux sends no more.
         put(page, 514, &DEPTH.to_le_bytes());
         // SGLs (bit 0); keyed ones (2), or else Linux does not connect; data in capsules (20), or
         // else it sends none there.
@@ -167,8 +167,8 @@ impl<'c> Admin<'_, 'c> {
         // The name that was connected to: `nvme connect` fails with another one.
         let name = if discovery { discovery::SUBSYSTEM } else { config.subsystem };
         put(page, 768, name.as_bytes());
-        // Capsules, in units of 16 bytes: a command (Linux wants 4) and its data, a response
-        // (Linux wants 1). The data's offset, at 1800, stays 0: Linux knows no other.
+        // Capsules in units of 16 bytes: a command and its data (Linux wants 4 at least), and a
+        // response (1). The offset of the data, at 1800, stays 0: Linux knows no other.
         put(page, 1792, &(4 + INLINE / 16).to_le_bytes());
         put(page, 1796, &[1]);
         // SGL descriptors of a command.

@@ -10,6 +10,8 @@ pub(crate) const OPCODE: u8 = 0x7f;
 const PROPERTY_SET: u8 = 0x00;
 pub(crate) const CONNECT: u8 = 0x01;
 const PROPERTY_GET: u8 = 0x04;
+/// Private data of a rejection when there is no room for a connection.
+pub(crate) const NO_RESOURCES: [u8; 4] = [0, 0, 6, 0];
 /// Bytes of Connect's data.
 pub(crate) const CONNECT_DATA: u32 = 1024;
 
@@ -42,8 +44,8 @@ impl Target<'_> {
         Ok((Queue { id, depth, head: 0, flow: true, made: None, since: self.now }, reply))
     }
 
-    /// Connect: makes a controller for an admin queue, and finds it for an I/O queue. The result
-    /// is the controller's id; Linux takes a bit above it for "authenticate".
+    /// Connect: makes the controller of an admin queue, or finds that of an I/O queue. The result
+    /// is its id; bits above it would ask for authentication.
     pub(crate) fn join(
         &mut self,
         queue: &mut Queue,

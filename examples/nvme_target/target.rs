@@ -1,6 +1,8 @@
 //! The target: its controllers, a queue for each connection, and what to do with a capsule.
 //!
-//! Nothing here moves data: [`Target::command`] says in a [`Step`] what to read, write and send.
+//! Nothing here moves data: a [`Step`] says what to read, write and send. A connection begins with
+//! [`Target::accept`], has a [`Target::command`] for each receive and a [`Queue::seal`] for each
+//! SEND, and ends with [`Target::closed`].
 
 use crate::admin::Admin;
 use crate::capsule::{Call, Command, Data, Outcome, Refused, Response, Step, byte};
@@ -45,7 +47,7 @@ pub(crate) struct Config<'a> {
 pub(crate) struct Queue {
     /// 0 for an admin queue.
     pub(crate) id: u16,
-    /// Entries: as many receives have to be posted.
+    /// Entries: the host sends no more commands at a time. Post as many receives.
     pub(crate) depth: u16,
     pub(crate) head: u16,
     /// Whether the host wants the head in responses.
@@ -162,7 +164,7 @@ impl<'a> Target<'a> {
 
     fn execute<'c>(&mut self, queue: &mut Queue, call: &Call<'c>) -> Outcome<'c> {
         let (opcode, of_fabrics) = (byte(call.command, 0), byte(call.command, 4));
-        // Its data has an SGL (fabrics have no PRPs), and the command is not fused.
+        // An SGL names the data (fabrics have no PRPs), and the command is not fused.
         if byte(call.command, 1) & 0xc3 != 0x40 {
             return Err(Refused::FIELD);
         }

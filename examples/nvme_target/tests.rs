@@ -201,7 +201,9 @@ fn linux_connects() {
     assert_eq!(host.page(0x06, 4096, &[(40, 6)]), [0; 4096]);
     assert_eq!([host.ask(0x18, 0, &[]), host.ask(0x08, 0, &[])], [(0, 0), (0, 1)]);
     // Disconnect: I/O queues, then a shutdown, then the admin queue.
-    queues.iter().for_each(|queue| host.0.closed(queue));
+    for queue in &queues {
+        host.0.closed(queue);
+    }
     assert_eq!(host.ask(FABRICS, 0, &[(4, 0), (44, 0x14), (48, 0x46_4001)]), (0, 0));
     assert_eq!(host.ask(FABRICS, 0, &[(4, 4), (44, 0x1c)]), (0, 9));
     host.0.closed(&host.1);
