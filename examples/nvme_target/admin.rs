@@ -15,7 +15,6 @@ const KEEP_ALIVE: u8 = 0x18;
 
 /// Commands that may wait for events.
 const EVENTS: u8 = 4;
-const FIRMWARE: &[u8; 8] = b"1       ";
 /// Bytes of Identify, and of a log page at once.
 const FULL: u32 = 4096;
 
@@ -81,15 +80,10 @@ impl<'c> Admin<'_, 'c> {
         page.fill(0);
         let length = match (byte(command, 40), self.controller.discovery) {
             (discovery::LOG, true) => discovery::log(page, self.config),
-            (0x01, false) => 64,  // errors: none
-            (0x02, false) => 512, // health
-            (0x03, false) => {
-                // The first slot of firmware is active.
-                put(page, 0, &[1]);
-                put(page, 8, FIRMWARE);
-                512
-            }
-            (0x04, false) => 4096, // changes of namespaces: none
+            // No errors; health and firmware slots without a word; no changes of namespaces.
+            (0x01, false) => 64,
+            (0x02 | 0x03, false) => 512,
+            (0x04, false) => 4096,
             (0x05, false) => {
                 // Commands that there are: of admin queues, and from 256 on of I/O queues.
                 for opcode in [0x02, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x18, 0x100, 0x101, 0x102] {
@@ -139,10 +133,10 @@ impl<'c> Admin<'_, 'c> {
         let (discovery, notices) = (self.controller.discovery, self.notices());
         let (page, config) = (&mut *self.page, self.config);
         // Serial number, model, firmware.
-        page.get_mut(4..64).unwrap_or_default().fill(b' ');
+        page.get_mut(4..72).unwrap_or_default().fill(b' ');
         put(page, 4, config.serial.as_bytes());
         put(page, 24, b"E810 NVMe target");
-        put(page, 64, FIRMWARE);
+        put(page, 64, b"1");
         // Several controllers, or else Linux does not connect to the subsystem twice.
         put(page, 76, &[2]);
         put(page, 77, &[MDTS]);

@@ -95,12 +95,16 @@ impl Host {
         assert_eq!(reply(&mut admin, step), (0, 1));
         let mut host = Self(target, admin);
         assert_eq!(host.ask(0x06, 0, &[(40, 1)]), (0x400c, 0)); // not before it is ready
-        for config in [0x46_0000, 0x46_0001] {
-            let set = [(4, 0), (44, 0x14), (48, config)];
-            assert_eq!(host.ask(FABRICS, 0, &set), (0, 0));
-        }
-        assert_eq!(host.ask(FABRICS, 0, &[(4, 4), (44, 0x1c)]), (0, 1)); // CSTS
+        host.enable();
         host
+    }
+
+    fn enable(&mut self) {
+        for config in [0x46_0000, 0x46_0001] {
+            assert_eq!(self.ask(FABRICS, 0, &[(44, 0x14), (48, config)]), (0, 0));
+            let status = self.ask(FABRICS, 0, &[(4, 4), (44, 0x1c)]);
+            assert_eq!(status, (0, u64::from(config & 1)));
+        }
     }
 
     fn step<'c>(&mut self, capsule: &'c [u8]) -> Step<'c> {
@@ -157,14 +161,18 @@ fn discover() {
     let log = |bytes: u32| (40, 0x70 | (bytes / 4 - 1) << 16);
     let whole = host.page(0x02, 2048, &[log(2048)]);
     assert_eq!((&whole[8..16], whole[16]), (&[1, 0, 0, 0, 0, 0, 0, 0][..], 0));
-    let entry = host.page(0x02, 1024, &[log(1024), (48, 1024)]);
-    assert_eq!((host.page(0x02, 20, &[log(20)]), &entry[..]), (whole[..20].into(), &whole[1024..]));
+    assert_eq!(host.page(0x02, 20, &[log(20)]), whole[..20]);
+    // Behind the log there are zeros.
+    let entry = host.page(0x02, 4096, &[log(4096), (48, 1024)]);
+    assert_eq!(entry, [&whole[1024..], &[0; 3072]].concat());
     assert_eq!(entry[..10], [1, 1, 2, 0, 1, 0, 0xff, 0xff, 32, 0]);
     assert_eq!([&entry[32..37], &entry[512..522]], [&b"4420\0"[..], b"192.0.2.1\0"]);
     assert_eq!([&entry[256..280], &entry[768..771]], [NAMED, &[1, 4, 1]]);
-    assert_eq!(host.ask(0x02, 8, &[log(8), (48, 2052)]).0, 0x4002);
+    let [behind, odd] = [2052, 2].map(|at| host.ask(0x02, 8, &[log(8), (48, at)]).0);
+    assert_eq!([behind, odd, host.ask(0x06, 4096, &[(4, 1)]).0], [0x4002; 3]);
     assert_eq!(host.ask(0x09, 0, &[(40, 0x0b), (44, 1 << 31)]), (0, 0));
-    assert_eq!(host.ask(0x06, 4096, &[(4, 1)]).0, 0x4002);
+    // It has no I/O queues.
+    assert_eq!([NAME, DISCOVERY].map(|name| host.join(1, 1, name).1), [(0x4182, 0x1_0010); 2]);
 }
 
 /// What Linux asks for, in its order, and what it checks.
@@ -193,6 +201,8 @@ fn linux_connects() {
     let wait = command(0x0c, 0, &[]);
     assert_eq!([0; 4].map(|_| host.step(&wait)), [Step::Keep; 4]);
     assert_eq!(host.ask(0x0c, 0, &[]).0, 0x4105);
+    host.enable();
+    assert_eq!(host.step(&wait), Step::Keep);
     assert_eq!(host.page(0x06, 4096, &[(40, 2)])[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
     let identifiers = host.page(0x06, 4096, &[(40, 3), (4, 1)]);
     assert_eq!(identifiers[..21], [&[3, 16, 0, 0][..], &[7; 16], &[0]].concat());
@@ -204,6 +214,7 @@ fn linux_connects() {
     for queue in &queues {
         host.0.closed(queue);
     }
+    host.io_queue(1);
     assert_eq!(host.ask(FABRICS, 0, &[(4, 0), (44, 0x14), (48, 0x46_4001)]), (0, 0));
     assert_eq!(host.ask(FABRICS, 0, &[(4, 4), (44, 0x1c)]), (0, 9));
     host.0.closed(&host.1);
@@ -257,12 +268,42 @@ fn io() {
 }
 
 #[test]
+fn refused() {
+    let mut host = Host::new(NAME);
+    let mut status = |opcode, length, fields: &[_]| host.ask(opcode, length, fields).0;
+    assert_eq!(status(0x80, 0, &[]), 0x4001);
+    assert_eq!(status(FABRICS, 1024, &[(4, 1)]), 0x4001); // a second Connect
+    assert_eq!(status(FABRICS, 0, &[(4, 4), (44, 0x20)]), 0x4002);
+    assert_eq!(status(0x02, 4, &[(40, 0x70)]), 0x4109);
+    assert_eq!(status(0x02, 4, &[(40, 1), (44, 1)]), 0x4002);
+    assert_eq!(status(0x02, 8, &[(40, 1)]), 0x400f);
+    assert_eq!(status(0x06, 4096, &[(4, 2)]), 0x400b);
+    assert_eq!(status(0x06, 4096, &[(4, u32::MAX), (40, 2)]), 0x400b);
+    assert_eq!(status(0x06, 4096, &[(40, 6), (44, 2 << 24)]), 0x4002);
+    assert_eq!(status(0x09, 0, &[(40, 0x0b), (44, 1 << 9)]), 0x4002);
+    assert_eq!(status(0x09, 8, &[(40, 7)]), 0x400f);
+    assert_eq!(status(0x09, 0, &[(40, 0x0f), (44, 0)]), 0);
+    assert_eq!(status(0x18, 0, &[]), 0x401a); // There is no timer any more.
+    // Pages of 8192 bytes, and entries of no bytes: the controller fails.
+    for config in [0x46_0081, 1] {
+        assert_eq!(host.ask(FABRICS, 0, &[(44, 0x14), (48, config)]), (0, 0));
+        assert_eq!(host.ask(FABRICS, 0, &[(4, 4), (44, 0x1c)]), (0, 2));
+    }
+}
+
+#[test]
 fn heads() {
     let mut host = Host::new(NAME);
     let Step::Respond(then) = host.step(&command(0x18, 0, &[])) else { panic!() };
-    // Five responses were sent above.
+    // Six responses were sent above.
     let heads: Vec<u8> = (0..28).map(|_| host.1.seal(&then)[8]).collect();
-    assert_eq!((heads[0], heads[25], heads[26], heads[27]), (6, 31, 0, 1));
+    assert_eq!((heads[0], heads[24], heads[25], heads[26]), (7, 31, 0, 1));
+    // A host may do without.
+    let mut connect = connect(1, 128);
+    connect[46] = 4;
+    let mut queue = queue_of(&host.0, 1);
+    host.0.command(&mut queue, &inline(connect, &connect_data(1, NAME)));
+    assert_eq!(queue.seal(&then)[8..10], [0xff; 2]);
 }
 
 #[test]
@@ -274,16 +315,23 @@ fn lives() {
     assert_eq!(host.join(1, 1, NAME).1, (0x400c, 0));
     assert_eq!(host.join(1, 2, NAME).1, (0x4182, 0x1_0010));
     assert_eq!(host.join(1, 1, "nqn").1, (0x4182, 0x1_0100));
-    let mut other = queue_of(&host.0, 3);
-    let capsule = [&connect(2, 128)[..], &connect_data(1, NAME)].concat();
-    let step = host.0.connect(&mut other, &capsule);
-    assert_eq!(reply(&mut other, step), (0x4182, 42));
+    assert_eq!(host.join(0, 1, NAME).1, (0x4182, 0x1_0010));
+    // The wrong queue; a stranger.
+    let mut other = queue_of(&host.0, 2);
+    for (id, host_id, expected) in [(3, 9, 42), (2, 8, 0x1_0010)] {
+        let mut capsule = [&connect(id, 128)[..], &connect_data(1, NAME)].concat();
+        capsule[64] = host_id;
+        let step = host.0.connect(&mut other, &capsule);
+        assert_eq!(reply(&mut other, step), (0x4182, expected));
+    }
     // The timer, of 5 s.
     host.0.now = 5000;
     assert!(host.0.lives(&queue) && host.0.lives(&silent));
     let flush = command(0, 0, &[(4, 1)]);
     let step = host.0.command(&mut queue, &flush);
     assert_eq!(reply(&mut queue, step).0, 0);
+    host.0.now = 10_000;
+    assert!(host.0.lives(&queue) && host.0.lives(&host.1) && host.0.lives(&silent));
     host.0.now = 10_001;
     assert!(!host.0.lives(&queue) && !host.0.lives(&host.1) && !host.0.lives(&silent));
     // Without its admin queue, an I/O queue is dead, whoever gets the controller's id.
