@@ -4,6 +4,10 @@
 //! Not an example of use, and never run. Generic code exists in machine code only where it is used:
 //! what is not called from here is not checked.
 
+#[expect(
+    unreachable_pub,
+    reason = "functions with names in the object are exported"
+)]
 mod calls;
 #[path = "../core_probe.rs"]
 #[expect(
