@@ -200,12 +200,12 @@ impl<P: Platform> Connection<P> {
             }
             News::Rejected { reason, .. } => {
                 // The passive side of one whose peer has given up: messages may still come.
-                self.stop(service)?;
                 self.phase = Phase::Refused(reason);
+                self.stop(service)?;
             }
             News::Unreachable => {
-                self.stop(service)?;
                 self.phase = Phase::Unreachable;
+                self.stop(service)?;
             }
             News::Disconnected => self.disconnect(service)?,
             News::Over => self.phase = Phase::Over,
