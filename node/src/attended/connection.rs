@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use e810::{Cq, Qp, Wc};
+use e810::{Cq, Qp, Wc, WcOpcode};
 use e810_backends::HostDevice;
 use e810_cm::Reason;
 use e810_cm::machine::Connect;
@@ -236,10 +236,13 @@ impl<P: HostDevice> Connection<P> {
             }
             if count > 0 {
                 let inner = self.inner.as_mut()?;
-                let mut taken = wcs.iter().take(count);
-                if inner.phase() == Phase::Accepted
-                    && taken.any(|wc| wc.opcode == e810::WcOpcode::Recv && wc.status.is_success())
-                {
+                let own = inner.qp().number().get();
+                let is_message = |wc: &Wc| {
+                    let (recv, write) = (WcOpcode::Recv, WcOpcode::RecvRdmaWithImm);
+                    // The queue may be of others, too.
+                    wc.qp_num == own && wc.status.is_success() && [recv, write].contains(&wc.opcode)
+                };
+                if wcs.iter().take(count).any(is_message) {
                     inner.arrived(state);
                 }
                 return Some(Ok(count));

@@ -366,3 +366,32 @@ fn a_wait_has_an_end() {
     });
     drop(listener);
 }
+
+/// A completion queue may be of several connections.
+#[test]
+fn a_message_of_one_connection_says_nothing_of_another() {
+    let sim = sim();
+    let mut nodes = [0, 1].map(|number| Node::start(&sim, number));
+    let listener = nodes[1].listen();
+    let [(mut late, mut waits), (mut prompt, mut hears)] = [0, 1].map(|_| {
+        let [mut active, mut passive] = [0, 1].map(|n: usize| nodes[n].connection());
+        nodes[0].ask(&mut active, &[]);
+        let request = listener.next(LIMIT).unwrap();
+        passive.accept(&request, &Grant::default()).unwrap();
+        (active, passive)
+    });
+    prompt.established(LIMIT).unwrap();
+    nodes[0].send(&mut prompt, b"early");
+    let wc = nodes[1].completion(&mut waits);
+    assert_eq!(wc.qp_num, hears.qp().number().get());
+    assert_eq!(waits.phase(), Phase::Accepted);
+    late.established(LIMIT).unwrap();
+    for connection in [&mut waits, &mut hears] {
+        connection.established(LIMIT).unwrap();
+    }
+    drop(listener);
+    let [first, second] = nodes;
+    first.end(vec![late, prompt]);
+    second.end(vec![waits, hears]);
+    assert_eq!(sim.findings(), []);
+}
