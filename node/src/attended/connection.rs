@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use e810::{Cq, Qp, Wc, WcOpcode};
 use e810_backends::HostDevice;
 use e810_cm::Reason;
-use e810_cm::machine::Connect;
+use e810_cm::machine::{self, Connect};
 use e810_connect::{self as connect, Grant, News, NotConnected, Phase, PrivateData, Told};
 
 use super::{Attended, Shared, State};
@@ -176,11 +176,16 @@ impl<P: HostDevice> Connection<P> {
 
     fn is_over(&mut self, state: &mut State<P>) -> Option<()> {
         self.hear(state);
-        let phase = self.phase();
-        let is_over = matches!(
-            phase,
-            Phase::Over | Phase::New | Phase::Refused(_) | Phase::Unreachable
-        );
+        let is_over = match self.phase() {
+            Phase::Over | Phase::New | Phase::Unreachable => true,
+            // Packets of one that was accepted before may be on their way.
+            Phase::Refused(_) => {
+                let id = self.inner.as_ref().and_then(connect::Connection::id);
+                let state = id.and_then(|id| state.connections.state(id));
+                state != Some(machine::State::TimeWait)
+            }
+            _ => false,
+        };
         is_over.then_some(())
     }
 

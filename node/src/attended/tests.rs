@@ -395,3 +395,31 @@ fn a_message_of_one_connection_says_nothing_of_another() {
     second.end(vec![waits, hears]);
     assert_eq!(sim.findings(), []);
 }
+
+/// The passive side gives up while its answer waits for the program: messages of it may still come.
+#[test]
+fn a_connection_that_was_refused_late_is_over_late() {
+    let sim = sim();
+    let nodes = [0, 1].map(|number| Node::start(&sim, number));
+    let listener = nodes[1].listen();
+    let [mut active, mut passive] = [0, 1].map(|n: usize| nodes[n].connection());
+    nodes[0].ask(&mut active, &[]);
+    let request = listener.next(LIMIT).unwrap();
+    passive.accept(&request, &Grant::default()).unwrap();
+    let is_in = |state| {
+        let shown = nodes[0].function.connections();
+        shown.iter().any(|each| each.state == state)
+    };
+    while !is_in(State::RepReceived) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let qp = passive.end();
+    active.over(LIMIT).unwrap();
+    assert!(!is_in(State::TimeWait) && !is_in(State::Established));
+    assert!(active.ended().is_some());
+    drop(listener);
+    let [first, second] = nodes;
+    first.end(vec![active]);
+    second.destroy(vec![qp]).unwrap();
+    assert_eq!(sim.findings(), []);
+}

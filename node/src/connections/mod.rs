@@ -251,6 +251,11 @@ impl<P: HostPlatform + Payload> Connections<P> {
         self.news.remove(&program);
     }
 
+    /// Where a connection stands; `None` when there is none of this name.
+    pub fn state(&mut self, id: ConnectionId) -> Option<machine::State> {
+        self.manager.machine().state(id)
+    }
+
     /// The connections of all programs, and to whom each belongs; `None` for one in TIMEWAIT whose
     /// program has given it up.
     pub fn overview(&mut self) -> Vec<(Option<Program>, Overview)> {
