@@ -13,7 +13,7 @@ use e810::{
 };
 use e810_backends::buffer::{Buffer, Payload};
 use e810_cm::Reason;
-use e810_cm::machine::{Connect, State};
+use e810_cm::machine::{Connect, Listen, State};
 use e810_sim::{Mode, Profile, Sim, SimPlatform};
 
 use super::*;
@@ -422,4 +422,41 @@ fn a_connection_that_was_refused_late_is_over_late() {
     first.end(vec![active]);
     second.destroy(vec![qp]).unwrap();
     assert_eq!(sim.findings(), []);
+}
+
+#[test]
+fn no_program_ends_a_listener_of_another() {
+    let sim = sim();
+    let node = Node::start(&sim, 1);
+    let mut state = node.function.shared.lock();
+    let super::State {
+        control,
+        tracker,
+        connections,
+        ..
+    } = &mut *state;
+    let [own, other] = [7, 8].map(Program);
+    let mut call = |program, call| {
+        connections
+            .call(control, tracker.as_ref(), program, &call)
+            .unwrap()
+    };
+    let listen = Listen {
+        space: PortSpace::Tcp,
+        port: PORT,
+        address: ip(1),
+        only_family: true,
+        backlog: 4,
+        context: 0,
+    };
+    let Answer::Listener(id, PORT) = call(own, Call::Listen(listen)) else {
+        panic!("no listener");
+    };
+    assert_eq!(call(other, Call::Unlisten(id)), Answer::Done);
+    // It is there still: it ends with its program, and the port is free.
+    connections.gone(own, &mut |_| ());
+    let again = connections.call(control, tracker.as_ref(), other, &Call::Listen(listen));
+    assert!(again.is_ok(), "{again:?}");
+    drop(state);
+    node.end(Vec::new());
 }

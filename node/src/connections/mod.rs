@@ -196,10 +196,11 @@ impl<P: HostPlatform + Payload> Connections<P> {
         {
             return Err(machine::Error::NoSuch(id).into());
         }
-        if let Call::Unlisten(listener) = call
-            && self.listeners.remove(listener) != Some(program)
-        {
-            return Ok(Answer::Done);
+        if let Call::Unlisten(listener) = call {
+            if self.listeners.get(listener) != Some(&program) {
+                return Ok(Answer::Done);
+            }
+            self.listeners.remove(listener);
         }
         let now = self.platform.now();
         let mut neighbours = self.lookups.with(control, tracker, now);
@@ -226,7 +227,8 @@ impl<P: HostPlatform + Payload> Connections<P> {
 
     /// Ends all that a program has: its listeners take no more requests, and peers of its
     /// connections are told. `stop` is called with each of its queue pairs that have a peer, before
-    /// that is told: it is to go to ERROR.
+    /// that is told: it is to go to ERROR. The numbers are what the program has said: see whether
+    /// these queue pairs are its own.
     pub fn gone(&mut self, program: Program, stop: &mut dyn FnMut(Qpn)) {
         let now = self.platform.now();
         let machine = self.manager.machine();
