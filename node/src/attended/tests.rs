@@ -1,7 +1,8 @@
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -459,4 +460,34 @@ fn no_program_ends_a_listener_of_another() {
     assert!(again.is_ok(), "{again:?}");
     drop(state);
     node.end(Vec::new());
+}
+
+/// A task that nobody else has any more, and its listener with it.
+#[test]
+fn a_task_may_end_where_it_is_woken() {
+    struct Task {
+        _listener: Listener<SimPlatform>,
+        _ended: mpsc::Sender<()>,
+    }
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    let sim = sim();
+    // If its thread waits for itself, so does whoever drops it.
+    let node = ManuallyDrop::new(Node::start(&sim, 1));
+    let (sender, ended) = mpsc::channel();
+    let task = Task {
+        _listener: node.listen(),
+        _ended: sender,
+    };
+    let mut state = node.function.shared.lock();
+    state.wakers.push(Waker::from(Arc::new(task)));
+    drop(state);
+    assert_eq!(
+        ended.recv_timeout(Duration::from_secs(20)),
+        Err(mpsc::RecvTimeoutError::Disconnected)
+    );
+    ManuallyDrop::into_inner(node).end(Vec::new());
 }

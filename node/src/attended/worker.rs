@@ -1,7 +1,8 @@
 //! The thread of an attended function: its events, and the work that they leave.
 
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
+use std::task::Waker;
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
@@ -9,7 +10,7 @@ use e810::{Event, EventSet};
 use e810_backends::HostDevice;
 use e810_hal::Ns;
 
-use super::Shared;
+use super::{Shared, State};
 
 /// How long the thread sleeps at most; then it looks for what causes no interrupt.
 const SLEEP: Ns = Ns::from_ms(10);
@@ -47,11 +48,12 @@ fn run<P: HostDevice>(shared: &Shared<P>, mut events: EventSet<P>) -> EventSet<P
                 false => drop(vector.poll(&mut deliver)),
             }
         }
-        let mut state = shared.lock();
+        let mut guard = shared.lock();
+        let state = &mut *guard;
         if state.is_ending {
             // Whoever still waits for something of it waits no longer.
             state.gone = Some("the function was closed".to_owned());
-            wake(shared, &mut state);
+            wake(shared, guard);
             return events;
         }
         let progress = state.control.progress();
@@ -67,7 +69,6 @@ fn run<P: HostDevice>(shared: &Shared<P>, mut events: EventSet<P>) -> EventSet<P
             break error.into();
         }
         while state.control.take_lan_event().is_some() {}
-        let state = &mut *state;
         if let Some(tracker) = &mut state.tracker
             && let Err(error) = tracker.progress(&mut state.control)
         {
@@ -81,7 +82,7 @@ fn run<P: HostDevice>(shared: &Shared<P>, mut events: EventSet<P>) -> EventSet<P
             }
             Err(error) => fatal = fatal.or(Some(error)),
         }
-        wake(shared, state);
+        wake(shared, guard);
         if let Some(why) = fatal {
             break why;
         }
@@ -89,13 +90,15 @@ fn run<P: HostDevice>(shared: &Shared<P>, mut events: EventSet<P>) -> EventSet<P
     let mut state = shared.lock();
     log::error!("the function is gone: {why:#}");
     state.gone = Some(format!("the function is gone: {why:#}"));
-    wake(shared, &mut state);
+    wake(shared, state);
     events
 }
 
-fn wake<P: HostDevice>(shared: &Shared<P>, state: &mut super::State<P>) {
+/// Tells all who wait. The lock is free by then: a task that is woken may use the function at once,
+/// and one that nobody else has ends here, with its connections.
+fn wake<P: HostDevice>(shared: &Shared<P>, mut state: MutexGuard<'_, State<P>>) {
+    let wakers = mem::take(&mut state.wakers);
+    drop(state);
     shared.changed.notify_all();
-    for waker in mem::take(&mut state.wakers) {
-        waker.wake();
-    }
+    wakers.into_iter().for_each(Waker::wake);
 }
