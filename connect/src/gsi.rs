@@ -42,6 +42,9 @@ pub enum GsiError {
     /// The device, or a path that cannot be.
     #[error(transparent)]
     Control(#[from] Error),
+    /// The queue pair has failed: nothing comes any more.
+    #[error("queue pair 1 has failed")]
+    Failed,
     /// The queue pair, as after its failure.
     #[error("queue pair 1: {0}")]
     Post(#[from] PostError),
@@ -344,7 +347,8 @@ impl<P: Platform> Gsi<P> {
     /// The next datagram that has come; also takes note of sends that are done.
     ///
     /// # Errors
-    /// A receive that the queue pair does not take again, as after a failure of the device.
+    /// A receive that the queue pair gives back without a datagram, or does not take again, as
+    /// after a failure.
     pub fn receive(&mut self, control: &Control<P>) -> Result<Option<Received>> {
         while let Some((wc, sender)) = self.cq.poll_with_sender() {
             self.is_armed = false;
@@ -358,7 +362,7 @@ impl<P: Platform> Gsi<P> {
                 continue;
             }
             if wc.status != WcStatus::Success {
-                continue;
+                return Err(GsiError::Failed);
             }
             let slot = wc.wr_id as u16;
             let mut bytes = [0; GRH + MAD];

@@ -491,3 +491,23 @@ fn a_task_may_end_where_it_is_woken() {
     );
     ManuallyDrop::into_inner(node).end(Vec::new());
 }
+
+#[test]
+fn waits_end_when_the_thread_panics() {
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            std::panic::panic_any("a program's waker");
+        }
+    }
+
+    let sim = sim();
+    let node = Node::start(&sim, 1);
+    let listener = node.listen();
+    let mut state = node.function.shared.lock();
+    state.wakers.push(Waker::from(Arc::new(Panics)));
+    drop(state);
+    let error = listener.next(LIMIT).unwrap_err();
+    assert!(error.to_string().contains("has panicked"), "{error}");
+}

@@ -24,7 +24,21 @@ pub(super) fn start<P: HostDevice>(
     thread.context("a thread for the function's events")
 }
 
+/// Says that the function is gone if the thread ends by a panic, as one of a program's waker.
+struct Watched<'a, P: HostDevice>(&'a Shared<P>);
+
+impl<P: HostDevice> Drop for Watched<'_, P> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let mut state = self.0.lock();
+            state.gone = Some("the function's thread has panicked".to_owned());
+            wake(self.0, state);
+        }
+    }
+}
+
 fn run<P: HostDevice>(shared: &Shared<P>, mut events: EventSet<P>) -> EventSet<P> {
+    let _watched = Watched(shared);
     let mut sleep = Ns::ZERO;
     let mut fired = Vec::new();
     let why = loop {

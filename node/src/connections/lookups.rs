@@ -26,6 +26,8 @@ const ASKED: usize = 256;
 pub(super) struct Lookups {
     asked: BTreeMap<Question, PendingResolve>,
     answered: BTreeMap<Question, (Lookup, Ns)>,
+    /// There was no room for a question.
+    is_full: bool,
     /// Our own addresses: what goes there comes back.
     own: Vec<IpAddr>,
     mac: MacAddr,
@@ -43,6 +45,7 @@ impl Lookups {
         self.own.clear();
         self.own.extend(gids.map(|own| own.gid.ip()));
         self.mac = control.lan().mac;
+        self.is_full = false;
         self.take_answers(now);
         View {
             lookups: self,
@@ -51,9 +54,9 @@ impl Lookups {
         }
     }
 
-    /// Whether an answer is awaited.
+    /// Whether an answer is awaited, or room for a question.
     pub(super) fn is_waiting(&self) -> bool {
-        !self.asked.is_empty()
+        self.is_full || !self.asked.is_empty()
     }
 
     /// Takes all answers: whoever asked may have gone.
@@ -113,6 +116,7 @@ impl<P: HostPlatform> Neighbours for View<'_, P> {
             return known.map_or(Lookup::Unreachable, |mac| Lookup::Known(mac, HOP_LIMIT));
         };
         if !lookups.has_room(self.now) {
+            lookups.is_full = true;
             return Lookup::Pending;
         }
         let pending = tracker.begin_resolve(route::Question {
