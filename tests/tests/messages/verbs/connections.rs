@@ -11,13 +11,8 @@ use e810_cm::ip::PortSpace;
 use e810_cm::machine::{Config, Connect, Listen, Listener, Slot, State, Tables};
 use e810_cm::{Machine, Reason};
 use e810_connect::{
-<<<<<<< HEAD
-    Answer, Call, Connection, Grant, Gsi, Happened, Local, Lookup, Manager, Neighbours, News,
-    Phase, Question, Refused, Requested, Service, Told,
-=======
     Answer, Call, Connection, Grant, Gsi, GsiError, Happened, Local, Lookup, Manager, Neighbours,
     News, Phase, Question, Refused, Requested, Service, Told,
->>>>>>> e309f5af (connect: a queue pair 1 that fails says so)
 };
 use e810_hal::Ns;
 use e810_sim::pe::{Breakage, Subject};
@@ -472,7 +467,6 @@ fn the_device_refuses() {
     world.end(&sim);
 }
 
-<<<<<<< HEAD
 /// A program of the function has all address handles but two, and each of eight questions goes
 /// another way: nothing is lost for it, and nothing is repeated.
 #[test]
@@ -512,11 +506,13 @@ fn few_address_handles_do() {
         let destroyed = world.pair.side(0).control.destroy_ah(ah);
         destroyed.map_err(|(_, error)| error).unwrap();
     }
-=======
+    world.end(&sim);
+}
+
 /// Who waits for datagrams hears that none comes any more.
 #[test]
 fn a_queue_pair_1_that_fails_is_no_silence() {
-    let sim = sim(51);
+    let sim = sim(52);
     let mut world = World::new(Pair::simulated(&sim, Setup::default()));
     // "Datagram too long" (control-path 7.5).
     sim.break_down(
@@ -544,6 +540,5 @@ fn a_queue_pair_1_that_fails_is_no_silence() {
         }
     };
     assert_eq!(failed, GsiError::Failed);
->>>>>>> e309f5af (connect: a queue pair 1 that fails says so)
     world.end(&sim);
 }
