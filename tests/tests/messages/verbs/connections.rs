@@ -427,7 +427,8 @@ fn a_change_of_mind() {
     world.end(&sim);
 }
 
-/// A device that refuses, on the passive side: the peer is told, and the request is gone.
+/// A device that refuses, on the passive side: the peer is told, and the request is gone. On the
+/// other side the connection ends all the same.
 #[test]
 fn the_device_refuses() {
     struct Refuses<'a, S>(&'a mut S);
@@ -461,7 +462,11 @@ fn the_device_refuses() {
     );
     assert!(refused.is_err());
     assert_eq!(passive.phase(), Phase::Refused(Reason::CONSUMER_DEFINED));
-    assert!(matches!(world.hear(0, &mut active), News::Rejected { .. }));
+    let told = world.told(0);
+    assert!(matches!(told.news, News::Rejected { .. }));
+    let heard = active.hear(&mut Refuses(&mut world.local(0)), &told);
+    assert!(heard.is_err());
+    assert_eq!(active.phase(), Phase::Refused(Reason::CONSUMER_DEFINED));
     world.give_back(0, active);
     world.give_back(1, passive);
     world.end(&sim);
