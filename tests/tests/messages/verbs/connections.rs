@@ -519,12 +519,12 @@ fn few_address_handles_do() {
 fn a_queue_pair_1_that_fails_is_no_silence() {
     let sim = sim(52);
     let mut world = World::new(Pair::simulated(&sim, Setup::default()));
-    // "Datagram too long" (control-path 7.5).
+    // Of the receive queue: a responder's fatal error (control-path 7.5).
     sim.break_down(
         1,
         Breakage::Event {
-            code: 0x0132,
-            source: 0x5,
+            code: 0x0705,
+            source: 0x3,
             subject: Subject::Qp(1),
             wqe_index: 0,
         },
