@@ -12,7 +12,7 @@ use e810_node::attended::{Grant, Listener};
 
 use crate::channel::Channel;
 use crate::rig::{LIMIT, Rig};
-use crate::{Counts, Role};
+use crate::role::{Counts, Role};
 
 /// What the byte says.
 const BEGUN: u8 = 0;

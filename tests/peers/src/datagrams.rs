@@ -8,8 +8,8 @@ use e810::{
 use e810_backends::HostDevice;
 use e810_cm::ip::UDP_QKEY;
 
-use crate::Counts;
 use crate::rig::{LIMIT, Rig};
+use crate::role::Counts;
 
 /// In front of a message: the network's header.
 pub(crate) const GRH: usize = 40;

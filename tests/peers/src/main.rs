@@ -9,7 +9,9 @@ mod channel;
 mod cmtime;
 mod datagrams;
 mod messages;
+mod refuse;
 mod rig;
+mod role;
 mod rping;
 mod text;
 mod ucmatose;
@@ -18,11 +20,12 @@ mod udaddy;
 use std::net::SocketAddr;
 
 use anyhow::Result;
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use e810_backends::spec::AddressedSpec;
 use e810_backends::{DeviceVisitor, HostDevice, Options, open};
 
 use rig::Rig;
+use role::{Counts, Role, RoleArgs};
 
 /// Peers of librdmacm's programs.
 #[derive(Parser, Debug)]
@@ -46,7 +49,7 @@ enum Program {
         /// Bytes of the text.
         #[arg(long, default_value_t = 64)]
         size: u32,
-        /// Texts; a server wants so many, and then the end.
+        /// Texts; a server wants so many, and then the end; 0: any number.
         #[arg(long, default_value_t = 20)]
         count: u32,
     },
@@ -64,50 +67,15 @@ enum Program {
         #[arg(long, value_name = "IP:PORT")]
         wait_at: Option<SocketAddr>,
     },
-}
-
-/// Exactly one of the two.
-#[derive(Args, Clone, Copy, Debug)]
-#[group(required = true, multiple = false)]
-struct RoleArgs {
-    /// Listen on this port of all addresses of a family that the function has.
-    #[arg(long, value_name = "PORT")]
-    listen: Option<u16>,
-    /// Connect to this address and port.
-    #[arg(long, value_name = "IP:PORT")]
-    connect: Option<SocketAddr>,
-}
-
-#[derive(Args, Clone, Copy, Debug)]
-struct Counts {
-    #[command(flatten)]
-    role: RoleArgs,
-    /// Connections.
-    #[arg(long, default_value_t = 1)]
-    connections: u32,
-    /// Messages of each, each way.
-    #[arg(long, default_value_t = 10)]
-    messages: u32,
-    /// Bytes of a message.
-    #[arg(long, default_value_t = 100)]
-    size: u32,
-}
-
-/// What a program is to its peer.
-#[derive(Clone, Copy, Debug)]
-enum Role {
-    Server(u16),
-    Client(SocketAddr),
-}
-
-impl RoleArgs {
-    fn role(self) -> Result<Role> {
-        match (self.listen, self.connect) {
-            (Some(port), None) => Ok(Role::Server(port)),
-            (None, Some(peer)) => Ok(Role::Client(peer)),
-            _ => anyhow::bail!("either --listen or --connect"),
-        }
-    }
+    /// Refuse a request.
+    Refuse {
+        /// The port.
+        #[arg(long, value_name = "PORT")]
+        listen: u16,
+        /// A question for a UD queue pair.
+        #[arg(long)]
+        datagrams: bool,
+    },
 }
 
 impl DeviceVisitor<1> for Cli {
@@ -129,6 +97,9 @@ impl DeviceVisitor<1> for Cli {
             Program::Ucmatose(counts) => {
                 let rig = Rig::open(device, &self, ucmatose::room(counts), counts.connections)?;
                 ucmatose::run(rig, *counts)
+            }
+            Program::Refuse { listen, datagrams } => {
+                refuse::run(Rig::open(device, &self, 0, 1)?, *listen, *datagrams)
             }
             Program::Udaddy(counts) => {
                 let rig = Rig::open(device, &self, udaddy::room(counts), counts.connections)?;

@@ -5,8 +5,8 @@ use anyhow::Result;
 use e810_backends::HostDevice;
 use e810_node::attended::Grant;
 
-use crate::Role;
 use crate::rig::{LIMIT, Rig};
+use crate::role::Role;
 
 const BYTES: u32 = 16;
 pub(crate) const ROOM: usize = 2 * BYTES as usize;

@@ -100,7 +100,7 @@ pub(crate) fn serve<P: HostDevice>(rig: Rig<P>, port: u16, count: u32) -> Result
     }
     side.channel.connection.over(LIMIT)?;
     println!("{pings} pings");
-    ensure!(pings == count, "{pings} pings, not {count}");
+    ensure!([0, pings].contains(&count), "{pings} pings, not {count}");
     drop(listener);
     side.close()
 }

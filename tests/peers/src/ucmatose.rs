@@ -10,7 +10,7 @@ use e810_node::attended::Grant;
 
 use crate::channel::Channel;
 use crate::rig::{LIMIT, Rig};
-use crate::{Counts, Role};
+use crate::role::{Counts, Role};
 
 /// Messages that are received lie on each other: nobody reads them.
 pub(crate) const fn room(counts: &Counts) -> usize {

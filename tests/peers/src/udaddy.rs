@@ -10,7 +10,7 @@ use e810_cm::ip::UDP_QKEY;
 
 use crate::datagrams::{GRH, Side};
 use crate::rig::{LIMIT, Rig};
-use crate::{Counts, Role};
+use crate::role::{Counts, Role};
 
 pub(crate) const fn room(counts: &Counts) -> usize {
     counts.size as usize + counts.connections as usize * (GRH + counts.size as usize)
