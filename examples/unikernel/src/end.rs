@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use e810::{Notify, Qp};
+use e810::Qp;
 use e810_cm::ip::PortSpace;
 use e810_cm::machine::{self, Config, Connect, Listen, Listener, Slot, Tables};
 use e810_connect::{
@@ -202,12 +202,6 @@ impl<'a, 'm> End<'a, 'm> {
         Ok(true)
     }
 
-    /// Asks for interrupts of completions. Whether there are some now.
-    fn arm(&mut self) -> bool {
-        let is_datagram = self.manager.gsi().arm();
-        self.node.cq.arm(Notify::Any) || is_datagram
-    }
-
     /// How long it may sleep.
     fn idle(&self, now: Ns) -> Ns {
         let [least, most] = SLEEP;
@@ -216,7 +210,8 @@ impl<'a, 'm> End<'a, 'm> {
     }
 }
 
-/// Lets ends work, and stops the processor in between, until `done` has something.
+/// Lets ends work, and stops the processor in between, until `done` has something. What `done` looks
+/// at wakes the processor if it is news of the manager, or if `done` has asked for an interrupt.
 pub(crate) fn until<'a, 'm, const N: usize, T>(
     ends: &mut [End<'a, 'm>; N],
     (what, limit): (&'static str, Ns),
@@ -234,7 +229,7 @@ pub(crate) fn until<'a, 'm, const N: usize, T>(
             return Ok(done);
         }
         for end in ends.iter_mut() {
-            is_more |= end.arm();
+            is_more |= end.manager.gsi().arm();
         }
         let Some(first) = ends.first() else {
             return Err(Failure::NoConnection);

@@ -5,7 +5,7 @@
 use core::fmt::{self, Write as _};
 use core::net::{Ipv4Addr, SocketAddr};
 
-use e810::{AccessFlags, Data, Mr, Op, Qp, Remote, Sge, SharedBytes, Wc, WcOpcode, WcStatus};
+use e810::{AccessFlags, Data, Mr, Notify, Op, Qp, Remote, Sge, SharedBytes, Wc, WcOpcode, WcStatus};
 use e810_cm::Reason;
 use e810_connect::Phase;
 use e810_hal::Ns;
@@ -263,21 +263,25 @@ impl<'m> Side<'_, 'm> {
     /// peer has ended the connection.
     fn completion(&mut self, wanted: WcOpcode) -> Result<Option<Wc>, Failure> {
         until(&mut self.end, ("the other rping", LIMIT), |[end]| {
-            let mut wc = [Wc::default()];
-            while end.node.cq.poll(&mut wc) > 0 {
-                let [wc] = wc;
-                let is_ended = matches!(end.phase()?, Phase::Ending | Phase::Over);
-                match wc.status {
-                    WcStatus::Success if wc.opcode == wanted => {
-                        end.arrived()?;
-                        return Ok(Some(Some(wc)));
+            loop {
+                let mut wc = [Wc::default()];
+                while end.node.cq.poll(&mut wc) > 0 {
+                    let [wc] = wc;
+                    let is_ended = matches!(end.phase()?, Phase::Ending | Phase::Over);
+                    match wc.status {
+                        WcStatus::Success if wc.opcode == wanted => {
+                            end.arrived()?;
+                            return Ok(Some(Some(wc)));
+                        }
+                        WcStatus::Success => {}
+                        WcStatus::WrFlushErr if is_ended => return Ok(Some(None)),
+                        status => return Err(Failure::Completion(status, wc.vendor_err)),
                     }
-                    WcStatus::Success => {}
-                    WcStatus::WrFlushErr if is_ended => return Ok(Some(None)),
-                    status => return Err(Failure::Completion(status, wc.vendor_err)),
+                }
+                if !end.node.cq.arm(Notify::Any) {
+                    return Ok(None);
                 }
             }
-            Ok(None)
         })
     }
 }
