@@ -5,7 +5,9 @@
 use core::fmt::{self, Write as _};
 use core::net::{Ipv4Addr, SocketAddr};
 
-use e810::{AccessFlags, Data, Mr, Notify, Op, Qp, Remote, Sge, SharedBytes, Wc, WcOpcode, WcStatus};
+use e810::{
+    AccessFlags, Data, Mr, Notify, Op, Qp, Remote, Sge, SharedBytes, Wc, WcOpcode, WcStatus,
+};
 use e810_cm::Reason;
 use e810_connect::Phase;
 use e810_hal::Ns;
