@@ -88,6 +88,11 @@ impl<P: Platform> Manager<'_, P> {
         if ask.source_port == 0 {
             ask.source_port = self.machine.port();
         }
+        if ask.path.flow_label == 0 {
+            // cm-path 6.4.
+            let ports = u32::from(ask.source_port).wrapping_mul(31);
+            ask.path.flow_label = ports.wrapping_add(ask.port.into()) & 0xF_FFFF;
+        }
         Ok(Answer::Connection(self.machine.connect(&ask)?))
     }
 

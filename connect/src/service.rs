@@ -24,7 +24,7 @@ pub enum Call<'a> {
     /// Take requests: [`Answer::Listener`]. Port 0 is any port that is free.
     Listen(Listen),
     /// Ask for a connection: [`Answer::Connection`]. Depths and MTU are cut to what the card has;
-    /// port 0 is any of our own.
+    /// port 0 is any of our own, and flow label 0 the one that Linux makes of the ports.
     #[cfg_attr(feature = "serde", serde(borrow))]
     Connect(Connect<'a>),
     /// Take no more requests. Those that were not answered are refused.

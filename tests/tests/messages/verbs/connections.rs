@@ -342,6 +342,40 @@ fn depths_are_agreed() {
     world.end(&sim);
 }
 
+/// A connection goes a way of its own, by its flow label, as one of Linux does (cm-path 6.4).
+#[test]
+fn the_ports_give_the_flow_label() {
+    let sim = sim(52);
+    let mut world = World::new(Pair::simulated(&sim, Setup::default()));
+    world.listen();
+    let mut active = world.ask();
+    let request = world.request();
+    let News::Requested(asked) = &request.news else {
+        panic!("no request");
+    };
+    let label = (u32::from(asked.source_port) * 31 + u32::from(PORT)) & 0xF_FFFF;
+    let (origin, _) = world.managers[1].machine().origin(request.id).unwrap();
+    assert_eq!(origin.flow_label, label);
+    let mut passive = world.accept(&request);
+    world.hear(0, &mut active);
+    assert_eq!(world.hear(1, &mut passive), News::Established);
+    let mut ends = [active, passive];
+    for (n, end) in ends.iter_mut().enumerate() {
+        let control = &world.pair.sides[n].control;
+        let queried = control.query_qp(end.qp(), e810::AttrMask::all()).unwrap();
+        assert_eq!(queried.attr.path.unwrap().flow_label, label);
+    }
+    ends[0].disconnect(&mut world.local(0)).unwrap();
+    for n in [1, 0] {
+        assert_eq!(world.hear(n, &mut ends[n]), News::Disconnected);
+    }
+    for (n, mut end) in ends.into_iter().enumerate() {
+        assert_eq!(world.hear(n, &mut end), News::Over);
+        world.give_back(n, end);
+    }
+    world.end(&sim);
+}
+
 /// Nobody listens; and the sender of a request that does not answer is forgotten.
 #[test]
 fn nobody_is_there() {
