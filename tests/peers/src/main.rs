@@ -13,7 +13,6 @@ mod refuse;
 mod rig;
 mod role;
 mod rping;
-mod text;
 mod ucmatose;
 mod udaddy;
 
