@@ -12,8 +12,8 @@ fn side(wire: &str, ip: &str, program: &str) -> Child {
     command.spawn().expect("the program is there")
 }
 
-/// Runs a server and, once it listens, a client.
-fn pair(name: &str, [server_ip, client_ip]: [&str; 2], server: &str, client: &str) {
+/// Runs a server and, once it listens, a client: whether each was content.
+fn run(name: &str, [server_ip, client_ip]: [&str; 2], server: &str, client: &str) -> [bool; 2] {
     let wire = format!("peers-{name}-{}", std::process::id());
     let mut server = side(&wire, server_ip, server);
     let mut said = BufReader::new(server.stdout.take().expect("it is piped"));
@@ -21,16 +21,21 @@ fn pair(name: &str, [server_ip, client_ip]: [&str; 2], server: &str, client: &st
     said.read_line(&mut line).expect("text");
     assert!(line.starts_with("listening"), "{name}: {line}");
     let client = side(&wire, client_ip, client).wait();
-    if !client.as_ref().is_ok_and(|status| status.success()) {
+    let client = client.expect("it was started").success();
+    // One that was refused has met its server.
+    if !client && !name.starts_with("refuse") {
         server.kill().expect("it is ours");
     }
     let mut rest = String::new();
     said.read_to_string(&mut rest).expect("text");
-    let server = server.wait().expect("it was started");
-    let client = client.expect("it was started");
-    assert!(
-        client.success() && server.success(),
-        "{name}: {client}, {server}: {rest}"
+    [server.wait().expect("it was started").success(), client]
+}
+
+fn pair(name: &str, ips: [&str; 2], server: &str, client: &str) {
+    assert_eq!(
+        run(name, ips, server, client),
+        [true; 2],
+        "{name}: server, client"
     );
 }
 
@@ -76,4 +81,14 @@ fn cmtime() {
     let server = "cmtime --listen 7471 --connections 20";
     let client = "cmtime --connect 10.8.7.1:7471 --connections 20";
     pair("cmtime", IPV4, server, client);
+}
+
+#[test]
+fn refusals() {
+    let server = "refuse --listen 7174";
+    let said = run("refuse", IPV4, server, "rping --connect 10.8.7.1:7174");
+    assert_eq!(said, [true, false]);
+    let server = "refuse --listen 7174 --datagrams";
+    let said = run("refuse-ud", IPV4, server, "udaddy --connect 10.8.7.1:7174");
+    assert_eq!(said, [true, false]);
 }
