@@ -4,15 +4,19 @@
 //! ```text
 //! tests/guest/run compared
 //! cargo run -p e810-tests --example linux_compared -- target/guest/compared
+//! tests/guest/run connections
+//! cargo run -p e810-tests --example linux_compared -- target/guest/meetings
 //! ```
 //!
-//! The folder has the simulator's report before and after each row of `tests/guest/rows-compared`.
+//! The folder has the simulator's report before and after each row of `tests/guest/rows-compared`, or
+//! before and after the rows `cost-` of `tests/guest/rows-connections`.
 
 use std::error::Error;
 use std::path::PathBuf;
 
 mod bring_ups;
 mod connections;
+mod meetings;
 mod messages;
 mod rows;
 
@@ -23,6 +27,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: linux_compared FOLDER".into());
     };
     let folder = Folder(PathBuf::from(path));
+    if meetings::are_in(&folder) {
+        return meetings::print(&folder);
+    }
     bring_ups::print(&folder)?;
     connections::print(&folder)?;
     messages::print(&folder)?;
