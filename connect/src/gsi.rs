@@ -291,8 +291,14 @@ impl<P: Platform> Gsi<P> {
     /// The address handle of a path: one that is there, or a new one in place of the one that was
     /// not used for longest.
     fn handle(&mut self, control: &mut Control<P>, path: &Path) -> Result<usize> {
+        // A connection has a flow label of its own, which names no other way: with it each would
+        // take a handle, and two commands.
+        let path = Path {
+            flow_label: 0,
+            ..*path
+        };
         let mut all = self.handles.iter();
-        if let Some(index) = all.position(|kept| kept.as_ref().is_some_and(|it| it.path == *path)) {
+        if let Some(index) = all.position(|kept| kept.as_ref().is_some_and(|it| it.path == path)) {
             return Ok(index);
         }
         loop {
@@ -302,7 +308,7 @@ impl<P: Platform> Gsi<P> {
                 }
                 return Err(GsiError::Busy);
             };
-            let ah = match control.create_ah(&self.pd, path) {
+            let ah = match control.create_ah(&self.pd, &path) {
                 Ok(ah) => ah,
                 // Programs of the function may have the others.
                 Err(error @ Error::Exhausted { .. }) => {
@@ -316,7 +322,7 @@ impl<P: Platform> Gsi<P> {
             };
             if let Some(place) = self.handles.get_mut(index) {
                 *place = Some(Handle {
-                    path: *path,
+                    path,
                     ah,
                     in_flight: 0,
                     used: 0,
