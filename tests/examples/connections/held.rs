@@ -3,10 +3,9 @@
 use std::time::Instant;
 
 use allocation_counter::measure;
-use e810::Qp;
 use e810_cm::machine::{Slot, Tables};
 use e810_connect::Connection;
-use e810_sim::SimPlatform;
+use e810_sim::{MemoryCounts, SimPlatform};
 
 use super::pair::Pair;
 
@@ -27,20 +26,24 @@ pub(crate) fn run(count: usize) {
             pair.turn();
         }
     };
-    // What is made once, and tables that grow.
+    // What is made once is not counted.
     made(&mut pair, count / 10);
     let before = pair.done.setups.len();
+    let memory = pair.memory();
     let info = measure(|| made(&mut pair, count));
-    let each = |bytes: i64| bytes as f64 / (count - before) as f64 / 2.0;
+    let grown = |bytes: fn(&MemoryCounts) -> u64| {
+        let bytes = bytes(&pair.memory()) - bytes(&memory);
+        bytes as f64 / (count - before) as f64
+    };
     println!(
-        "{count} connections: {:.1} allocations and {:.0} bytes of the program's thread for each end, rings \
-         among them; of fixed size: {} bytes in the connection manager, {} of the connection, of which the \
-         queue pair's {}",
-        each(info.count_total as i64),
-        each(info.bytes_current),
+        "{count} connections, each end of one: {:.0} bytes of memory of the device (its rings) and {:.0} of \
+         the driver's; {} in the connection manager, {} in the program's connection; {:.1} allocations of the \
+         thread, which are the simulated machine's",
+        grown(|counts| counts.dma_bytes),
+        grown(|counts| counts.host_bytes),
         size_of::<Slot>() + Tables::words(count) * 8 / count,
         size_of::<Connection<SimPlatform>>(),
-        size_of::<Qp<SimPlatform>>(),
+        info.count_total as f64 / (count - before) as f64 / 2.0,
     );
     let busy: Vec<_> = pair.sides[0]
         .connections

@@ -9,7 +9,7 @@ use e810_cm::machine::{Connect, Listen};
 use e810_connect::{Call, Grant, Happened, News, Phase, Service, Told};
 use e810_hal::Clock;
 use e810_sim::pe::FpmProfile;
-use e810_sim::{Mode, Sim};
+use e810_sim::{MemoryCounts, Mode, Sim};
 
 use super::side::{Known, POLLED, PORT, Side};
 
@@ -64,6 +64,11 @@ impl Pair {
         let mut local = pair.sides[1].local(&mut pair.known);
         local.call(&Call::Listen(listen)).expect("a listener");
         pair
+    }
+
+    /// Memory of the active side.
+    pub(crate) fn memory(&self) -> MemoryCounts {
+        self.sim.memory(0)
     }
 
     /// Asks for a connection; `false` when there is no queue pair.
