@@ -9,12 +9,15 @@ use e810::{
 };
 use e810_cm::machine::Origin;
 use e810_cm::{Mad, ip};
-use e810_hal::SharedBytes;
+use e810_hal::{Ns, SharedBytes};
 
 /// Sends under way at once.
 const SENDS: usize = 64;
 /// Address handles that are kept, of those of the function: programs have the others.
 const HANDLES: usize = 16;
+/// An address handle that was not used for as long is given back: it keeps an address of the
+/// function in use.
+const IDLE: Ns = Ns::from_secs(2);
 /// Bytes of a receive: the GRH area and a datagram, on a multiple of a cache line.
 const RECEIVE: usize = 320;
 const GRH: usize = 40;
@@ -28,8 +31,8 @@ struct Handle {
     path: Path,
     ah: Ah,
     in_flight: u16,
-    /// When it was used last, in sends.
-    used: u64,
+    /// When it was used last.
+    used: Ns,
 }
 
 /// What goes wrong with queue pair 1.
@@ -76,7 +79,6 @@ pub struct Gsi<P: Platform> {
     receives: u16,
     free: heapless::Vec<u16, SENDS>,
     handles: heapless::Vec<Option<Handle>, HANDLES>,
-    sends: u64,
     /// An event comes with the next completion.
     is_armed: bool,
     /// Datagrams whose destination is no address of ours, or that came without a header.
@@ -155,7 +157,6 @@ impl<P: Platform> Gsi<P> {
             receives,
             free,
             handles,
-            sends: 0,
             is_armed: false,
             strangers: 0,
         };
@@ -250,7 +251,13 @@ impl<P: Platform> Gsi<P> {
     ///
     /// # Errors
     /// [`GsiError`].
-    pub fn send(&mut self, control: &mut Control<P>, path: &Path, mad: &Mad) -> Result<()> {
+    pub fn send(
+        &mut self,
+        control: &mut Control<P>,
+        path: &Path,
+        mad: &Mad,
+        now: Ns,
+    ) -> Result<()> {
         let slot = *self.free.last().ok_or(GsiError::Busy)?;
         let handle = self.handle(control, path)?;
         let Some(Some(kept)) = self.handles.get_mut(handle) else {
@@ -282,8 +289,7 @@ impl<P: Platform> Gsi<P> {
         let posted = self.qp.post_send(&[request]);
         posted.map_err(|refused| refused.error)?;
         kept.in_flight = kept.in_flight.saturating_add(1);
-        self.sends = self.sends.wrapping_add(1);
-        kept.used = self.sends;
+        kept.used = now;
         self.free.pop();
         Ok(())
     }
@@ -325,7 +331,7 @@ impl<P: Platform> Gsi<P> {
                     path,
                     ah,
                     in_flight: 0,
-                    used: 0,
+                    used: Ns::ZERO,
                 });
             }
             return Ok(index);
@@ -348,6 +354,32 @@ impl<P: Platform> Gsi<P> {
             return Err(error.into());
         }
         Ok(true)
+    }
+
+    /// When an address handle is to be given back that was not used for a while.
+    pub(crate) fn deadline(&self) -> Option<Ns> {
+        let idle = self
+            .handles
+            .iter()
+            .flatten()
+            .filter(|kept| kept.in_flight == 0);
+        Some(idle.map(|kept| kept.used).min()? + IDLE)
+    }
+
+    /// Gives address handles back that were not used for a while.
+    pub(crate) fn tidy(&mut self, control: &mut Control<P>, now: Ns) {
+        while self.deadline().is_some_and(|at| at <= now) {
+            if self.give_handle_back(control).is_err() {
+                // A device that refuses is asked again when the handle has been idle anew.
+                let idle = self.handles.iter_mut().flatten();
+                let oldest = idle
+                    .filter(|kept| kept.in_flight == 0)
+                    .min_by_key(|kept| kept.used);
+                if let Some(kept) = oldest {
+                    kept.used = now;
+                }
+            }
+        }
     }
 
     /// The next datagram that has come; also takes note of sends that are done.

@@ -109,7 +109,8 @@ impl<'t, P: Platform> Manager<'t, P> {
     /// When [`progress`](Self::progress) has something to do, without a datagram; `None` if never.
     #[must_use]
     pub fn deadline(&self) -> Option<Ns> {
-        self.machine.deadline()
+        let [machine, gsi] = [self.machine.deadline(), self.gsi.deadline()];
+        machine.into_iter().chain(gsi).min()
     }
 
     /// Takes datagrams, repeats what was not answered, sends, and tells one event at most.
@@ -133,6 +134,7 @@ impl<'t, P: Platform> Manager<'t, P> {
         let more = self.machine.poll(now) || taken == ROUND;
         self.look_for_senders(neighbours, now);
         self.send(control, neighbours, now);
+        self.gsi.tidy(control, now);
         Ok(match self.told() {
             Some(told) => Happened::Told(told),
             None if more => Happened::More,
@@ -176,7 +178,7 @@ impl<'t, P: Platform> Manager<'t, P> {
                 break;
             };
             let sent = match self.path(control, neighbours, &to) {
-                Ok(path) => match self.gsi.send(control, &path, &mad) {
+                Ok(path) => match self.gsi.send(control, &path, &mad, now) {
                     // Soon others are sent, and it can be.
                     Err(GsiError::Busy) if to.connection.is_some() => {
                         let _ = held.push(to);

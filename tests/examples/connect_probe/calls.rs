@@ -38,10 +38,11 @@ pub fn probe_connect_gsi(
     control: &mut Control<Metal>,
     path: &Path,
     mad: &mut Mad,
+    now: Ns,
 ) -> Result<usize, GsiError> {
     black_box((gsi.strangers(), gsi.has_room()));
     black_box(gsi.arm());
-    gsi.send(control, path, mad)?;
+    gsi.send(control, path, mad, now)?;
     match gsi.receive(control)? {
         Some(received) => {
             *mad = received.mad;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use e810::{
-    AccessFlags, Data, MacAddr, Op, Path, Platform, QpAttr, QpControl, RecvWr, SendFlags, SendWr,
-    SharedBytes, WcOpcode, WcStatus,
+    AccessFlags, Data, GidEntry, MacAddr, Op, Path, Platform, QpAttr, QpControl, RecvWr, SendFlags,
+    SendWr, SharedBytes, WcOpcode, WcStatus,
 };
 use e810_cm::ip::PortSpace;
 use e810_cm::machine::{Config, Connect, Listen, Listener, Slot, State, Tables};
@@ -560,6 +560,32 @@ fn few_address_handles_do() {
         let destroyed = world.pair.side(0).control.destroy_ah(ah);
         destroyed.map_err(|(_, error)| error).unwrap();
     }
+    world.end(&sim);
+}
+
+/// Queue pair 1 keeps an address of the function in use only for a while after its last datagram.
+#[test]
+fn an_address_can_go_a_while_after_its_last_datagram() {
+    let sim = sim(53);
+    let mut world = World::new(Pair::simulated(&sim, Setup::default()));
+    let own = IpAddr::from([10, 99, 0, 1]);
+    let entry = GidEntry::untagged(own);
+    let gid = world.pair.side(0).control.add_gid(entry).unwrap();
+    let ask = Connect {
+        space: PortSpace::Udp,
+        ..Connect::new(own, world.there())
+    };
+    let asked = world.local(0).call(&Call::Connect(ask));
+    assert!(matches!(asked, Ok(Answer::Connection(_))));
+    refused_there(&mut world);
+    let begin = world.now();
+    assert!(world.managers[0].deadline().is_some_and(|at| at > begin));
+    while let Err(error) = world.pair.side(0).control.remove_gid(gid) {
+        assert!(matches!(error, e810::Error::InUse { .. }), "{error}");
+        assert!(world.now() - begin < Ns::from_secs(10), "it stays");
+        world.turn();
+    }
+    assert_eq!(world.managers[0].deadline(), None);
     world.end(&sim);
 }
 
