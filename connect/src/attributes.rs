@@ -1,10 +1,11 @@
 //! How the queue pair of a connection is changed (cm-path 6.6).
 
 use e810::{AccessFlags, Control, Mtu, Path, Platform, QpAttr, QpState, Qpn};
-use e810_cm::machine::{ConnectionId, Reply};
+use e810_cm::machine::{ConnectionId, Error, Reply, State};
 use e810_cm::{Reason, ip};
 
 use crate::manager::{Manager, Neighbours, path_of};
+use crate::service::Refused;
 
 /// The changes that bring a connection's queue pair from INIT to RTS (cm-path 6.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,17 +37,23 @@ impl<P: Platform> Manager<'_, P> {
     /// it will accept with.
     ///
     /// # Errors
-    /// The reason to reject with: no way to the peer, or values of the peer that cannot be used.
+    /// [`Refused::Machine`] where it is not to be answered now, as a request that was accepted
+    /// before. [`Refused::Peer`]: the reason to reject with, which is no way to the peer, or values
+    /// of the peer that cannot be used.
     pub fn attributes(
         &mut self,
         control: &Control<P>,
         neighbours: &mut dyn Neighbours,
         id: ConnectionId,
         [responder_resources, initiator_depth]: [u8; 2],
-    ) -> Result<Attributes, Reason> {
-        let (origin, via) = self.machine.origin(id).ok_or(Reason::INVALID_COMM_ID)?;
+    ) -> Result<Attributes, Refused> {
+        let state = self.machine.state(id).ok_or(Error::NoSuch(id))?;
+        if !matches!(state, State::ReqReceived | State::RepReceived) {
+            return Err(Error::State { id, state }.into());
+        }
+        let (origin, via) = self.machine.origin(id).ok_or(Error::NoSuch(id))?;
         let way = path_of(control, neighbours, &origin, via);
-        let way = way.map_err(|_| Reason::INVALID_GID)?;
+        let way = way.map_err(|_| Refused::Peer(Reason::INVALID_GID))?;
         let rq_psn = self.machine.local_psn(id);
         let timeout = self.machine.ack_timeout(id);
         let peer = match self.machine.request(id).and_then(|request| request.req) {
@@ -69,10 +76,10 @@ impl<P: Platform> Manager<'_, P> {
             },
             None => {
                 let Some(Reply::Rep(rep)) = self.machine.reply(id) else {
-                    return Err(Reason::INVALID_COMM_INSTANCE);
+                    return Err(Refused::Peer(Reason::INVALID_COMM_INSTANCE));
                 };
                 let asked = self.machine.asked(id);
-                let asked = asked.ok_or(Reason::INVALID_COMM_INSTANCE)?;
+                let asked = asked.ok_or(Refused::Peer(Reason::INVALID_COMM_INSTANCE))?;
                 Peer {
                     qpn: rep.local_qpn,
                     psn: rep.starting_psn,
@@ -90,11 +97,11 @@ impl<P: Platform> Manager<'_, P> {
                 }
             }
         };
-        let mtu = Mtu::of_code(peer.mtu).ok_or(Reason::INVALID_MTU)?;
+        let mtu = Mtu::of_code(peer.mtu).ok_or(Refused::Peer(Reason::INVALID_MTU))?;
         // What the card has; the peer is told what was agreed.
         let card = control.query_device();
         let most = |wanted: u8, of: u32| wanted.min(u8::try_from(of).unwrap_or(u8::MAX));
-        let qpn = Qpn::new(peer.qpn).ok_or(Reason::NO_QP)?;
+        let qpn = Qpn::new(peer.qpn).ok_or(Refused::Peer(Reason::NO_QP))?;
         Ok(Attributes {
             to_rtr: QpAttr {
                 state: Some(QpState::Rtr),

@@ -32,7 +32,7 @@ impl<P: Platform> Manager<'_, P> {
             Call::Connect(ask) => return Ok(self.connect(control, ask)?),
             Call::Attributes(id, depths) => {
                 let attributes = self.attributes(control, neighbours, id, depths);
-                return attributes.map(Answer::Attributes).map_err(Refused::Peer);
+                return attributes.map(Answer::Attributes);
             }
             Call::Accept(id, accept) => {
                 let card = control.query_device();
@@ -49,7 +49,7 @@ impl<P: Platform> Manager<'_, P> {
             Call::Path(id) => {
                 let (origin, via) = self.machine.origin(id).ok_or(Error::NoSuch(id))?;
                 let path = path_of(control, neighbours, &origin, via);
-                return path.map(Answer::Path).map_err(|_| Refused::NoPath);
+                return Ok(Answer::Path(path?));
             }
             Call::DataArrived(id) => {
                 self.machine.data_arrived(id);

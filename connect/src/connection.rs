@@ -2,7 +2,7 @@
 
 use e810::{Platform, Qp, QpAttr, QpState};
 use e810_cm::Reason;
-use e810_cm::machine::{Accept, Connect, ConnectionId};
+use e810_cm::machine::{self, Accept, Connect, ConnectionId, State};
 
 use crate::attributes::Attributes;
 use crate::service::{Answer, Call, News, Refused, Service, Told};
@@ -171,7 +171,7 @@ impl<P: Platform> Connection<P> {
             context: grant.context,
         };
         if let Err(refused) = service.call(&Call::Accept(request.id, accept)) {
-            self.reject(service, request.id, Reason::CONSUMER_DEFINED);
+            self.refused(service, request.id, refused);
             return Err(refused.into());
         }
         self.phase = Phase::Accepted;
@@ -285,11 +285,7 @@ impl<P: Platform> Connection<P> {
             Ok(Answer::Attributes(attributes)) => attributes,
             answer => {
                 let refused = answer.err().unwrap_or(Refused::NoAnswer);
-                let reason = match refused {
-                    Refused::Peer(reason) => reason,
-                    _ => Reason::CONSUMER_DEFINED,
-                };
-                self.reject(service, id, reason);
+                self.refused(service, id, refused);
                 return Err(refused.into());
             }
         };
@@ -300,6 +296,21 @@ impl<P: Platform> Connection<P> {
             }
         }
         Ok(())
+    }
+
+    /// The manager has refused a step.
+    fn refused(&mut self, service: &mut impl Service<P>, id: ConnectionId, refused: Refused) {
+        match refused {
+            // Another connection has accepted it before, and goes on.
+            Refused::Machine(machine::Error::State { state, .. })
+                if self.phase == Phase::New && !matches!(state, State::Idle | State::TimeWait) =>
+            {
+                self.id = None;
+                self.phase = Phase::Refused(Reason::CONSUMER_DEFINED);
+            }
+            Refused::Peer(reason) => self.reject(service, id, reason),
+            _ => self.reject(service, id, Reason::CONSUMER_DEFINED),
+        }
     }
 
     fn reject(&mut self, service: &mut impl Service<P>, id: ConnectionId, reason: Reason) {

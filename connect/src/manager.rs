@@ -9,7 +9,7 @@ use e810_hal::Ns;
 use heapless::Vec;
 
 use crate::gsi::{Gsi, GsiError};
-use crate::service::Told;
+use crate::service::{Refused, Told};
 
 /// What is known of the way to a destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -231,6 +231,15 @@ pub(crate) enum NoPath {
     Pending,
     /// There is no way, nobody answers, or our address is gone.
     Unreachable,
+}
+
+impl From<NoPath> for Refused {
+    fn from(why: NoPath) -> Self {
+        match why {
+            NoPath::Pending => Self::PathPending,
+            NoPath::Unreachable => Self::NoPath,
+        }
+    }
 }
 
 /// The path by the neighbour of an address.

@@ -114,9 +114,12 @@ pub enum Refused {
     /// What the peer asks for cannot be: refuse it with this reason.
     #[error("reason {}: {}", .0.0, .0.text().unwrap_or("without a name"))]
     Peer(Reason),
-    /// The way to the peer is not known, or there is none.
-    #[error("the way to the peer is not known")]
+    /// There is no way to the peer, or nobody answers there.
+    #[error("there is no way to the peer, or nobody answers there")]
     NoPath,
+    /// The way to the peer is being looked for: call again.
+    #[error("the way to the peer is not known yet")]
+    PathPending,
     /// Whoever has the connection manager does not answer, or answers something else.
     #[error("the connection manager does not answer")]
     NoAnswer,

@@ -65,7 +65,7 @@ impl<P: HostDevice> Attended<P> {
             let told = answer.as_ref()?;
             match state.call(&Call::Path(id)) {
                 // The neighbour is asked for once more.
-                Err(Refused::NoPath) if is_answered(told) => None,
+                Err(Refused::PathPending) if is_answered(told) => None,
                 path => Some(resolved(told, path)),
             }
         });

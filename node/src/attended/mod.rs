@@ -18,7 +18,6 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, anyhow, bail};
@@ -36,6 +35,7 @@ pub use connection::{Connection, Ended};
 pub use datagrams::Resolved;
 pub use e810_connect::{Grant, NotConnected, Phase, PrivateData};
 pub use listener::Listener;
+use worker::Worker;
 
 use crate::address::addresses_of;
 use crate::connections::{Connections, Program};
@@ -175,7 +175,7 @@ impl<P: HostDevice> Shared<P> {
 /// A function that a thread attends.
 pub struct Attended<P: HostDevice> {
     shared: Arc<Shared<P>>,
-    thread: Option<JoinHandle<EventSet<P>>>,
+    thread: Option<Worker<P>>,
 }
 
 impl<P: HostDevice> fmt::Debug for Attended<P> {
@@ -212,6 +212,7 @@ impl<P: HostDevice> Attended<P> {
     /// # Errors
     /// The stage that failed. Nothing is left behind.
     pub fn start(platform: P, start: &Start, sizes: Sizes, network: Network) -> Result<Self> {
+        let (work, thread) = worker::start()?;
         let link = LinkPolicy::Wait(crate::start::LINK);
         let up = start.bring_up_for(platform.clone(), sizes, link, &mut |_| {})?;
         let (mut control, events) = up.split();
@@ -234,7 +235,9 @@ impl<P: HostDevice> Attended<P> {
                     state: Mutex::new(state),
                     changed: Condvar::new(),
                 });
-                let thread = Some(worker::start(Arc::clone(&shared), events)?);
+                // It waits for this, so there is room and a receiver.
+                let _ = work.send((Arc::clone(&shared), events));
+                let thread = Some(thread);
                 Ok(Self { shared, thread })
             }
             Err(error) => {
@@ -390,7 +393,7 @@ impl<P: HostDevice> Attended<P> {
         self.shared.lock().is_ending = true;
         self.shared.changed.notify_all();
         // A panic was reported by the thread.
-        self.thread.take()?.join().ok()
+        self.thread.take()?.join().ok().flatten()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The thread of an attended function: its events, and the work that they leave.
 
 use std::mem;
+use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 use std::thread::{self, JoinHandle};
@@ -15,13 +16,25 @@ use super::{Shared, State};
 /// How long the thread sleeps at most; then it looks for what causes no interrupt.
 const SLEEP: Ns = Ns::from_ms(10);
 
-pub(super) fn start<P: HostDevice>(
-    shared: Arc<Shared<P>>,
-    events: EventSet<P>,
-) -> Result<JoinHandle<EventSet<P>>> {
+/// What the thread works on.
+type Work<P> = (Arc<Shared<P>>, EventSet<P>);
+
+/// The thread, which gives the events back; without work it ends.
+pub(super) type Worker<P> = JoinHandle<Option<EventSet<P>>>;
+
+/// Starts the thread. It is there before the function is up: if there is no thread, nothing is left
+/// behind.
+pub(super) fn start<P: HostDevice>() -> Result<(SyncSender<Work<P>>, Worker<P>)> {
+    let (sender, receiver) = mpsc::sync_channel::<Work<P>>(1);
     let thread = thread::Builder::new().name("e810".to_owned());
-    let thread = thread.spawn(move || run(&shared, events));
-    thread.context("a thread for the function's events")
+    let thread = thread.spawn(move || {
+        let (shared, events) = receiver.recv().ok()?;
+        Some(run(&shared, events))
+    });
+    Ok((
+        sender,
+        thread.context("a thread for the function's events")?,
+    ))
 }
 
 /// Says that the function is gone if the thread ends by a panic, as one of a program's waker.

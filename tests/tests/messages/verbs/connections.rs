@@ -12,7 +12,7 @@ use e810_cm::machine::{Config, Connect, Listen, Listener, Slot, State, Tables};
 use e810_cm::{Machine, Reason};
 use e810_connect::{
     Answer, Call, Connection, Grant, Gsi, GsiError, Happened, Local, Lookup, Manager, Neighbours,
-    News, Phase, Question, Refused, Requested, Service, Told,
+    News, NotConnected, Phase, Question, Refused, Requested, Service, Told,
 };
 use e810_hal::Ns;
 use e810_sim::pe::{Breakage, Subject};
@@ -455,6 +455,39 @@ fn a_change_of_mind() {
     let mut passive = world.accept(&request);
     passive.disconnect(&mut world.local(1)).unwrap();
     assert!(matches!(world.hear(0, &mut active), News::Rejected { .. }));
+    assert_eq!(world.hear(1, &mut passive), News::Over);
+    world.give_back(0, active);
+    world.give_back(1, passive);
+    world.end(&sim);
+}
+
+/// A request is accepted twice: the second time is an error, and the first connection is as it was.
+#[test]
+fn one_request_is_one_connection() {
+    let sim = sim(54);
+    let mut world = World::new(Pair::simulated(&sim, Setup::default()));
+    world.listen();
+    let mut active = world.ask();
+    let request = world.request();
+    let mut passive = world.accept(&request);
+    let again = |world: &mut World<_>| {
+        let mut second = world.connection(1);
+        let accepted = second.accept(&mut world.local(1), &request, &Grant::default());
+        assert!(matches!(accepted, Err(NotConnected::Refused(_))));
+        assert_eq!(second.id(), None);
+        world.give_back(1, second);
+    };
+    again(&mut world);
+    assert!(matches!(world.hear(0, &mut active), News::Accepted { .. }));
+    assert_eq!(world.hear(1, &mut passive), News::Established);
+    again(&mut world);
+    let mut both = [active, passive];
+    world.message(&mut both, 0);
+    let [mut active, mut passive] = both;
+    active.disconnect(&mut world.local(0)).unwrap();
+    assert_eq!(world.hear(1, &mut passive), News::Disconnected);
+    assert_eq!(world.hear(0, &mut active), News::Disconnected);
+    assert_eq!(world.hear(0, &mut active), News::Over);
     assert_eq!(world.hear(1, &mut passive), News::Over);
     world.give_back(0, active);
     world.give_back(1, passive);
