@@ -8,6 +8,7 @@ use e810_connect::Connection;
 use e810_sim::{MemoryCounts, SimPlatform};
 
 use super::pair::Pair;
+use super::side::Side;
 
 /// Being made at a time.
 const AT_ONCE: usize = 16;
@@ -17,18 +18,20 @@ const ROUNDS: u64 = 100;
 pub(crate) fn run(count: usize) {
     // Queue pair 1 and those of the engine's own are in the number, too.
     let mut pair = Pair::new((count + 64) as u32, true);
+    let there = pair.there;
     let made = |pair: &mut Pair, count: usize| {
-        while pair.done.setups.len() < count {
-            let under_way = pair.sides[0].connections.len() - pair.done.setups.len();
-            if pair.sides[0].connections.len() < count && under_way < AT_ONCE {
-                assert!(pair.ask(), "a queue pair for each");
+        while pair.sides[0].done.setups.len() < count {
+            let active = &mut pair.sides[0];
+            let under_way = active.connections.len() - active.done.setups.len();
+            if active.connections.len() < count && under_way < AT_ONCE {
+                assert!(active.ask(there), "a queue pair for each");
             }
-            pair.turn();
+            pair.sides.iter_mut().for_each(Side::turn);
         }
     };
     // What is made once is not counted.
     made(&mut pair, count / 10);
-    let before = pair.done.setups.len();
+    let before = pair.sides[0].done.setups.len();
     let memory = pair.memory();
     let info = measure(|| made(&mut pair, count));
     let grown = |bytes: fn(&MemoryCounts) -> u64| {
@@ -57,13 +60,14 @@ pub(crate) fn run(count: usize) {
             pair.sides[0].message(*id);
         }
         let all = round * busy.len() as u64;
-        pair.until("answers", |pair| pair.done.answers == all);
+        pair.until("answers", |pair| pair.sides[0].done.answers == all);
     }
     println!(
         "{} of them: {} messages each way in {:.1?}",
         busy.len(),
-        pair.done.answers,
+        pair.sides[0].done.answers,
         began.elapsed(),
     );
+    pair.sides[0].disconnect();
     pair.close();
 }

@@ -12,7 +12,7 @@
 //! `held`: COUNT are made and stay. It tells what each takes of memory, then sends messages on one
 //! in a hundred of them, and ends all.
 //!
-//! Both functions are driven by one thread; the simulator has its own.
+//! `rate` has a thread for each function, `held` one for both.
 
 #![expect(
     clippy::expect_used,
@@ -24,6 +24,7 @@ mod held;
 mod pair;
 mod rate;
 mod side;
+mod work;
 
 use std::env;
 
@@ -37,6 +38,6 @@ fn main() {
     match what.as_str() {
         "rate" => rate::run(at(0, 10), at(1, 16) as usize, at(2, 32_768)),
         "held" => held::run(at(0, 10_000) as usize),
-        _ => panic!("{USAGE}"),
+        _ => eprintln!("{USAGE}"),
     }
 }

@@ -15,11 +15,13 @@ use e810_connect::{Connection, Gsi, Local, Lookup, Manager, Neighbours, Question
 use e810_hal::Clock;
 use e810_sim::{Sim, SimPlatform};
 
-pub(crate) const PORT: u16 = 7471;
+use super::work::Done;
+
 const RECEIVES: u16 = 512;
 pub(crate) const POLLED: usize = 32;
 
-pub(crate) struct Known(pub(crate) [(IpAddr, MacAddr); 2]);
+#[derive(Default)]
+pub(crate) struct Known(pub(crate) Vec<(IpAddr, MacAddr)>);
 
 impl Neighbours for Known {
     fn lookup(&mut self, question: &Question) -> Lookup {
@@ -40,6 +42,10 @@ pub(crate) struct Side {
     pub(crate) ip: IpAddr,
     pub(crate) connections: HashMap<ConnectionId, (Connection<SimPlatform>, Instant)>,
     pub(crate) by_qp: HashMap<u32, ConnectionId>,
+    pub(crate) known: Known,
+    pub(crate) done: Done,
+    pub(crate) is_active: bool,
+    pub(crate) stay: bool,
 }
 
 fn leak<T: Clone>(value: T, count: usize) -> &'static mut [T] {
@@ -47,7 +53,7 @@ fn leak<T: Clone>(value: T, count: usize) -> &'static mut [T] {
 }
 
 impl Side {
-    pub(crate) fn new(sim: &Sim, number: u8, qps: u32) -> Self {
+    pub(crate) fn new(sim: &Sim, number: u8, qps: u32, stay: bool) -> Self {
         let platform = sim.function(number);
         let lan = Lan {
             vsi: VsiId::new(platform.vsi()).expect("a VSI"),
@@ -94,20 +100,24 @@ impl Side {
             ip,
             connections: HashMap::new(),
             by_qp: HashMap::new(),
+            known: Known::default(),
+            done: Done::default(),
+            is_active: number == 0,
+            stay,
         }
     }
 
-    pub(crate) fn local<'a>(&'a mut self, known: &'a mut Known) -> Local<'a, 'static, SimPlatform> {
+    pub(crate) fn local(&mut self) -> Local<'_, 'static, SimPlatform> {
         Local {
             now: self.platform.now(),
             manager: &mut self.manager,
             control: &mut self.control,
-            neighbours: known,
+            neighbours: &mut self.known,
         }
     }
 
     /// A connection with a receive; `None` when there is no queue pair.
-    pub(crate) fn connection(&mut self, known: &mut Known) -> Option<Connection<SimPlatform>> {
+    pub(crate) fn connection(&mut self) -> Option<Connection<SimPlatform>> {
         let caps = QpCaps {
             max_send_wr: 2,
             max_recv_wr: 2,
@@ -116,7 +126,7 @@ impl Side {
         };
         let init = QpInit::rc(&self.cq, &self.cq, caps);
         let qp = self.control.create_qp(&self.pd, &init).ok()?;
-        let made = Connection::new(&mut self.local(known), qp, 1);
+        let made = Connection::new(&mut self.local(), qp, 1);
         let mut connection = made.map_err(|(_, error)| error).expect("INIT");
         self.receive(&mut connection);
         Some(connection)
