@@ -19,6 +19,15 @@ macro_rules! reasons {
                     _ => None,
                 }
             }
+
+            /// The name of its constant, of one that has a name.
+            #[must_use]
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $( $number => Some(stringify!($NAME)), )+
+                    _ => None,
+                }
+            }
         }
     };
 }

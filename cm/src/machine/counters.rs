@@ -32,6 +32,11 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Names of the messages, in the order of [`sent`](Self::sent).
+    pub const MESSAGES: [&str; 11] = [
+        "REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP", "LAP", "APR",
+    ];
+
     /// Nothing counted.
     pub const NONE: Self = Self {
         sent: [0; 11],
@@ -47,4 +52,23 @@ impl Counters {
         answers_dropped: 0,
         rejected: [0; 36],
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dreq, Rej, Req, SidrRep};
+
+    #[test]
+    fn names_are_in_the_order_of_attributes() {
+        for (attribute, name) in [
+            (Req::ATTRIBUTE, "REQ"),
+            (Rej::ATTRIBUTE, "REJ"),
+            (Dreq::ATTRIBUTE, "DREQ"),
+            (SidrRep::ATTRIBUTE, "SIDR_REP"),
+        ] {
+            let place = usize::from(attribute - Req::ATTRIBUTE);
+            assert_eq!(Counters::MESSAGES[place], name);
+        }
+    }
 }

@@ -37,7 +37,7 @@ pub use config::Config;
 pub use counters::Counters;
 pub use error::Error;
 pub use listener::{Listen, Listener, ListenerId};
-pub use overview::Overview;
+pub use overview::{ListenerOverview, Overview};
 pub use slot::{Slot, State};
 pub use views::{Event, Reply, Request};
 

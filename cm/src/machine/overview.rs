@@ -1,11 +1,11 @@
-//! All connections, to be shown.
+//! All connections and listeners, to be shown.
 
 use core::net::IpAddr;
 
 use e810_types::Ns;
 
 use super::tables::NONE;
-use super::{ConnectionId, Machine, State};
+use super::{ConnectionId, Listen, Machine, State};
 use crate::ip::{self, PortSpace};
 
 /// A connection, as it is shown.
@@ -36,7 +36,39 @@ pub struct Overview {
     pub since: Ns,
 }
 
+/// A listener, as it is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ListenerOverview {
+    /// What it listens for.
+    pub listen: Listen,
+    /// Requests that its program has not answered.
+    pub waiting: u32,
+}
+
 impl Machine<'_> {
+    /// The listeners that there are, in no order.
+    pub fn listeners(&self) -> impl Iterator<Item = ListenerOverview> {
+        self.listeners.iter().filter_map(|place| {
+            Some(ListenerOverview {
+                listen: place.listen?,
+                waiting: place.waiting,
+            })
+        })
+    }
+
+    /// The port of the peer's program: of a connection that this side has asked for, the one that it
+    /// has asked for, else the one that the request names. `None` in port space IB, and when the
+    /// request is no longer kept.
+    #[must_use]
+    pub fn peer_port(&self, id: ConnectionId) -> Option<u16> {
+        let slot = self.slot(self.find(id.0)?)?;
+        match (slot.space, slot.is_active) {
+            (PortSpace::Ib, _) => None,
+            (_, true) => Some(slot.port),
+            (_, false) => self.request(id)?.ip.map(|header| header.port),
+        }
+    }
+
     /// The connections that there are, and the questions for UD queue pairs, in no order. Requests
     /// whose sender was not found yet are left out.
     pub fn connections(&self) -> impl Iterator<Item = Overview> {

@@ -40,6 +40,28 @@ pub enum State {
     SidrReqReceived,
 }
 
+impl State {
+    /// Its name, as cm-path 4 has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "IDLE",
+            Self::ReqSent => "REQ_SENT",
+            Self::MraReqReceived => "MRA_REQ_RCVD",
+            Self::ReqReceived => "REQ_RCVD",
+            Self::RepReceived => "REP_RCVD",
+            Self::RepSent => "REP_SENT",
+            Self::MraRepReceived => "MRA_REP_RCVD",
+            Self::Established => "ESTABLISHED",
+            Self::DreqSent => "DREQ_SENT",
+            Self::DreqReceived => "DREQ_RCVD",
+            Self::TimeWait => "TIMEWAIT",
+            Self::SidrReqSent => "SIDR_REQ_SENT",
+            Self::SidrReqReceived => "SIDR_REQ_RCVD",
+        }
+    }
+}
+
 /// Messages that are to be sent, as bits. They are sent in this order.
 pub(super) mod due {
     pub(in crate::machine) const MRA: u8 = 1 << 0;

@@ -18,7 +18,8 @@ use e810_backends::buffer::Payload;
 use e810_backends::interrupts::HostPlatform;
 use e810_cm::Machine;
 use e810_cm::machine::{
-    self, Config, ConnectionId, Counters, Listener, ListenerId, Overview, Slot, Tables,
+    self, Config, ConnectionId, Counters, Listener, ListenerId, ListenerOverview, Overview, Slot,
+    Tables,
 };
 use e810_connect::{Answer, Call, Gsi, Happened, Manager, News, Refused, Told};
 use e810_hal::Ns;
@@ -265,6 +266,22 @@ impl<P: HostPlatform + Payload> Connections<P> {
         let all = self.manager.machine().connections();
         all.map(|each| (owners.get(&each.id).copied(), each))
             .collect()
+    }
+
+    /// The listeners of all programs.
+    pub fn listeners(&mut self) -> Vec<ListenerOverview> {
+        self.manager.machine().listeners().collect()
+    }
+
+    /// The port of the peer's program, as [`Machine::peer_port`].
+    pub fn peer_port(&mut self, id: ConnectionId) -> Option<u16> {
+        self.manager.machine().peer_port(id)
+    }
+
+    /// Datagrams that could not be sent.
+    #[must_use]
+    pub const fn not_sent(&self) -> u64 {
+        self.manager.not_sent()
     }
 
     /// What was counted since the function was started.

@@ -39,7 +39,17 @@ fn a_listener_has_its_address_family_and_backlog() {
         });
     }
     let [a, b] = [0, 1].map(|place| bench.machine.unreached(place).unwrap().0);
+    let waiting = |bench: &Bench| {
+        let mut shown = bench.machine.listeners();
+        let only = shown.next().map(|shown| (shown.listen.port, shown.waiting));
+        assert_eq!(shown.next(), None);
+        only
+    };
+    assert_eq!(waiting(&bench), Some((PORT, 0)));
     bench.machine.reached(a, bench.now).unwrap();
+    assert_eq!(waiting(&bench), Some((PORT, 1)));
+    let of_request = bench.machine.request(a).and_then(|request| request.ip);
+    assert_eq!(bench.machine.peer_port(a), Some(of_request.unwrap().port));
     let told = Event::Requested {
         id: a,
         listener: any,
