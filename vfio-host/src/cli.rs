@@ -5,6 +5,7 @@
 pub mod address;
 mod bind;
 pub mod capture;
+mod connections;
 pub mod device;
 mod doctor;
 pub mod faults;
@@ -33,6 +34,7 @@ mod up;
 use clap::{Arg, Parser, Subcommand};
 
 pub use bind::BindArgs;
+pub use connections::ConnectionsArgs;
 pub use doctor::DoctorArgs;
 pub use link::{LinkArg, NoLink};
 pub use list::ListArgs;
@@ -92,6 +94,8 @@ pub enum Command {
     Tap(TapArgs),
     /// Watch functions at work: interrupts, moderation, queues, asynchronous events, counters.
     Monitor(MonitorArgs),
+    /// Show the connections of a running command: states, peers, ages, listeners, counters.
+    Connections(ConnectionsArgs),
     /// Show a port's state, addresses and counters.
     Stat(StatArgs),
     /// Bring one function up, show each stage and the memory it took, and shut it down.
@@ -120,6 +124,7 @@ impl Command {
             Self::Ping(args) => args.json,
             Self::Tap(args) => args.json,
             Self::Monitor(args) => args.json,
+            Self::Connections(args) => args.json,
             Self::Stat(args) => args.json,
             Self::Up(args) => args.json,
             Self::Bind(_)

@@ -58,6 +58,7 @@ pub fn run(cli: &cli::Cli, out: &mut dyn Write) -> Result<()> {
         cli::Command::Ping(args) => commands::ping::run(args, out),
         cli::Command::Tap(args) => commands::tap::run(args, out),
         cli::Command::Monitor(args) => commands::monitor::run(args, out),
+        cli::Command::Connections(args) => commands::connections::run(args, out),
         cli::Command::Stat(args) => commands::stat::run(args, out),
         cli::Command::Up(args) => commands::up::run(args, out),
         cli::Command::Report(args) => commands::report::run(args, out),

@@ -264,6 +264,7 @@ impl Command {
             | Self::Bind(_)
             | Self::Unbind(_)
             | Self::Run(_)
+            | Self::Connections(_)
             | Self::Trace(_) => files,
         };
         files.0

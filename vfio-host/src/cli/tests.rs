@@ -91,6 +91,7 @@ fn defaults_and_limits() {
         &["e810", "perf", "-D", "1", "-a"],
         &["e810", "perf", "--op", "send-inv"],
         &["e810", "monitor", "--op", "send-inv"],
+        &["e810", "connections", "--device", "sim"],
         &["e810", "perf", "--csv", "--json"],
         &["e810", "pingpong", "--connect=127.0.0.1:1", "--peer=sim"],
         &["e810", "pingpong", "--connect=127.0.0.1:1", "--virtual"],

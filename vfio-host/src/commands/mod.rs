@@ -2,6 +2,7 @@
 //! [`pci_functions`](crate::pci_functions) and [`measure`](crate::measure), and prints the result.
 
 pub mod bind;
+pub mod connections;
 pub mod doctor;
 pub mod list;
 pub mod monitor;

@@ -173,7 +173,7 @@ impl<P: HostPlatform> Endpoint<P> {
         own: OwnEnd,
         watch: &dyn Fn() -> Result<()>,
     ) -> Result<Link> {
-        self.device.meet(&self.pd, rendezvous, own, watch)
+        self.device.meet(&self.pd, &self.cq, rendezvous, own, watch)
     }
 
     /// The default GID entry, if a TAP interface determines it. The GID table then has the

@@ -103,6 +103,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
     pub(crate) fn meet(
         &mut self,
         pd: &Pd,
+        cq: &Cq<P>,
         rendezvous: &Rendezvous,
         own: OwnEnd,
         watch: &dyn Fn() -> Result<()>,
@@ -113,6 +114,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
         let began = Instant::now();
         loop {
             watch()?;
+            self.publish_if_wanted(cq);
             self.progress()?;
             if let Some(meeting) = &mut self.meeting
                 && let Some(link) = meeting.link(began)?
@@ -147,10 +149,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
     /// # Errors
     /// As [`ProgressLoop::progress`].
     pub(crate) fn poll(&mut self, cq: &mut Cq<P>, wcs: &mut [Wc]) -> Result<usize> {
-        if let Some(publisher) = self.publisher.take_if(|publisher| publisher.is_wanted()) {
-            publisher.publish(self.collect_snapshot(&publisher, cq));
-            self.publisher = Some(publisher);
-        }
+        self.publish_if_wanted(cq);
         if self.awake || self.wait_mode == WaitMode::BusyPoll {
             let polled = cq.poll(wcs);
             if polled > 0 {
@@ -184,11 +183,21 @@ impl<P: HostPlatform> ProgressLoop<P> {
         Ok(0)
     }
 
+    /// Publishes the state, if somebody wants it.
+    fn publish_if_wanted(&mut self, cq: &Cq<P>) {
+        if let Some(publisher) = self.publisher.take_if(|publisher| publisher.is_wanted()) {
+            publisher.publish(self.collect_snapshot(&publisher, cq));
+            self.publisher = Some(publisher);
+        }
+    }
+
     /// The state now.
     fn collect_snapshot(&mut self, publisher: &SnapshotPublisher, cq: &Cq<P>) -> FunctionSnapshot {
         let now = self.platform.now();
         let (control, events) = (&mut self.control, &self.events);
-        collect_snapshot(publisher, now, control, events, cq, &self.counts)
+        let meeting = self.meeting.as_deref_mut();
+        let manager = meeting.map(|meeting| meeting.snapshot(now));
+        collect_snapshot(publisher, now, control, events, cq, &self.counts, manager)
     }
 
     /// Takes all events, or those of vectors that fired, and does the deferred

@@ -5,6 +5,7 @@ use e810::{
 };
 use e810_hal::{Ns, Platform};
 
+use super::connections::ConnectionsSnapshot;
 use super::registry::SnapshotPublisher;
 use super::snapshot::{
     AsyncEventSnapshot, AsyncEventsSnapshot, CqSnapshot, DepthSnapshot, FunctionSnapshot,
@@ -31,6 +32,7 @@ pub(crate) fn collect_snapshot<P: Platform>(
     parts: &EventSet<P>,
     cq: &Cq<P>,
     counts: &Counts,
+    connection_manager: Option<ConnectionsSnapshot>,
 ) -> FunctionSnapshot {
     let interrupts = counts.interrupts.iter().copied();
     let interrupts = interrupts.chain(std::iter::repeat(0));
@@ -60,6 +62,7 @@ pub(crate) fn collect_snapshot<P: Platform>(
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
             .collect(),
+        connection_manager,
     }
 }
 

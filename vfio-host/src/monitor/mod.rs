@@ -11,6 +11,7 @@
 
 mod client;
 mod collect;
+mod connections;
 mod registry;
 mod screen;
 mod service;
@@ -19,6 +20,10 @@ mod view;
 
 pub use client::Client;
 pub(crate) use collect::{Counts, collect_snapshot};
+pub use connections::{
+    ConnectionSnapshot, ConnectionsSnapshot, CountersSnapshot, ListenerSnapshot, MOST,
+    ServiceSnapshot, print as print_connections, summary as summary_of_connections,
+};
 pub use registry::{MonitorRegistry, SnapshotPublisher};
 pub use screen::{print, print_within};
 pub use service::Service;

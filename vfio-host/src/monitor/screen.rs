@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
+use super::connections::{ConnectionsSnapshot, summary};
 use super::snapshot::{AsyncEventSnapshot, DepthSnapshot};
 use super::view::{CqView, FunctionView, VectorView, View};
 use crate::output::terminal::{self, Paint, Size};
@@ -210,6 +211,9 @@ fn function_lines(function: &FunctionView, layout: Layout, lines: &mut Vec<Strin
     for cq in &function.cqs {
         lines.push(cq_line(cq, layout));
     }
+    if let Some(manager) = &function.connection_manager {
+        lines.extend(connections_line(manager));
+    }
     async_lines(function, lines);
     let counters: Vec<String> = function
         .counters_per_s
@@ -285,6 +289,25 @@ fn cq_line(cq: &CqView, layout: Layout) -> String {
         line.push_str("   it overflowed");
     }
     line
+}
+
+/// A line about a manager that has something to do.
+fn connections_line(manager: &ConnectionsSnapshot) -> Option<String> {
+    if (manager.total, manager.total_listeners) == (0, 0) {
+        return None;
+    }
+    let mut line = format!("  {}", summary(manager));
+    let counters = &manager.counters;
+    for (count, what) in [
+        (counters.repeated, "messages repeated"),
+        (counters.rejected.values().sum(), "requests rejected"),
+        (counters.dropped.values().sum(), "datagrams dropped"),
+    ] {
+        if count > 0 {
+            line.push_str(&format!("; {count} {what}"));
+        }
+    }
+    Some(line)
 }
 
 fn async_lines(function: &FunctionView, lines: &mut Vec<String>) {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::connections::ConnectionsSnapshot;
+
 /// A process and its functions.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -32,6 +34,9 @@ pub struct FunctionSnapshot {
     pub async_events: AsyncEventsSnapshot,
     /// Its counters, by the names of existing drivers; empty if they could not be read.
     pub counters: BTreeMap<String, u64>,
+    /// Its connection manager, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection_manager: Option<ConnectionsSnapshot>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -15,7 +15,7 @@ use crate::output::wrap::length;
 const SHORT: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(300);
 
-fn function(name: &str, interrupts: u64, completions: u64) -> FunctionSnapshot {
+pub(super) fn function(name: &str, interrupts: u64, completions: u64) -> FunctionSnapshot {
     let depth = DepthSnapshot {
         entries: 128,
         waiting: 3,
@@ -58,6 +58,7 @@ fn function(name: &str, interrupts: u64, completions: u64) -> FunctionSnapshot {
             ("IP6RXPKTS".to_owned(), 0),
         ]
         .into(),
+        connection_manager: None,
     }
 }
 
@@ -345,6 +346,7 @@ fn a_view_fits_its_terminal() {
                 needs_reset: false,
             }],
         };
+        function.connection_manager = Some(connections::tests::manager(300));
         function
     };
     let snapshot = |at_ns, interrupts| Snapshot {
@@ -369,6 +371,10 @@ fn a_view_fits_its_terminal() {
         if rows >= 24 {
             assert!(
                 text.contains("function 0") && text.contains("function 1"),
+                "{text}"
+            );
+            assert!(
+                text.contains("300 connections (150 ESTABLISHED, 150 TIMEWAIT), 1 listener"),
                 "{text}"
             );
             assert!(text.contains("21 idle vectors") || rows == 80, "{text}");

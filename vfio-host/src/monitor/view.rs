@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::connections::ConnectionsSnapshot;
 use super::snapshot::{
     AsyncEventsSnapshot, CqSnapshot, FunctionSnapshot, PortSnapshot, Snapshot, VectorSnapshot,
 };
@@ -37,6 +38,9 @@ pub struct FunctionView {
     pub counters: BTreeMap<String, u64>,
     /// Rates per second of the counters that grew.
     pub counters_per_s: BTreeMap<String, f64>,
+    /// Its connection manager, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection_manager: Option<ConnectionsSnapshot>,
 }
 
 /// An interrupt vector.
@@ -154,5 +158,6 @@ fn function_view(
         async_events: after.async_events.clone(),
         counters_per_s: after.counters.iter().filter_map(grown).collect(),
         counters: after.counters.clone(),
+        connection_manager: after.connection_manager.clone(),
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader};
 
+use serde_json::Value;
+
 use super::processes::{E810, folder, until};
 use super::segment::{command_on, name};
 
@@ -131,4 +133,73 @@ fn a_peer_that_ends_early_is_noticed() {
             assert_eq!(code, (signal == libc::SIGINT).then_some(130));
         }
     }
+}
+
+/// What `e810 connections` says of a command, once `is_there` is so of its connection manager.
+fn connections(at: &str, is_there: impl Fn(&Value) -> bool) -> Value {
+    until("connections", || {
+        let end = E810::start(&["connections", "--at", at, "--json"]).end();
+        let report: Value = serde_json::from_str(&end.out).ok()?;
+        let manager = report.pointer("/functions/0/connection_manager")?.clone();
+        is_there(&manager).then_some(manager)
+    })
+}
+
+#[test]
+fn connections_of_a_command_are_shown() {
+    let folder = folder();
+    let wire = name();
+    let [a, b] = ["a", "b"].map(|name| folder.as_path().join(name).display().to_string());
+    let long = "--iters=10000000";
+    let (answer, at) = listener("pingpong", &wire, &format!("{HERE} {long} --monitor={a}"));
+    let manager = connections(&a, |manager| manager["total_listeners"] == 1);
+    assert_eq!(manager["total"], 0, "{manager}");
+    let listens = &manager["listeners"][0];
+    let (_, port) = at.rsplit_once(':').unwrap();
+    assert_eq!(listens["own"], "192.0.2.1", "{listens}");
+    assert_eq!(listens["port"].to_string(), port, "{listens}");
+    let words = format!("{THERE} {long} --connect={at} --monitor={b}");
+    let ask = side("pingpong", &wire, &words);
+    for (socket, role, peer) in [(&a, "passive", "192.0.2.2"), (&b, "active", "192.0.2.1")] {
+        let manager = connections(socket, |manager| manager["states"]["ESTABLISHED"] == 1);
+        let connection = &manager["connections"][0];
+        assert_eq!(
+            (&connection["role"], &connection["peer"]),
+            (&role.into(), &peer.into()),
+            "{manager}"
+        );
+        assert!(connection["peer_port"].is_u64() && connection["peer_qp"].is_u64());
+        assert_eq!(connection["port"].to_string(), port);
+        let counters = &manager["counters"];
+        let (sent, received) = (&counters["sent"], &counters["received"]);
+        let req = if role == "active" { sent } else { received };
+        assert!(req["REQ"].as_u64() >= Some(1), "{manager}");
+        let end = E810::start(&["connections", "--at", socket]).end();
+        for part in ["1 connection (1 ESTABLISHED)", role, peer, "  sent ", "REQ"] {
+            assert!(end.out.contains(part), "{part}: {end:?}");
+        }
+        let words = ["monitor", "--at", socket, "--once", "--interval=10"];
+        let end = E810::start(&words).end();
+        assert!(end.out.contains("1 connection (1 ESTABLISHED)"), "{end:?}");
+    }
+    drop((ask, answer));
+}
+
+#[test]
+fn a_command_without_connections_says_so() {
+    let folder = folder();
+    let at = folder.as_path().join("m").display().to_string();
+    let monitor = format!("--monitor={at}");
+    let _pingpong = E810::start(&["pingpong", "--iters=10000000", &monitor]);
+    until("two functions", || {
+        let end = E810::start(&["connections", "--at", &at]).end();
+        let line = "it has no connection manager\n";
+        (end.out.matches(line).count() == 2).then_some(())
+    });
+    let line = E810::start(&["connections"]).end().refusal();
+    assert!(line.contains("--cm --monitor PATH"), "{line}");
+    let line = E810::start(&["connections", "--at", "/nonexistent/socket"])
+        .end()
+        .failure();
+    assert!(line.contains("with --monitor"), "{line}");
 }

@@ -24,6 +24,7 @@ use e810_connect::{Answer, Call, Grant, News, Phase, Refused, Requested, Service
 use e810_hal::Ns;
 
 use crate::handshake::{HandshakeError, Lines, Link, Rendezvous, Role};
+use crate::monitor::ConnectionsSnapshot;
 use crate::output::terminal::say;
 use crate::usage::refuse;
 use carrier::{Carrier, carry};
@@ -218,6 +219,11 @@ impl<P: HostPlatform> Meeting<P> {
             },
         };
         Err(error.into())
+    }
+
+    /// The state of the connection manager.
+    pub(super) fn snapshot(&mut self, now: Ns) -> ConnectionsSnapshot {
+        ConnectionsSnapshot::of(&mut self.connections, now)
     }
 
     /// Whether an event is about the connection's queue pair. Whoever waits for the peer finds out.
