@@ -80,6 +80,19 @@ pub enum Record {
         /// Its bytes, in hexadecimal.
         bytes: String,
     },
+    /// Connections of a function that a running command has.
+    Connections {
+        /// The name of the command.
+        command: String,
+        /// The function's name in it.
+        function: String,
+        /// How the function is reached.
+        device: String,
+        /// What its connection manager does; `None` if it has none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default)]
+        manager: Option<serde_json::Value>,
+    },
     /// The last line of a report that was finished.
     End {
         /// Everything that was asked for was done.

@@ -1,5 +1,7 @@
 //! A report as a page of text for a person.
 
+mod connections;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -73,6 +75,7 @@ fn write_page(out: &mut String, document: &Document) -> std::fmt::Result {
             "kernel log  {lines} lines about the function, ice, irdma, vfio or AER"
         )?;
     }
+    connections::write_connections(out, document)?;
     write_errata(out, document)?;
     for record in &document.records {
         match record {

@@ -30,6 +30,21 @@ fn what_a_reset_leaves_is_listed() {
 }
 
 #[test]
+fn connections_of_a_command_are_counted() {
+    let text = of(
+        r#"{"kind":"connections","command":"pingpong","function":"function 0","device":"sim","manager":{"total":3,"states":{"ESTABLISHED":2,"TIMEWAIT":1},"total_listeners":1,"counters":{"repeated":4,"rejected":{"NO_QP":1,"TIMEOUT":1},"dropped":{"stray":5}}}}
+{"kind":"connections","command":"perf","function":"function 1","device":"sim"}
+"#,
+    );
+    for line in [
+        "connections pingpong, function 0 (sim): connections 3 (2 ESTABLISHED, 1 TIMEWAIT), listeners 1, messages repeated 4, requests rejected 2, datagrams dropped 5",
+        "connections perf, function 1 (sim): no connection manager",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+#[test]
 fn how_it_ended_is_said() {
     let text = of(r#"{"kind":"next","what":"read GLNVM_ULD"}
 "#);

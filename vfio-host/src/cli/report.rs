@@ -60,7 +60,12 @@ pub struct ReportArgs {
     /// for what the host sets in it.
     #[arg(long, value_name = "FILE")]
     pub compare: Option<PathBuf>,
-    /// Keep Ethernet addresses and serial numbers in the report.
+    /// Also record the connections of the command that was started with `--monitor PATH`.
+    ///
+    /// With --passive, that command may have the function of this report.
+    #[arg(long, value_name = "PATH", value_parser = checked(device::socket_path))]
+    pub at: Option<PathBuf>,
+    /// Keep Ethernet addresses, serial numbers and addresses of connections in the report.
     #[arg(long)]
     pub identities: bool,
     /// How functions behind a backend are used.

@@ -1,5 +1,7 @@
 //! `e810 report`: everything that a function reports about itself.
 
+mod connections;
+
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{Cursor, Read, Seek, SeekFrom, Write};
@@ -58,6 +60,9 @@ pub fn run_on(host: &Host, args: &ReportArgs, out: &mut dyn Write) -> Result<()>
     }
     // Before the card is touched, so that a wrong file is not found only at the end.
     let earlier = args.compare.as_deref().map(read_earlier).transpose()?;
+    let connections = args.at.as_deref();
+    let connections = connections.map(|path| connections::records(path, identities(args)));
+    let connections = connections.transpose()?.unwrap_or_default();
     let header = Record::Report(Header {
         version: VERSION,
         program: concat!("e810 ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -70,6 +75,7 @@ pub fn run_on(host: &Host, args: &ReportArgs, out: &mut dyn Write) -> Result<()>
         host,
         args,
         backend,
+        connections,
     };
     match &args.out {
         None => {
@@ -166,6 +172,16 @@ struct Asked<'a> {
     host: &'a Host,
     args: &'a ReportArgs,
     backend: BackendArgs,
+    /// The records of `--at`.
+    connections: Vec<Record>,
+}
+
+/// Whether addresses stay in the report.
+const fn identities(args: &ReportArgs) -> Identities {
+    match args.identities {
+        true => Identities::Kept,
+        false => Identities::Removed,
+    }
 }
 
 impl Asked<'_> {
@@ -177,10 +193,7 @@ impl Asked<'_> {
         out: &mut dyn Write,
     ) -> Result<(M, Result<()>)> {
         let args = self.args;
-        let identities = match args.identities {
-            true => Identities::Kept,
-            false => Identities::Removed,
-        };
+        let identities = identities(args);
         let mut run = || {
             begin(&mut journal, 0, passive::DOES, out)?;
             match device.bdf() {
@@ -192,6 +205,7 @@ impl Asked<'_> {
                     why: format!("{device} is no PCI function of this machine"),
                 })?,
             }
+            connections::put(&mut journal, &self.connections)?;
             if args.highest() == 0 {
                 return Ok(());
             }

@@ -78,7 +78,7 @@ pub fn print(view: &View, out: &mut dyn Write) -> Result<()> {
         ..Layout::default()
     };
     for line in lines(view, layout) {
-        writeln!(out, "{line}")?;
+        writeln!(out, "{}", wrap(&line, width.unwrap_or(usize::MAX)))?;
     }
     Ok(())
 }

@@ -24,7 +24,14 @@ fn fields(value: &Value, names: &mut Vec<String>) {
         Value::Object(object) => {
             for (name, value) in object {
                 names.push(name.clone());
-                let has_own = ["counters", "counters_per_s", "asked", "device", "frames"];
+                let has_own = [
+                    "counters",
+                    "counters_per_s",
+                    "asked",
+                    "device",
+                    "frames",
+                    "states",
+                ];
                 if !has_own.contains(&name.as_str()) {
                     fields(value, names);
                 }

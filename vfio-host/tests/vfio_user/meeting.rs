@@ -182,6 +182,20 @@ fn connections_of_a_command_are_shown() {
         let end = E810::start(&words).end();
         assert!(end.out.contains("1 ESTABLISHED"), "{end:?}");
     }
+    let report = folder.as_path().join("report");
+    let out = format!("--out={}", report.display());
+    let end = E810::start(&["report", "--passive", "--device=sim", "--at", &a, &out]).end();
+    assert!(end.out.contains("1 ESTABLISHED"), "{end:?}");
+    let text = std::fs::read_to_string(&report).unwrap();
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let records: Vec<_> = lines.filter(|line| line["kind"] == "connections").collect();
+    let [record] = &records[..] else {
+        panic!("{text}");
+    };
+    assert_eq!(record["manager"]["states"]["ESTABLISHED"], 1, "{record}");
+    assert!(!text.contains("192.0.2."), "{text}");
     drop((ask, answer));
 }
 

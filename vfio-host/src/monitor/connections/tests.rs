@@ -137,6 +137,38 @@ fn a_function_without_a_manager_says_so() {
     assert!(text.contains(line), "{text}");
 }
 
+/// Names of fields at any depth but for counts, whose names are listed once.
+fn fields(value: &serde_json::Value, names: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(object) => {
+            for (name, value) in object {
+                names.push(name.clone());
+                if !["states", "sent", "received", "rejected"].contains(&name.as_str()) {
+                    fields(value, names);
+                }
+            }
+        }
+        serde_json::Value::Array(values) => values.iter().for_each(|value| fields(value, names)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_is_documented() {
+    let mut manager = manager(2);
+    manager.connections[0].vlan = Some(5);
+    manager.connections[0].peer_qp = Some(6);
+    let mut names = Vec::new();
+    fields(&serde_json::to_value(manager).unwrap(), &mut names);
+    let page = include_str!("../../../../docs/commands.md");
+    let row = page
+        .lines()
+        .find(|line| line.starts_with("| `connections` |"));
+    for name in names {
+        assert!(row.unwrap().contains(&format!("`{name}`")), "{name}");
+    }
+}
+
 #[test]
 fn json_has_the_counters_that_are_0_too() {
     let json = serde_json::to_value(manager(1)).unwrap();
