@@ -10,7 +10,7 @@ impl Line for Record {
     const FILE: &'static str = "report of `e810 report`";
     const KINDS: &'static [&'static str] = &[
         "report", "level", "next", "skipped", "absent", "fact", "config", "log", "state",
-        "register", "adminq", "cqp", "module", "end",
+        "register", "adminq", "cqp", "module", "connections", "end",
     ];
     const VERSION: u32 = VERSION;
 

@@ -13,9 +13,9 @@ use serde_json::Value;
 use super::service::LIMIT;
 use super::snapshot::Snapshot;
 
-/// Maximum bytes of an answer: 64 functions with all their fields, of which 256 connections and as
-/// many listeners take 150 KiB.
-const ANSWER: usize = 16 << 20;
+/// Maximum bytes of an answer: many functions with all their fields, of which the most connections
+/// and listeners take 150 KiB.
+const ANSWER: usize = 4 << 20;
 
 /// Maximum characters of the other process' texts that are shown.
 const SHOWN: usize = 500;
