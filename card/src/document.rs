@@ -9,8 +9,21 @@ pub type Document = Lines<Record>;
 impl Line for Record {
     const FILE: &'static str = "report of `e810 report`";
     const KINDS: &'static [&'static str] = &[
-        "report", "level", "next", "skipped", "absent", "fact", "config", "log", "state",
-        "register", "adminq", "cqp", "module", "connections", "end",
+        "report",
+        "level",
+        "next",
+        "skipped",
+        "absent",
+        "fact",
+        "config",
+        "log",
+        "state",
+        "register",
+        "adminq",
+        "cqp",
+        "module",
+        "connections",
+        "end",
     ];
     const VERSION: u32 = VERSION;
 

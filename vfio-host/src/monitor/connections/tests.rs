@@ -82,6 +82,9 @@ fn a_snapshot_has_a_bound_and_says_how_many_there_are() {
     let manager = manager(1_000);
     assert_eq!((manager.total, manager.connections.len()), (1_000, MOST));
     assert_eq!(manager.states["TIMEWAIT"], 500);
+    // A client takes 4 MiB.
+    let bytes = serde_json::to_vec(&manager).unwrap().len();
+    assert!(bytes < 150 << 10, "{bytes}");
     let all = manager.connections.iter();
     assert!(all.clone().all(|each| each.state == "ESTABLISHED"));
     let ages: Vec<_> = all.map(|each| each.age_ns).collect();
