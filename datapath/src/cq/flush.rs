@@ -4,10 +4,14 @@
 //! request, so both work here. The first entry completes everything that is outstanding, in
 //! order, from the trackers; entries that find nothing left are dropped, and the batch continues.
 //! A queue that was flushed once stays on a list, and so do queues that control sweeps
-//! ([`Registry::sweep`](crate::Registry::sweep)). Whenever the ring is empty, requests that were
+//! ([`Registry::sweep`](crate::Registry::sweep)). When the ring is empty, requests that were
 //! posted to them meanwhile are completed as well; on a ring that is never empty, once for as
 //! many entries as it holds. Each request completes once, because only this poller moves the
 //! queue's tail.
+//!
+//! The list may be long, as of connections that are over and keep their queue pair in ERR for a
+//! while. So it is gone through only when a producer says that it has posted in error, and at each
+//! [`SELDOM`]th empty ring: a post that began before the change to ERR does not know of it.
 
 use e810_hal::{Barrier, Bus, DmaWords};
 use e810_types::{FlushCode, WorkQueue};
@@ -38,6 +42,20 @@ pub(super) struct Flush {
     pub(super) major: u16,
     /// Code of the next completion; general afterwards.
     pub(super) code: FlushCode,
+}
+
+/// Empty rings after which the list is gone through without a reason.
+const SELDOM: u8 = 16;
+
+/// When the queues of the list have their turn.
+#[derive(Debug, Default)]
+pub(super) struct ListTurn {
+    /// There was no room for all of their completions, or one of them is new.
+    is_due: bool,
+    /// Posts in error that the last turn knew of.
+    posted: u64,
+    /// Empty rings since then.
+    skipped: u8,
 }
 
 /// Major code of a flush (data-path 4.4).
@@ -76,13 +94,31 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
         out: &mut [C],
         done: usize,
     ) -> usize {
+        // What control wants noticed comes with an epoch.
+        let is_new = epoch != self.confirmed_epoch;
+        if !is_new && !self.is_list_due() {
+            return done;
+        }
         let rest = out.get_mut(done..).unwrap_or_default();
         let more = self.complete_flush_list(rest);
         self.list_flushed_at = self.consumed();
-        if epoch != self.confirmed_epoch {
+        if is_new {
             self.confirm(epoch);
         }
         done.wrapping_add(more)
+    }
+
+    fn is_list_due(&mut self) -> bool {
+        let posted = self.cq_slot().posted_in_error();
+        let turn = &mut self.list_turn;
+        turn.skipped = turn.skipped.wrapping_add(1);
+        turn.is_due || turn.posted != posted || turn.skipped >= SELDOM
+    }
+
+    /// A queue has come to the list.
+    pub(super) const fn enlisted(&mut self, list: Node) {
+        self.flush_list = list;
+        self.list_turn.is_due = true;
     }
 
     /// The queues of the list have their turn although the ring is not empty, once as many
@@ -122,6 +158,8 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     }
 
     fn flush_listed<C: From<Wc>>(&mut self, out: &mut [C]) -> usize {
+        // Before the queues are looked at.
+        let posted = self.cq_slot().posted_in_error();
         let mut done = 0;
         let mut before = None;
         let mut node = self.flush_list;
@@ -154,6 +192,11 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
             node = next;
         }
         self.flush_list = first;
+        self.list_turn = ListTurn {
+            is_due: done == out.len(),
+            posted,
+            skipped: 0,
+        };
         done
     }
 

@@ -33,7 +33,7 @@ mod success;
 mod waiting;
 
 use entry::VALID;
-use flush::PendingFlush;
+use flush::{ListTurn, PendingFlush};
 use resize::Resizes;
 
 /// Entries that were not completions.
@@ -89,6 +89,7 @@ pub struct CompletionQueue<P, W, M: SlotMemory> {
     sender: Option<Sender>,
     /// Work queues to flush whenever the ring is empty, or was not for long.
     flush_list: Node,
+    list_turn: ListTurn,
     /// Entries that had been consumed when they were flushed last.
     list_flushed_at: u64,
     resizes: Resizes<W>,
@@ -184,6 +185,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
             pending_flush: None,
             sender: None,
             flush_list: Node::END,
+            list_turn: ListTurn::default(),
             list_flushed_at: 0,
             resizes: Resizes::none(),
             arm: ArmWord::from_bits(arm),

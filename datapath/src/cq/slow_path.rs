@@ -173,7 +173,7 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
                 flush_list,
             }) => {
                 self.pending_flush = Some(pending_flush);
-                self.flush_list = flush_list;
+                self.enlisted(flush_list);
                 return Polled::Flush;
             }
             Err(stray) => {

@@ -109,7 +109,12 @@ impl<M: SlotMemory> Slots<M> {
             WorkQueue::Send => send,
             WorkQueue::Recv => recv,
         };
-        let notified = CqKey::from_bits(cq).map(|cq| self.signal_by_software(cq));
+        let key = CqKey::from_bits(cq);
+        // Before the signal: the poll that follows it looks for what was posted.
+        if let Some(slot) = key.and_then(|key| self.cq(key.id())) {
+            slot.note_posted_in_error();
+        }
+        let notified = key.map(|cq| self.signal_by_software(cq));
         if notified.is_some_and(NotifyResult::is_delivered)
             && let Some(sw_event_flag) = self.atoms().get(self.layout.sw_event_flag())
         {

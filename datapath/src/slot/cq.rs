@@ -44,6 +44,8 @@ const ACKNOWLEDGED: usize = 4;
 const HOLDS: usize = 5;
 /// A word of the program's own; control writes it before the CQ is known to anybody.
 const USER_CONTEXT: usize = 6;
+/// Counts lists of requests that producers posted to queues in error.
+const POSTED_IN_ERROR: usize = 7;
 
 const CLOSING: u64 = 1 << 63;
 const COUNT: u64 = 0xFFFF_FFFF;
@@ -377,6 +379,16 @@ impl<'a, A: Atom> CqSlot<'a, A> {
 
     pub(crate) fn take_inbox(&self) -> Node {
         list::take(&self.control()[INBOX])
+    }
+
+    /// A producer has posted to a queue in error.
+    pub(super) fn note_posted_in_error(&self) {
+        self.poller()[POSTED_IN_ERROR].fetch_add(1);
+    }
+
+    /// How often. What was posted before is seen by who sees its count.
+    pub(crate) fn posted_in_error(&self) -> u64 {
+        self.poller()[POSTED_IN_ERROR].load(Ordering::Acquire)
     }
 }
 

@@ -2,11 +2,11 @@
 //! exactly once and in order, whichever way the device flushes.
 
 use e810_datapath::slot::{Cause, Marked};
-use e810_datapath::{QpState, Wc, WcStatus};
+use e810_datapath::{Data, Op, QpState, SendFlags, SendWr, Wc, WcStatus};
 use e810_types::{FlushCode, WorkQueue};
 use proptest::prelude::*;
 
-use crate::common::{Bench, ERROR_BIT, FLUSH, SQ_BIT, TestCq, TestQp};
+use crate::common::{Bench, ERROR_BIT, FLUSH, SGE, SQ_BIT, TestCq, TestQp};
 
 fn poll(cq: &mut TestCq, most: usize) -> Vec<Wc> {
     let mut wc = vec![Wc::default(); most];
@@ -356,4 +356,38 @@ fn a_busy_queue_does_not_starve_a_flush() {
         assert_eq!(found, [1000, 1040, 1080], "{batch} a call");
         assert_eq!(cq.cq.counters(), Default::default());
     }
+}
+
+/// A list that began before the change to ERR tells nobody what it posts. It is found all the same,
+/// within a few polls, and what is posted in ERR by the next poll.
+#[test]
+fn a_post_that_began_before_the_error_is_found() {
+    let mut bench = Bench::new();
+    let mut cq = bench.cq(0, 16);
+    let mut qp = bench.qp(2, cq.key, cq.key);
+    let mut list = qp.send.list().unwrap();
+    bench.registry.set_state(qp.key, QpState::Err).unwrap();
+    let _ = bench.registry.sweep(qp.key).unwrap();
+    // The sweep is over, and the list of queues was gone through.
+    for _ in 0..3 {
+        assert_eq!(poll(&mut cq, 4), []);
+    }
+    let request = SendWr {
+        wr_id: 5,
+        op: Op::Send {
+            data: Data::Sges(&[SGE]),
+            imm: None,
+        },
+        flags: SendFlags::SIGNALED,
+    };
+    list.post(&request).unwrap();
+    drop(list);
+    let polls = (1..100).find(|_| match poll(&mut cq, 4)[..] {
+        [] => false,
+        [ref wc] => wc.wr_id == 5,
+        _ => unreachable!("more than was posted"),
+    });
+    assert!(polls.is_some_and(|polls| polls <= 16), "{polls:?}");
+    qp.post(6, 1, true).unwrap();
+    assert_eq!(ids(&poll(&mut cq, 4)), [6]);
 }
