@@ -72,6 +72,17 @@ fn the_side_that_connects_may_be_first() {
     assert_eq!(answer.end().json()["verified"], 20);
 }
 
+/// A request is refused at once, and the next one follows soon: 63 of them take 7 s.
+#[test]
+fn a_peer_that_refuses_is_asked_until_the_wait_is_over() {
+    let wire = name();
+    let (_answer, _) = listener("pingpong", &wire, HERE);
+    // Nobody listens on this port.
+    let words = format!("{THERE} --connect=192.0.2.1:9 --wait=15");
+    let line = side("pingpong", &wire, &words).end().failure();
+    assert!(line.contains("nobody listens there"), "{line}");
+}
+
 #[test]
 fn who_does_not_fit_or_is_not_there_is_said_in_a_line() {
     let wire = name();
