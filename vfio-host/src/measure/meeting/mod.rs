@@ -38,8 +38,10 @@ const GREETING: &[u8] = b"e810 handshake";
 /// Pause between two looks at the connection manager.
 const LOOK: Ns = Ns::from_ms(1);
 /// How long the first request waits for its answer before another one is sent. The time doubles
-/// from request to request.
+/// with each request that is not answered,
 const FIRST_REQUEST: Duration = Duration::from_secs(2);
+/// up to this.
+const LAST_REQUEST: Duration = Duration::from_secs(64);
 /// Pause after a request that was refused.
 const AGAIN: Duration = Duration::from_millis(100);
 /// How long the end of the connection waits for the peer's answer.
@@ -302,6 +304,7 @@ impl<P: HostPlatform> Meeting<P> {
                     Phase::New => {}
                     ended => {
                         self.why = why(ended);
+                        self.patience = FIRST_REQUEST;
                         carrier.renew(&mut reach)?;
                         self.until = Instant::now() + AGAIN;
                         return Ok(());
@@ -313,7 +316,7 @@ impl<P: HostPlatform> Meeting<P> {
                     ..Connect::new(self.own.ip, self.at)
                 };
                 self.until = Instant::now() + self.patience;
-                self.patience *= 2;
+                self.patience = LAST_REQUEST.min(self.patience * 2);
                 match carrier.connection() {
                     Some(connection) => Ok(connection.connect(&mut reach, &ask)?),
                     None => Ok(()),
