@@ -48,7 +48,8 @@ impl DeviceVisitor<1> for Client {
             while done < 2 {
                 let found = connection.completions(&mut cq, &mut wc, LIMIT)?;
                 anyhow::ensure!(found == 1, "no echo within {LIMIT:?}");
-                anyhow::ensure!(wc[0].status.is_success(), "{}", wc[0].status);
+                let status = wc[0].status;
+                anyhow::ensure!(status.is_success(), "is the server still there? {status}");
                 done += 1;
             }
             let mut back = vec![0; text.len()];

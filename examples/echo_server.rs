@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release --example echo_server -- vfio:0000:3b:00.0@192.0.2.1/24 7471`
 //! In two processes without a card: `sim:wire=echo@192.0.2.1/24` here, and another address there.
+//! It listens at the first address, and ends with its first client.
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ impl DeviceVisitor<1> for Server {
             let qp = control.create_qp(&pd, &QpInit::rc(&cq, &cq, QpCaps::default()))?;
             Ok::<_, Error>((pd, mr, cq, qp))
         })?;
-        let own = self.spec.addresses.first().ok_or_else(|| anyhow::anyhow!("no address"))?;
+        let own = self.spec.addresses.first().ok_or_else(|| anyhow::anyhow!("give the function an address: SPEC@IP/LEN"))?;
         let listener = function.listen(own.ip, self.port, 1)?;
         println!("listening on {}, port {}", own.ip, listener.port());
         let request = listener.next(LONG)?;

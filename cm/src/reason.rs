@@ -87,8 +87,9 @@ reasons! {
     INVALID_MTU = 26, "it cannot use the path MTU";
     /// The peer cannot answer so many READs at once.
     INSUFFICIENT_RESP_RESOURCES = 27, "it cannot answer so many READs at once";
-    /// The program there has refused; the private data is its own.
-    CONSUMER_DEFINED = 28, "the program there has refused";
+    /// The program there has refused, and the private data is its own; or it listens at another
+    /// address than the one asked for.
+    CONSUMER_DEFINED = 28, "the program there has refused, or it listens at another address";
     /// The RNR retry count cannot be used.
     INVALID_RNR_RETRY = 29, "it cannot use the RNR retry count";
     /// The communication id is in use already.

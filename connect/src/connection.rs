@@ -87,7 +87,8 @@ pub struct Connection<P: Platform> {
 
 impl<P: Platform> Connection<P> {
     /// Takes a queue pair in RESET and brings it to INIT; receives can be posted then. Peers may
-    /// write, and read `reads` times at once.
+    /// write. They may read unless `reads` is 0; how many READs they do at once is what
+    /// `responder_resources` tells them, here and there.
     ///
     /// # Errors
     /// The device's refusal, with the queue pair.

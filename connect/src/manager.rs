@@ -82,7 +82,8 @@ impl<'t, P: Platform> Manager<'t, P> {
     }
 
     /// Ends it: destroys queue pair 1, and gives the machine back, whose tables can be of use again
-    /// ([`Machine::renew`]). Peers of connections that were not ended notice by themselves.
+    /// ([`Machine::renew`]). Peers of connections that were not ended are not told: they
+    /// notice when they send.
     ///
     /// # Errors
     /// As [`Gsi::close`], beside the machine.

@@ -11,7 +11,8 @@ pub struct Counters {
     pub received: [u64; 11],
     /// Messages sent again because no answer came.
     pub repeated: u64,
-    /// Messages received again.
+    /// Messages that tell nothing new: received before, or late, such as an RTU after the first
+    /// message.
     pub duplicates: u64,
     /// Datagrams that are no messages.
     pub no_message: u64,

@@ -26,9 +26,10 @@ pub enum Ended {
         /// What the peer's program says.
         private_data: PrivateData,
     },
-    /// The peer does not answer.
+    /// The peer does not answer, or no network and no gateway of the function leads to it.
     #[error(
-        "the peer does not answer: check that it is up and that its address is right (`e810 ping`)"
+        "the peer does not answer, or there is no way to it: check that it is up, that its address \
+         is right (`e810 ping`), and that a network or a gateway of this function leads to it"
     )]
     Unreachable,
     /// The peer has ended the connection.
@@ -66,7 +67,8 @@ impl<P: HostDevice> fmt::Debug for Connection<P> {
 
 impl<P: HostDevice> Connection<P> {
     /// Takes a queue pair in RESET and brings it to INIT: receives can be posted then. Peers may
-    /// write, and read `reads` times at once.
+    /// write. They may read unless `reads` is 0; how many READs they do at once is what
+    /// `responder_resources` tells them, here and there.
     ///
     /// # Errors
     /// The device's refusal, with the queue pair.

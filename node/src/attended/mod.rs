@@ -188,7 +188,7 @@ impl<P: HostDevice> fmt::Debug for Attended<P> {
 
 impl<P: HostDevice> Attended<P> {
     /// Brings a function up with the addresses, gateways and MTU of a specification, and attends it
-    /// from now on.
+    /// from now on. `wait=` changes nothing here: a peer that does not answer is given up after 10 s.
     ///
     /// # Errors
     /// As [`start`](Self::start); addresses that no function can have; a TAP interface, which
@@ -358,7 +358,7 @@ impl<P: HostDevice> Attended<P> {
     }
 
     /// Ends the thread and the connection manager, destroys `objects`, and shuts the function down.
-    /// Peers of connections that were not ended notice by themselves.
+    /// Peers of connections that were not ended are not told: they notice when they send.
     ///
     /// # Errors
     /// Listeners and connections that still exist; the device's refusal.

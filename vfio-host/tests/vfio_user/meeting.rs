@@ -218,7 +218,7 @@ fn a_command_without_connections_says_so() {
     let _pingpong = E810::start(&["pingpong", "--iters=10000000", &monitor]);
     until("two functions", || {
         let end = E810::start(&["connections", "--at", &at]).end();
-        let line = "it has no connection manager\n";
+        let line = "it has no connection manager: start the command with --cm\n";
         (end.out.matches(line).count() == 2).then_some(())
     });
     let line = E810::start(&["connections"]).end().refusal();

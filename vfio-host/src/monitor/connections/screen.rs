@@ -27,7 +27,7 @@ pub(super) fn lines(snapshot: &Snapshot) -> Vec<String> {
     for function in &snapshot.functions {
         lines.push(String::new());
         let said = match &function.connection_manager {
-            None => "it has no connection manager".to_owned(),
+            None => "it has no connection manager: start the command with --cm".to_owned(),
             Some(manager) => summary(manager),
         };
         lines.push(format!(

@@ -136,7 +136,7 @@ fn connections_listeners_and_counters_are_readable() {
 #[test]
 fn a_function_without_a_manager_says_so() {
     let text = lines(&snapshot(None)).join("\n");
-    let line = "function 0 (sim)   it has no connection manager\n";
+    let line = "function 0 (sim)   it has no connection manager: start the command with --cm\n";
     assert!(text.contains(line), "{text}");
 }
 
