@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use anyhow::Context;
 use e810::*;
 use e810_backends::spec::AddressedSpec;
 use e810_backends::{DeviceVisitor, HostDevice, Options, open};
@@ -33,7 +34,7 @@ impl DeviceVisitor<1> for Server {
             let qp = control.create_qp(&pd, &QpInit::rc(&cq, &cq, QpCaps::default()))?;
             Ok::<_, Error>((pd, mr, cq, qp))
         })?;
-        let own = self.spec.addresses.first().ok_or_else(|| anyhow::anyhow!("give the function an address: SPEC@IP/LEN"))?;
+        let own = self.spec.addresses.first().context("give an address: SPEC@IP/LEN")?;
         let listener = function.listen(own.ip, self.port, 1)?;
         println!("listening on {}, port {}", own.ip, listener.port());
         let request = listener.next(LONG)?;
