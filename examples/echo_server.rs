@@ -57,13 +57,14 @@ impl DeviceVisitor<1> for Server {
                     echoes += 1;
                     connection.qp().post_recv(&[RecvWr { wr_id: 0, sges: &sge(ROOM) }])?;
                 }
+                (Ok(1), _) if wc[0].status != WcStatus::WrFlushErr => break,
                 // Receives that the connection's end has flushed.
                 (Ok(_), _) => {}
                 (Err(error), _) if error.is::<Ended>() => break,
                 (Err(error), _) => return Err(error),
             }
         }
-        println!("{echoes} echoes");
+        println!("{echoes} echoes, last completion {:?}", wc[0].status);
         drop(listener);
         let qp = connection.end();
         function.close_with(Remaining { qps: [qp], ahs: [], cqs: [cq], mrs: [mr], pds: [pd] })

@@ -83,12 +83,14 @@ pub struct Connection<P: Platform> {
     qp: Qp<P>,
     id: Option<ConnectionId>,
     phase: Phase,
+    /// READs of the peer that are answered.
+    reads: u8,
 }
 
 impl<P: Platform> Connection<P> {
     /// Takes a queue pair in RESET and brings it to INIT; receives can be posted then. Peers may
-    /// write. They may read unless `reads` is 0; how many READs they do at once is what
-    /// `responder_resources` tells them, here and there.
+    /// write, and have `reads` READs outstanding at most: `responder_resources` beyond that is cut to
+    /// it, here and in what the peer is told.
     ///
     /// # Errors
     /// The device's refusal, with the queue pair.
@@ -102,6 +104,7 @@ impl<P: Platform> Connection<P> {
                 qp,
                 id: None,
                 phase: Phase::New,
+                reads,
             }),
             Err(error) => Err((qp, error)),
         }
@@ -132,6 +135,7 @@ impl<P: Platform> Connection<P> {
         self.expect(self.phase == Phase::New)?;
         let ask = Connect {
             qpn: self.qp.number().get(),
+            responder_resources: ask.responder_resources.min(self.reads),
             ..*ask
         };
         match service.call(&Call::Connect(ask))? {
@@ -159,6 +163,7 @@ impl<P: Platform> Connection<P> {
         };
         self.id = Some(request.id);
         let responder_resources = grant.responder_resources.min(asked.initiator_depth);
+        let responder_resources = responder_resources.min(self.reads);
         let initiator_depth = grant.initiator_depth.min(asked.responder_resources);
         self.bring_to_rts(service, request.id, [responder_resources, initiator_depth])?;
         let accept = Accept {

@@ -28,12 +28,12 @@ use e810_backends::HostDevice;
 use e810_backends::spec::AddressedSpec;
 use e810_cm::ip::PortSpace;
 use e810_cm::machine::{Connect, ConnectionId, Counters, Overview};
-use e810_connect::{Answer, Call, News, Refused, Service, Told};
+use e810_connect::{Answer, Call, Refused, Service};
 use e810_hal::Ns;
 
 pub use connection::{Connection, Ended};
 pub use datagrams::Resolved;
-pub use e810_connect::{Grant, NotConnected, Phase, PrivateData};
+pub use e810_connect::{Grant, News, NotConnected, Phase, PrivateData, Requested, Told};
 pub use listener::Listener;
 use worker::Worker;
 

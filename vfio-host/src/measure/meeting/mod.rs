@@ -316,7 +316,7 @@ impl<P: HostPlatform> Meeting<P> {
                     ..Connect::new(self.own.ip, self.at)
                 };
                 self.until = Instant::now() + self.patience;
-                self.patience = LAST_REQUEST.min(self.patience * 2);
+                self.patience = longer(self.patience);
                 match carrier.connection() {
                     Some(connection) => Ok(connection.connect(&mut reach, &ask)?),
                     None => Ok(()),
@@ -409,6 +409,11 @@ impl<P: HostPlatform> Meeting<P> {
     }
 }
 
+/// How long the request after one that was not answered waits.
+fn longer(patience: Duration) -> Duration {
+    LAST_REQUEST.min(patience * 2)
+}
+
 /// What a meeting leaves to be destroyed, and the memory that it uses.
 #[derive(Debug)]
 pub(super) struct Left<P: HostPlatform> {
@@ -465,5 +470,16 @@ fn why(phase: Phase) -> String {
         },
         Phase::Unreachable => "it does not answer".to_owned(),
         _ => "the connection ended at once".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_number_of_requests_wait_for_a_time_that_can_be() {
+        let last = (0..1000).fold(FIRST_REQUEST, |patience, _| longer(patience));
+        assert_eq!(last, LAST_REQUEST);
     }
 }
