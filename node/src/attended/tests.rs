@@ -425,6 +425,39 @@ fn a_connection_that_was_refused_late_is_over_late() {
     assert_eq!(sim.findings(), []);
 }
 
+/// The peer accepts and gives up before the program looks: that is what the program hears.
+#[test]
+fn a_connection_that_was_refused_late_says_so() {
+    let sim = sim();
+    let nodes = [0, 1].map(|number| Node::start(&sim, number));
+    let listener = nodes[1].listen();
+    let [mut active, mut passive] = [0, 1].map(|n: usize| nodes[n].connection());
+    nodes[0].ask(&mut active, &[]);
+    let request = listener.next(LIMIT).unwrap();
+    passive.accept(&request, &Grant::default()).unwrap();
+    let is_in = |state| {
+        let shown = nodes[0].function.connections();
+        shown.iter().any(|each| each.state == state)
+    };
+    while !is_in(State::RepReceived) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let qp = passive.end();
+    while is_in(State::RepReceived) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let error = active.established(LIMIT).unwrap_err();
+    let ended = error.downcast::<Ended>().unwrap();
+    assert!(
+        matches!(ended, Ended::Refused { .. } | Ended::Disconnected),
+        "{ended}"
+    );
+    drop(listener);
+    let [first, second] = nodes;
+    first.end(vec![active]);
+    second.destroy(vec![qp]).unwrap();
+}
+
 #[test]
 fn no_program_ends_a_listener_of_another() {
     let sim = sim();
