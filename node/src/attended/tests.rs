@@ -458,6 +458,49 @@ fn a_connection_that_was_refused_late_says_so() {
     second.destroy(vec![qp]).unwrap();
 }
 
+/// A peer asks and gives up, again and again, while the program does not look.
+#[test]
+fn requests_that_were_given_up_leave_room_for_others() {
+    const BACKLOG: usize = 32;
+    let sim = sim();
+    let nodes = [0, 1].map(|number| Node::start(&sim, number));
+    let listener = nodes[1].function.listen(ip(1), PORT, BACKLOG as u32);
+    let ask = nodes[0].function.ask(Node::peer()).unwrap();
+    let wait_for = |count| {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let shown = nodes[1].function.connections();
+            let waiting = shown.iter().filter(|each| each.state == State::ReqReceived);
+            let counters = nodes[1].function.counters();
+            assert_eq!(counters.no_slot, 0, "no request is taken any more");
+            if waiting.count() == count {
+                return;
+            }
+            assert!(Instant::now() < end, "{counters:?}");
+            thread::sleep(Duration::from_micros(100));
+        }
+    };
+    let mut qpn = 100;
+    // As many as there are places for connections, and some more.
+    for _ in 0..130 {
+        let asked = [0; BACKLOG].map(|_| {
+            qpn += 1;
+            let mut state = nodes[0].function.shared.lock();
+            match state.call(&Call::Connect(Connect { qpn, ..ask })).unwrap() {
+                Answer::Connection(id) => id,
+                other => panic!("{other:?}"),
+            }
+        });
+        wait_for(BACKLOG);
+        let mut state = nodes[0].function.shared.lock();
+        asked.into_iter().for_each(|id| state.release(id));
+        drop(state);
+        wait_for(0);
+    }
+    drop(listener);
+    nodes.into_iter().for_each(|node| node.end(Vec::new()));
+}
+
 #[test]
 fn no_program_ends_a_listener_of_another() {
     let sim = sim();
