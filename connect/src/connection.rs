@@ -195,9 +195,18 @@ impl<P: Platform> Connection<P> {
         }
         match told.news {
             News::Accepted { .. } => {
-                self.bring_to_rts(service, told.id, [0, 0])?;
-                service.call(&Call::Ready(told.id))?;
-                self.phase = Phase::Established;
+                let ready = self.bring_to_rts(service, told.id, [0, 0]);
+                let ready = ready.and_then(|()| Ok(service.call(&Call::Ready(told.id))?));
+                match ready {
+                    // The peer has given up meanwhile, and the news of it follows.
+                    Err(NotConnected::Refused(Refused::Machine(machine::Error::State {
+                        ..
+                    }))) => {}
+                    ready => {
+                        ready?;
+                        self.phase = Phase::Established;
+                    }
+                }
             }
             News::Established => {
                 if self.phase == Phase::Accepted {
@@ -314,6 +323,8 @@ impl<P: Platform> Connection<P> {
                 self.id = None;
                 self.phase = Phase::Refused(Reason::CONSUMER_DEFINED);
             }
+            // It is over: the peer need not be told, and the news says why.
+            Refused::Machine(machine::Error::State { .. }) if self.phase == Phase::Asked => {}
             Refused::Peer(reason) => self.reject(service, id, reason),
             _ => self.reject(service, id, Reason::CONSUMER_DEFINED),
         }

@@ -63,6 +63,15 @@ struct State<P: HostDevice> {
 }
 
 impl<P: HostDevice> State<P> {
+    /// Takes a request back that no program has taken; whatever is told of it next, its peer has
+    /// given up.
+    fn withdrawn(&mut self, id: ConnectionId) -> bool {
+        self.requests.values_mut().any(|requests| {
+            let at = requests.iter().position(|request| request.id == id);
+            at.and_then(|at| requests.remove(at)).is_some()
+        })
+    }
+
     /// Lets the connection manager work, and sorts what it says. Returns when to do it again.
     fn progress(&mut self) -> Result<Option<Ns>> {
         let tracker = self.tracker.as_ref();
@@ -73,6 +82,7 @@ impl<P: HostDevice> State<P> {
                     Some(requests) => requests.push_back(told),
                     None => self.release(told.id),
                 },
+                _ if self.withdrawn(told.id) => self.release(told.id),
                 _ => self.told.entry(told.id).or_default().push_back(told),
             }
         }
