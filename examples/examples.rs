@@ -9,4 +9,9 @@
 //! cargo run --release --example backends -- SPEC SPEC    the first one on real or served functions
 //! ```
 //!
-//! There is nothing in this library; the programs are the files beside it.
+//! The programs are the files beside it. This library has what several of them use.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod nvme;

@@ -1,22 +1,19 @@
 //! The commands of an admin queue.
 
-use crate::capsule::{Call, Data, Outcome, Refused, Source, Step, byte, double, put, quad};
+use e810_examples::nvme::bytes::{byte, double, put, quad};
+use e810_examples::nvme::capsule::Refused;
+use e810_examples::nvme::capsule::admin::{
+    ABORT, EVENT, GET_FEATURES, IDENTIFY, KEEP_ALIVE, LOG, SET_FEATURES,
+};
+use e810_examples::nvme::identify::{self, controller as at};
+
+use crate::capsule::{Call, Data, Outcome, Source, Step};
 use crate::io::{ALL, BLOCK, MDTS, NAMESPACE};
 use crate::target::{Config, Controller, DEPTH, INLINE, Page, QUEUES};
 use crate::{discovery, fabrics};
 
-const LOG: u8 = 0x02;
-const IDENTIFY: u8 = 0x06;
-const ABORT: u8 = 0x08;
-const SET_FEATURES: u8 = 0x09;
-const GET_FEATURES: u8 = 0x0a;
-const EVENT: u8 = 0x0c;
-const KEEP_ALIVE: u8 = 0x18;
-
 /// Commands that may wait for events.
 const EVENTS: u8 = 4;
-/// Bytes of Identify, and of a log page at once.
-const FULL: u32 = 4096;
 
 /// A command of an admin queue, and all that it is about.
 pub(crate) struct Admin<'a, 'c> {
@@ -109,16 +106,19 @@ impl<'c> Admin<'_, 'c> {
         let (command, namespace) = (self.call.command, double(self.call.command, 4));
         self.page.fill(0);
         match byte(command, 40) {
-            0x01 => self.identify_controller(),
+            identify::CONTROLLER => self.identify_controller(),
             _ if self.controller.discovery => return Err(Refused::FIELD),
-            0x00 | 0x03 | 0x05 if namespace != NAMESPACE => return Err(Refused::NAMESPACE),
-            0x00 => self.identify_namespace(),
-            // The namespaces above the one that is named.
-            0x02 if namespace >= ALL - 1 => return Err(Refused::NAMESPACE),
-            0x02 if namespace < NAMESPACE => put(self.page, 0, &NAMESPACE.to_le_bytes()),
-            0x02 => {}
-            // Identifiers of the namespace: a UUID, of 16 bytes.
-            0x03 => {
+            identify::NAMESPACE | identify::IDENTIFIERS | 0x05 if namespace != NAMESPACE => {
+                return Err(Refused::NAMESPACE);
+            }
+            identify::NAMESPACE => self.identify_namespace(),
+            identify::NAMESPACES if namespace >= ALL - 1 => return Err(Refused::NAMESPACE),
+            identify::NAMESPACES if namespace < NAMESPACE => {
+                put(self.page, 0, &NAMESPACE.to_le_bytes());
+            }
+            identify::NAMESPACES => {}
+            // A UUID, of 16 bytes.
+            identify::IDENTIFIERS => {
                 put(self.page, 0, &[3, 16]);
                 put(self.page, 4, &self.config.uuid);
             }
@@ -126,7 +126,7 @@ impl<'c> Admin<'_, 'c> {
             0x05 | 0x06 if byte(command, 47) == 0 => {}
             _ => return Err(Refused::FIELD),
         }
-        self.call.give(Source::Page, FULL)
+        self.call.give(Source::Page, identify::PAGE)
     }
 
     fn identify_controller(&mut self) {
@@ -134,14 +134,14 @@ impl<'c> Admin<'_, 'c> {
         let (page, config) = (&mut *self.page, self.config);
         // Serial number, model, firmware.
         page.get_mut(4..72).unwrap_or_default().fill(b' ');
-        put(page, 4, config.serial.as_bytes());
-        put(page, 24, b"E810 NVMe target");
+        put(page, at::SERIAL, config.serial.as_bytes());
+        put(page, at::MODEL, b"E810 NVMe target");
         put(page, 64, b"1");
         // Several controllers, or else Linux does not connect to the subsystem twice.
         put(page, 76, &[2]);
-        put(page, 77, &[MDTS]);
+        put(page, at::MDTS, &[MDTS]);
         // Linux compares it with the result of Connect.
-        put(page, 78, &self.controller.id.to_le_bytes());
+        put(page, at::CNTLID, &self.controller.id.to_le_bytes());
         put(page, 80, &fabrics::VERSION.to_le_bytes());
         put(page, 92, &notices.to_le_bytes());
         // Host ids have 128 bits; any command keeps the controller alive.
@@ -154,23 +154,22 @@ impl<'c> Admin<'_, 'c> {
         // The keep-alive timer counts in 10 times 100 ms. Linux refuses a 0 of an I/O controller.
         put(page, 320, &[10]);
         // Commands of a queue at a time: Linux sends no more.
-        put(page, 514, &DEPTH.to_le_bytes());
-        // SGLs (bit 0); keyed ones (2), or else Linux does not connect; data in capsules (20), or
-        // else it sends none there.
-        put(page, 536, &(1_u32 | 1 << 2 | 1 << 20).to_le_bytes());
+        put(page, at::MAXCMD, &DEPTH.to_le_bytes());
+        // Linux does not connect without keyed SGLs.
+        put(page, at::SGLS, &(1 | at::SGLS_KEYED | at::SGLS_CAPSULE).to_le_bytes());
         // The name that was connected to: `nvme connect` fails with another one.
         let name = if discovery { discovery::SUBSYSTEM } else { config.subsystem };
         put(page, 768, name.as_bytes());
-        // Capsules in units of 16 bytes: a command and its data (Linux wants 4 at least), and a
-        // response (1). The offset of the data, at 1800, stays 0: Linux knows no other.
-        put(page, 1792, &(4 + INLINE / 16).to_le_bytes());
+        // A command and its data (Linux wants 4 at least), and a response, in units of 16 bytes. The
+        // offset of the data, at 1800, stays 0: Linux knows no other.
+        put(page, at::IOCCSZ, &(4 + INLINE / 16).to_le_bytes());
         put(page, 1796, &[1]);
         // SGL descriptors of a command.
         put(page, 1803, &[1]);
         if !discovery {
             // Entries have 2^6 and 2^4 bytes, at least and at most.
             put(page, 512, &[0x66, 0x44]);
-            put(page, 516, &NAMESPACE.to_le_bytes());
+            put(page, at::NN, &NAMESPACE.to_le_bytes());
             // Optional commands, at 520: none, so that Linux neither discards nor writes zeroes.
             // There is a write cache, so that Linux flushes; a flush may name all namespaces.
             put(page, 525, &[7]);
@@ -180,10 +179,11 @@ impl<'c> Admin<'_, 'c> {
     fn identify_namespace(&mut self) {
         // Size, capacity, use. Linux takes a namespace without capacity for none.
         let blocks = (self.config.bytes >> BLOCK).to_le_bytes();
-        put(self.page, 0, [blocks; 3].as_flattened());
+        put(self.page, identify::namespace::NSZE, [blocks; 3].as_flattened());
         // Controllers share it: Linux refuses it on a second one if not.
         put(self.page, 30, &[1]);
         // Its only format: no metadata, and blocks of 2^BLOCK.
-        put(self.page, 130, &[BLOCK]);
+        let format = identify::namespace::FORMATS;
+        put(self.page, format + identify::namespace::LBADS, &[BLOCK]);
     }
 }

@@ -1,7 +1,9 @@
 //! The log page of a discovery controller: one entry.
 
-use crate::capsule::put;
-use crate::target::{ADMIN_DEPTH, Config, Page};
+use e810_examples::nvme::bytes::put;
+use e810_examples::nvme::fabrics::ADMIN_DEPTH;
+
+use crate::target::{Config, Page};
 
 /// Name of the subsystem that `nvme discover` connects to.
 pub(crate) const SUBSYSTEM: &str = "nqn.2014-08.org.nvmexpress.discovery";

@@ -1,6 +1,10 @@
 //! The commands of an I/O queue: read, write and flush.
 
-use crate::capsule::{Call, Outcome, Refused, Source, byte, double, quad, word};
+use e810_examples::nvme::bytes::{byte, double, quad, word};
+use e810_examples::nvme::capsule::Refused;
+use e810_examples::nvme::capsule::io::{FLUSH, READ, WRITE};
+
+use crate::capsule::{Call, Outcome, Source};
 
 /// The only namespace.
 pub(crate) const NAMESPACE: u32 = 1;
@@ -10,10 +14,6 @@ pub(crate) const ALL: u32 = u32::MAX;
 pub(crate) const BLOCK: u8 = 9;
 /// log2 of the pages of 4096 bytes that a command moves at most: 1 MiB.
 pub(crate) const MDTS: u8 = 8;
-
-const FLUSH: u8 = 0x00;
-const WRITE: u8 = 0x01;
-const READ: u8 = 0x02;
 
 /// Executes a command on a namespace of `bytes`.
 pub(crate) fn execute<'a>(bytes: u64, call: &Call<'a>) -> Outcome<'a> {

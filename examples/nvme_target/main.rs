@@ -6,7 +6,7 @@
 //! are the port and the disk's size in MiB. SIGINT and SIGTERM end it.
 //!
 //! * [`target`], [`fabrics`], [`admin`], [`io`], [`discovery`], [`capsule`]: the protocol, which
-//!   says what to read, write and send;
+//!   says what to read, write and send, with the formats of [`e810_examples::nvme`];
 //! * [`queue`]: a queue pair for each queue, which does so.
 //!
 //! Whoever reaches the port may read and write the disk: there is no authentication.
@@ -35,6 +35,7 @@ use e810_backends::signals::Signals;
 use e810_backends::spec::AddressedSpec;
 use e810_backends::{DeviceVisitor, HostDevice, Options, open};
 use e810_connect::{News, Told};
+use e810_examples::nvme::fabrics::Rejection;
 use e810_node::attended::{Attended, Listener};
 
 use queue::{PLACE, Served, Site};
@@ -126,7 +127,7 @@ fn take_requests<'s, D: HostDevice>(
                 let request = request?;
                 if let Err(refusal) = take(site, &request, scope) {
                     // A host that has given up meanwhile needs no answer.
-                    let _ = listener.reject(&request, &refusal);
+                    let _ = listener.reject(&request, &refusal.bytes());
                 }
             }
             Poll::Pending if signals.wait_for(PAUSE)?.is_some() => return Ok(()),
@@ -140,13 +141,13 @@ fn take<'s, D: HostDevice>(
     site: &'s Site<'_, D>,
     request: &Told,
     scope: &'s Scope<'s, '_>,
-) -> Result<(), [u8; 4]> {
-    let News::Requested(asked) = &request.news else { return Err(fabrics::NO_RESOURCES) };
+) -> Result<(), Rejection> {
+    let News::Requested(asked) = &request.news else { return Err(Rejection::NO_RESOURCES) };
     let (queue, reply) = site.target().accept(&asked.private_data)?;
     let (id, host) = (queue.id, asked.source);
     let served = Served::new(site, queue).map_err(|error| {
         eprintln!("{host}, queue {id}: {error:#}");
-        fabrics::NO_RESOURCES
+        Rejection::NO_RESOURCES
     })?;
     println!("{host}, queue {id}: connects");
     let request = request.clone();

@@ -11,9 +11,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use e810::*;
 use e810_backends::HostDevice;
 use e810_connect::Told;
+use e810_examples::nvme::capsule::{Command, HostMemory, Response};
+use e810_examples::nvme::fabrics::{CONNECT_DATA, Reply};
 use e810_node::attended::{Attended, Connection, Ended, Grant};
 
-use crate::capsule::{self, Command, Response, Source, Step};
+use crate::capsule::{Source, Step};
 use crate::target::{DEPTH, INLINE, Queue, Target};
 
 /// Bytes of a capsule, at most. On an admin queue, the bytes behind the command are for the data
@@ -131,8 +133,9 @@ impl<'s, 'a, D: HostDevice> Served<'s, 'a, D> {
     }
 
     /// Serves the connection until it ends.
-    pub(crate) fn serve(mut self, request: &Told, reply: &[u8]) -> Result<()> {
-        let grant = Grant { responder_resources: 0, private_data: reply, ..Grant::default() };
+    pub(crate) fn serve(mut self, request: &Told, reply: &Reply) -> Result<()> {
+        let grant =
+            Grant { responder_resources: 0, private_data: &reply.bytes(), ..Grant::default() };
         let served = (0..self.receives)
             .try_for_each(|index| self.receive(index))
             .and_then(|()| Ok(self.connection.accept(request, &grant)?))
@@ -167,7 +170,9 @@ impl<'s, 'a, D: HostDevice> Served<'s, 'a, D> {
                     (_, WcOpcode::RdmaRead, index) => {
                         match mem::take(self.then.get_mut(index).context("no such receive")?) {
                             Then::Respond(then) => self.respond(index, &then, None)?,
-                            Then::Join => self.command(index, size_of::<Command>() + 1024, true)?,
+                            Then::Join => {
+                                self.command(index, size_of::<Command>() + CONNECT_DATA, true)?;
+                            }
                             Then::Nothing => {}
                         }
                     }
@@ -244,7 +249,7 @@ impl<'s, 'a, D: HostDevice> Served<'s, 'a, D> {
         }
     }
 
-    fn read(&mut self, index: usize, host: capsule::Remote, into: usize, then: Then) -> Result<()> {
+    fn read(&mut self, index: usize, host: HostMemory, into: usize, then: Then) -> Result<()> {
         *self.then.get_mut(index).context("no such receive")? = then;
         let into = self.site.sge(into, host.length);
         let op = Op::Read { into: &into, remote: remote(host) };
@@ -257,7 +262,7 @@ impl<'s, 'a, D: HostDevice> Served<'s, 'a, D> {
         &mut self,
         index: usize,
         then: &Response,
-        give: Option<(usize, capsule::Remote)>,
+        give: Option<(usize, HostMemory)>,
     ) -> Result<()> {
         // The host may send its next command as soon as it has the response.
         self.receive(index)?;
@@ -278,6 +283,6 @@ impl<'s, 'a, D: HostDevice> Served<'s, 'a, D> {
     }
 }
 
-fn remote(host: capsule::Remote) -> Remote {
+fn remote(host: HostMemory) -> Remote {
     Remote { addr: host.address, rkey: host.key }
 }

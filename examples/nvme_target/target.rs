@@ -5,7 +5,14 @@
 //! SEND, and ends with [`Target::closed`].
 
 use crate::admin::Admin;
-use crate::capsule::{Call, Command, Data, Outcome, Refused, Response, Step, byte};
+use e810_examples::nvme::bytes::byte;
+use e810_examples::nvme::capsule::{Command, RESPONSE, Refused, Response};
+use e810_examples::nvme::fabrics as wire;
+use e810_examples::nvme::fabrics::{
+    CC_ENABLE, CC_ENTRIES, CSTS_FAILED, CSTS_READY, CSTS_SHUT_DOWN,
+};
+
+use crate::capsule::{Call, Data, Outcome, Step};
 use crate::{fabrics, io};
 
 /// Controllers at a time: one for each host that is connected, and for each `nvme discover`.
@@ -14,8 +21,6 @@ const CONTROLLERS: usize = 16;
 pub(crate) const QUEUES: u16 = 8;
 /// Entries of an I/O queue.
 pub(crate) const DEPTH: u16 = 128;
-/// Entries of an admin queue: as few as the standard allows, and as many as Linux takes.
-pub(crate) const ADMIN_DEPTH: u16 = 32;
 /// Data that a capsule of an I/O queue has at most: Linux sends small writes so.
 pub(crate) const INLINE: u16 = 4096;
 /// How long a connection may be without a controller, in ms.
@@ -64,7 +69,7 @@ impl Queue {
     }
 
     /// The bytes of a response. Call it as the response is sent: each one frees an entry.
-    pub(crate) fn seal(&mut self, response: &Response) -> [u8; 16] {
+    pub(crate) fn seal(&mut self, response: &Response) -> [u8; RESPONSE] {
         let next = self.head.saturating_add(1);
         self.head = if next < self.depth { next } else { 0 };
         response.bytes(if self.flow { self.head } else { u16::MAX })
@@ -79,8 +84,7 @@ pub(crate) struct Controller {
     /// No other controller gets this number.
     pub(crate) made: u64,
     pub(crate) discovery: bool,
-    /// The host's id.
-    pub(crate) host: [u8; 16],
+    pub(crate) host_id: [u8; 16],
     /// Register CC.
     pub(crate) config: u32,
     /// Timeout in ms; 0 is none.
@@ -96,24 +100,25 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// Register CSTS: ready 1, failed 2, shut down 8. CC alone decides, and at once.
+    /// Register CSTS. CC alone decides, and at once.
     pub(crate) fn status(&self) -> u32 {
-        // Command set, page size and arbitration 0; entries of 2^6 and 2^4 bytes.
-        let sizes = self.discovery || (self.config >> 16) & 0xff == 0x46;
-        let started = if self.config & 0x3ff0 == 0 && sizes { 1 } else { 2 };
-        let shut_down = if self.config & 0xc000 == 0 { 0 } else { 8 };
-        ((self.config & 1) * started) | shut_down
+        // Command set, page size and arbitration 0.
+        let sizes = self.discovery || self.config & 0xff << 16 == CC_ENTRIES;
+        let right = self.config & 0x3ff0 == 0 && sizes;
+        let started = if right { CSTS_READY } else { CSTS_FAILED };
+        let shut_down = if self.config & 0xc000 == 0 { 0 } else { CSTS_SHUT_DOWN };
+        ((self.config & CC_ENABLE) * started) | shut_down
     }
 
     /// Whether it takes commands other than those of fabrics.
     pub(crate) fn ready(&self) -> bool {
-        self.status() == 1
+        self.status() == CSTS_READY
     }
 
     /// Writes CC; the result is 0. A reset forgets the commands that wait, as the host does.
     pub(crate) fn configure(&mut self, config: u32) -> u64 {
         self.config = config;
-        if config & 1 == 0 {
+        if config & CC_ENABLE == 0 {
             (self.events, self.notices) = (0, 0);
         }
         0
@@ -163,20 +168,22 @@ impl<'a> Target<'a> {
     }
 
     fn execute<'c>(&mut self, queue: &mut Queue, call: &Call<'c>) -> Outcome<'c> {
-        let (opcode, of_fabrics) = (byte(call.command, 0), byte(call.command, 4));
+        let (opcode, of_fabrics) = (byte(call.command, 0), byte(call.command, wire::KIND));
         // An SGL names the data (fabrics have no PRPs), and the command is not fused.
         if byte(call.command, 1) & 0xc3 != 0x40 {
             return Err(Refused::FIELD);
         }
         // The two low bits say which way data goes. With 0 there is none.
-        let direction = if opcode == fabrics::OPCODE { of_fabrics } else { opcode } & 3;
+        let direction = if opcode == wire::OPCODE { of_fabrics } else { opcode } & 3;
         if direction == 0 && call.data != Data::None {
             return Err(Refused::SGL_LENGTH);
         }
-        let connect = (opcode, of_fabrics) == (fabrics::OPCODE, fabrics::CONNECT);
+        let connect = (opcode, of_fabrics) == (wire::OPCODE, wire::CONNECT);
         if connect && queue.made.is_none() {
             return match call.data {
-                Data::Host(host) if host.length == fabrics::CONNECT_DATA => Ok(Step::Join { host }),
+                Data::Host(host) if host.length as usize == wire::CONNECT_DATA => {
+                    Ok(Step::Join { host })
+                }
                 // Linux connects its I/O queues so.
                 Data::Capsule(data) => {
                     self.join(queue, call.command, data).map(|id| call.answer(Ok(id)))
@@ -190,8 +197,8 @@ impl<'a> Target<'a> {
         controller.seen = self.now;
         let (config, page) = (&self.config, &mut self.page);
         match (opcode, queue.id) {
-            (fabrics::OPCODE, 0) => fabrics::property(controller, call),
-            (fabrics::OPCODE, _) => Err(Refused::OPCODE),
+            (wire::OPCODE, 0) => fabrics::property(controller, call),
+            (wire::OPCODE, _) => Err(Refused::OPCODE),
             _ if !controller.ready() => Err(Refused::SEQUENCE),
             (_, 0) => Admin { controller, config, page, call }.execute(),
             _ => io::execute(config.bytes, call),

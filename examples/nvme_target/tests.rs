@@ -1,6 +1,8 @@
 //! A host that builds its capsules byte by byte, from the offsets of the standard.
 
-use crate::capsule::{Remote, Response, Source, Step};
+use e810_examples::nvme::capsule::{HostMemory, Response};
+
+use crate::capsule::{Source, Step};
 use crate::target::{Config, Queue, Target};
 
 const NAME: &str = "nqn.2025-01.example:ram";
@@ -31,8 +33,8 @@ fn command(opcode: u8, length: u32, fields: &[(usize, u32)]) -> [u8; 64] {
     bytes
 }
 
-fn remote(length: u32) -> Remote {
-    Remote { address: 0x1122_3344_5566_7788, length, key: 0x0a0b_0c0d }
+fn remote(length: u32) -> HostMemory {
+    HostMemory { address: 0x1122_3344_5566_7788, length, key: 0x0a0b_0c0d }
 }
 
 /// The command of a capsule, and data in it.
@@ -86,7 +88,7 @@ impl Host {
     fn new(name: &str) -> Self {
         let mut target = Target::new(CONFIG).unwrap();
         let (mut admin, reply_data) = target.accept(&request(0, 32, 31)).unwrap();
-        assert_eq!((reply_data[..4].to_vec(), admin.capsule()), (vec![0, 0, 32, 0], 64));
+        assert_eq!((reply_data.bytes()[..4].to_vec(), admin.capsule()), (vec![0, 0, 32, 0], 64));
         let capsule = connect(0, 32);
         assert_eq!(target.command(&mut admin, &capsule), Step::Join { host: remote(1024) });
         let capsule = [&capsule[..], &connect_data(0xffff, name)].concat();
@@ -146,7 +148,7 @@ impl Host {
 #[test]
 fn connection_requests() {
     let target = Target::new(CONFIG).unwrap();
-    let refusal = |data: &[u8]| target.accept(data).unwrap_err()[2];
+    let refusal = |data: &[u8]| target.accept(data).unwrap_err().bytes()[2];
     assert_eq!([refusal(&[0; 31]), refusal(&[1; 32])], [1, 2]);
     let sizes = [(9, 128, 127), (0, 32, 32), (0, 32, 0), (1, 128, 128), (1, 0, 127)];
     let refused = sizes.map(|(queue, receives, sends)| refusal(&request(queue, receives, sends)));

@@ -1,0 +1,15 @@
+//! NVMe over Fabrics by RDMA: what the example `nvme_target` says and the host of `nvme_read` hears,
+//! and the other way round. Nothing here waits, allocates or needs std.
+//!
+//! * [`bytes`]: fields of messages and pages;
+//! * [`capsule`]: commands, their descriptors, and responses;
+//! * [`fabrics`]: private data of connections, Connect, properties;
+//! * [`identify`]: where the pages of Identify have what both sides use;
+//! * [`cksum`]: the checksum of POSIX.
+
+pub mod bytes;
+pub mod capsule;
+pub mod cksum;
+pub mod fabrics;
+
+pub mod identify;
