@@ -148,7 +148,13 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "status {:#x}, {}", self.status & 0x7ff, self.text())
+        let code = self.status & 0x7ff;
+        write!(f, "status {code:#x}, {}", self.text())?;
+        match (code, self.result & 1 << 16) {
+            (0x182, 0) => write!(f, " (at byte {} of the command)", self.result),
+            (0x182, _) => write!(f, " (at byte {} of the data)", self.result & 0xffff),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -186,6 +192,8 @@ impl Response {
 
 #[cfg(test)]
 mod tests {
+    use std::string::ToString;
+
     use super::*;
 
     #[test]
@@ -212,5 +220,11 @@ mod tests {
             let response = Response { command: 0x1234, outcome, invalidate: None };
             assert_eq!(Response::of(&response.bytes(9)), response);
         }
+        let texts = [Refused::connect_data(256), Refused::RANGE].map(|refused| refused.to_string());
+        assert_eq!(
+            texts[0],
+            "status 0x182, a field of Connect is invalid (at byte 256 of the data)"
+        );
+        assert_eq!(texts[1], "status 0x80, blocks outside of the namespace");
     }
 }

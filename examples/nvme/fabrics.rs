@@ -110,10 +110,10 @@ impl Rejection {
         bytes
     }
 
-    /// `None` for too few bytes, and for another format.
+    /// `None` for too few bytes, for another format, and without a status.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let is_rejection = bytes.len() >= Self::BYTES && word(bytes, 0) == 0;
-        is_rejection.then(|| Self(word(bytes, 2)))
+        is_rejection.then(|| Self(word(bytes, 2))).filter(|&Self(status)| status != 0)
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!([Reply::of(&[0; 31]), Reply::of(&[1; 32])], [None; 2]);
         assert_eq!(Rejection::SENDS.bytes(), [0, 0, 4, 0]);
         assert_eq!(Rejection::of(&[0, 0, 4, 0, 0]), Some(Rejection::SENDS));
-        assert_eq!([Rejection::of(&[0; 3]), Rejection::of(&[1; 4])], [None; 2]);
+        assert_eq!([&[0, 0, 4][..], &[1; 4], &[0; 4]].map(Rejection::of), [None; 3]);
     }
 
     #[test]

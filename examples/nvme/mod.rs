@@ -5,12 +5,10 @@
 //! * [`capsule`]: commands, their descriptors, and responses;
 //! * [`fabrics`]: private data of connections, Connect, properties;
 //! * [`identify`]: where the pages of Identify have what both sides use;
-//! * [`host`]: the host's side: an admin queue, and a queue that reads blocks;
-//! * [`cksum`]: the checksum of POSIX.
+//! * [`host`]: the host's side: an admin queue, and a queue that reads blocks.
 
 pub mod bytes;
 pub mod capsule;
-pub mod cksum;
 pub mod fabrics;
 pub mod host;
 pub mod identify;

@@ -1,5 +1,5 @@
-//! An NVMe over Fabrics host: reads blocks of a target by RDMA, and prints their sum as `cksum`
-//! does.
+//! An NVMe over Fabrics host: reads blocks of a target by RDMA, and prints their CRC-32, as the
+//! command `crc32` does, and their number of bytes.
 //!
 //! `cargo run --release --example nvme_read -- vfio:0000:3b:00.1@192.0.2.2/24 192.0.2.1:4420 NQN`
 //!
@@ -12,12 +12,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use crc32fast::Hasher;
 use e810::*;
 use e810_backends::spec::AddressedSpec;
 use e810_backends::{DeviceVisitor, HostDevice, Options, open};
 use e810_connect::NotConnected;
 use e810_examples::nvme::capsule::Command;
-use e810_examples::nvme::cksum::Cksum;
 use e810_examples::nvme::fabrics::Rejection;
 use e810_examples::nvme::host::{
     Admin, Blocks, Happened, Host, Link, Memory, Queue, Responses, read,
@@ -183,11 +183,11 @@ impl Read {
         queue.connect(second, &data, &host, id)?;
         let all = Blocks { first: 0, count: namespace.blocks };
         let blocks = self.blocks.unwrap_or(all);
-        let (began, mut sum) = (Instant::now(), Cksum::default());
-        let mut add = |part: &[u8]| sum.add(part);
+        let (began, mut sum) = (Instant::now(), Hasher::new());
+        let mut add = |part: &[u8]| sum.update(part);
         read(&mut queue, second, &namespace, blocks, (&data, controller.most), &mut add)?;
         eprintln!("{} blocks in {:?}", blocks.count, began.elapsed());
-        println!("{} {}", sum.sum(), sum.bytes());
+        println!("{:08x} {}", sum.finalize(), blocks.count << shift);
         admin.shut_down(first)
     }
 }

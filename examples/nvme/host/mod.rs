@@ -47,7 +47,7 @@ pub enum Wrong {
     Invalidated(u32),
     #[error("a response to command {0}, which is not under way")]
     Unasked(u16),
-    #[error("{0} while it is under way")]
+    #[error("command {0} is sent while it is under way")]
     Twice(u16),
     #[error("{0}: {1}")]
     Refused(&'static str, Refused),
@@ -67,9 +67,9 @@ pub enum Wrong {
     Blocks(u8),
     #[error("blocks with {0} bytes of metadata")]
     Metadata(u16),
-    #[error("the namespace has {0} blocks")]
+    #[error("blocks outside of the namespace, which has {0}")]
     Outside(u64),
-    #[error("memory for {0} bytes has no room for what a command reads")]
+    #[error("{0} bytes of memory are too few for a READ")]
     Small(usize),
 }
 
