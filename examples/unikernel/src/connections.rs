@@ -64,7 +64,7 @@ pub(crate) fn connect_and_part<'m>(
 /// The first asks, and the second accepts.
 fn connect(ends: &mut Ends<'_, '_>) -> Result<(), Failure> {
     let [asks, listens] = ends;
-    asks.ask(SocketAddr::new(listens.node.lan.ipv4(), PORT))?;
+    asks.ask(SocketAddr::new(listens.node.lan.ipv4(), PORT), &[])?;
     until(ends, ("a request", LIMIT), |[_, listens]| {
         Ok(listens.is_asked().then_some(()))
     })?;

@@ -6,7 +6,7 @@ use e810::Qp;
 use e810_cm::ip::PortSpace;
 use e810_cm::machine::{self, Config, Connect, Listen, Listener, Slot, Tables};
 use e810_connect::{
-    Call, Connection, Grant, Gsi, Happened, Local, Manager, News, Phase, Service, Told,
+    Call, Connection, Grant, Gsi, Happened, Local, Manager, News, Phase, PrivateData, Service, Told,
 };
 use e810_hal::Ns;
 use metal::interrupts::Lines;
@@ -30,7 +30,12 @@ pub(crate) struct End<'a, 'm> {
     manager: Boxed<'m, Manager<'static, Metal<'m>>>,
     /// The request that came last.
     request: Option<Told>,
+    /// Private data of the answer that came last.
+    answer: PrivateData,
 }
+
+/// A place for a connection.
+type Place<'m> = Option<Connection<Metal<'m>>>;
 
 impl<'a, 'm> End<'a, 'm> {
     /// Makes queue pair 1 and the manager.
@@ -52,6 +57,7 @@ impl<'a, 'm> End<'a, 'm> {
             node,
             manager,
             request: None,
+            answer: PrivateData::new(),
         })
     }
 
@@ -62,13 +68,8 @@ impl<'a, 'm> End<'a, 'm> {
         Ok(closed?)
     }
 
-    /// The manager for a call, and the connection that calls.
-    fn local(
-        &mut self,
-    ) -> (
-        Local<'_, 'static, Metal<'m>>,
-        &mut Option<Connection<Metal<'m>>>,
-    ) {
+    /// The manager for a call, and the connections.
+    fn all(&mut self) -> (Local<'_, 'static, Metal<'m>>, &mut [Place<'m>]) {
         let node = &mut *self.node;
         let local = Local {
             manager: &mut self.manager,
@@ -76,7 +77,23 @@ impl<'a, 'm> End<'a, 'm> {
             control: &mut node.control,
             neighbours: &mut node.lan,
         };
-        (local, &mut node.connection)
+        (local, &mut node.connections)
+    }
+
+    /// The manager for a call, and the place of the connection that calls.
+    fn local(&mut self) -> Result<(Local<'_, 'static, Metal<'m>>, &mut Place<'m>), Failure> {
+        let current = self.node.current;
+        let (local, places) = self.all();
+        let place = places.get_mut(current).ok_or(Failure::NoConnection)?;
+        Ok((local, place))
+    }
+
+    /// The same for a connection that is there.
+    fn connected(
+        &mut self,
+    ) -> Result<(Local<'_, 'static, Metal<'m>>, &mut Connection<Metal<'m>>), Failure> {
+        let (local, place) = self.local()?;
+        Ok((local, place.as_mut().ok_or(Failure::NoConnection)?))
     }
 
     /// Listens on a port, at all addresses.
@@ -89,26 +106,26 @@ impl<'a, 'm> End<'a, 'm> {
             backlog: 1,
             context: 0,
         };
-        self.local().0.call(&Call::Listen(listen))?;
+        self.all().0.call(&Call::Listen(listen))?;
         Ok(())
     }
 
     /// Takes a queue pair for the next connection. Receives can be posted then.
     pub(crate) fn begin(&mut self, qp: Qp<Metal<'m>>) -> Result<(), Failure> {
-        let (mut local, connection) = self.local();
+        let (mut local, place) = self.local()?;
         let begun = Connection::new(&mut local, qp, READS).map_err(|(_, error)| error)?;
-        *connection = Some(begun);
+        *place = Some(begun);
         Ok(())
     }
 
-    /// Asks a peer.
-    pub(crate) fn ask(&mut self, peer: SocketAddr) -> Result<(), Failure> {
+    /// Asks a peer, with private data.
+    pub(crate) fn ask(&mut self, peer: SocketAddr, private_data: &[u8]) -> Result<(), Failure> {
         let own = self.node.lan.ipv4();
-        let (mut local, connection) = self.local();
-        let connection = connection.as_mut().ok_or(Failure::NoConnection)?;
+        let (mut local, connection) = self.connected()?;
         let ask = Connect {
             responder_resources: READS,
             initiator_depth: READS,
+            private_data,
             ..Connect::new(own, peer)
         };
         Ok(connection.connect(&mut local, &ask)?)
@@ -127,34 +144,41 @@ impl<'a, 'm> End<'a, 'm> {
         }
     }
 
+    /// What a peer has said when it answered, with zeros behind it.
+    pub(crate) fn answer(&self) -> &[u8] {
+        &self.answer
+    }
+
     /// Accepts who has asked.
     pub(crate) fn accept(&mut self) -> Result<(), Failure> {
         let request = self.request.take().ok_or(Failure::NoConnection)?;
-        let (mut local, connection) = self.local();
-        let connection = connection.as_mut().ok_or(Failure::NoConnection)?;
+        let (mut local, connection) = self.connected()?;
         Ok(connection.accept(&mut local, &request, &Grant::default())?)
     }
 
     /// A message has come: so the peer is ready.
     pub(crate) fn arrived(&mut self) -> Result<(), Failure> {
-        let (mut local, connection) = self.local();
-        let connection = connection.as_mut().ok_or(Failure::NoConnection)?;
+        let (mut local, connection) = self.connected()?;
         connection.arrived(&mut local);
         Ok(())
     }
 
     /// Ends the connection.
     pub(crate) fn disconnect(&mut self) -> Result<(), Failure> {
-        let (mut local, connection) = self.local();
-        let connection = connection.as_mut().ok_or(Failure::NoConnection)?;
+        let (mut local, connection) = self.connected()?;
         Ok(connection.disconnect(&mut local)?)
+    }
+
+    /// Forgets the connection. Its queue pair is in ERROR.
+    pub(crate) fn forget(&mut self) -> Result<Qp<Metal<'m>>, Failure> {
+        let (mut local, place) = self.local()?;
+        let connection = place.take().ok_or(Failure::NoConnection)?;
+        Ok(connection.end(&mut local))
     }
 
     /// Forgets the connection. Its queue pair is as good as new.
     pub(crate) fn finish(&mut self) -> Result<Qp<Metal<'m>>, Failure> {
-        let (mut local, connection) = self.local();
-        let connection = connection.take().ok_or(Failure::NoConnection)?;
-        let mut qp = connection.end(&mut local);
+        let mut qp = self.forget()?;
         let node = &mut *self.node;
         node.control.reset_qp(&mut qp, &mut [&mut node.cq])?;
         Ok(qp)
@@ -162,7 +186,8 @@ impl<'a, 'm> End<'a, 'm> {
 
     /// Where the connection stands.
     pub(crate) fn phase(&self) -> Result<Phase, Failure> {
-        let connection = self.node.connection.as_ref();
+        let place = self.node.connections.get(self.node.current);
+        let connection = place.and_then(Option::as_ref);
         Ok(connection.ok_or(Failure::NoConnection)?.phase())
     }
 
@@ -180,9 +205,10 @@ impl<'a, 'm> End<'a, 'm> {
         }
     }
 
-    /// Has the manager work, and the connection hear of what has happened. Whether there may be more.
+    /// Has the manager work, and the connections hear of what has happened. Whether there may be
+    /// more.
     fn turn(&mut self) -> Result<bool, Failure> {
-        let (mut local, connection) = self.local();
+        let (mut local, places) = self.all();
         let Local {
             manager,
             control,
@@ -194,10 +220,16 @@ impl<'a, 'm> End<'a, 'm> {
             Happened::More => return Ok(true),
             Happened::Nothing => return Ok(false),
         };
-        match (&told.news, connection) {
-            (News::Requested(_), _) => self.request = Some(told),
-            (_, Some(connection)) => connection.hear(&mut local, &told)?,
-            (_, None) => {}
+        // A connection hears only of itself.
+        for connection in places.iter_mut().flatten() {
+            connection.hear(&mut local, &told)?;
+        }
+        match told.news {
+            News::Requested(_) => self.request = Some(told),
+            News::Accepted { private_data, .. } | News::Rejected { private_data, .. } => {
+                self.answer = private_data;
+            }
+            _ => {}
         }
         Ok(true)
     }

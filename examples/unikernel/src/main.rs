@@ -15,6 +15,7 @@ mod frames;
 mod lan;
 mod neighbours;
 mod node;
+mod nvme;
 mod progress;
 mod report;
 mod rping;
@@ -29,7 +30,7 @@ use e810::{
 use lan::Lan;
 use metal::machine::FUNCTIONS;
 use metal::{Boxed, Machine, Metal, pool, say};
-use node::{BYTES, CAPS, HEADER, INCOMING, LIMIT, Node, Which};
+use node::{BYTES, CAPS, CONNECTIONS, HEADER, INCOMING, LIMIT, Node, Which};
 use report::{Failure, Report, Waits};
 
 /// Messages of each kind.
@@ -194,7 +195,8 @@ fn objects<'m>(
         ud,
         gid,
         peer: None,
-        connection: None,
+        connections: [const { None }; CONNECTIONS],
+        current: 0,
     };
     Ok(Boxed::new(metal.machine(), node)?)
 }

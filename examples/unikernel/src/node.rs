@@ -22,6 +22,9 @@ pub(crate) const INCOMING: usize = 1024;
 /// How long anything may take.
 pub(crate) const LIMIT: Ns = Ns::from_ms(10_000);
 
+/// Connections by port at once.
+pub(crate) const CONNECTIONS: usize = 2;
+
 /// Room of each queue pair.
 pub(crate) const CAPS: QpCaps = QpCaps {
     max_send_wr: 4,
@@ -38,7 +41,7 @@ pub(crate) enum Which {
     Rc,
     /// For datagrams.
     Ud,
-    /// Connected by port.
+    /// Connected by port: the one that is meant.
     Port,
 }
 
@@ -57,8 +60,9 @@ pub(crate) struct Node<'m> {
     pub(crate) gid: u8,
     /// Where datagrams go: the way, and whom they are for.
     pub(crate) peer: Option<(Ah, QpInfo)>,
-    /// By port, while there is one.
-    pub(crate) connection: Option<Connection<Metal<'m>>>,
+    /// By port, while there are any; and which of them is meant.
+    pub(crate) connections: [Option<Connection<Metal<'m>>>; CONNECTIONS],
+    pub(crate) current: usize,
 }
 
 impl<'m> Node<'m> {
@@ -79,14 +83,17 @@ impl<'m> Node<'m> {
         Ok(self.control.create_qp(&self.pd, &init)?)
     }
 
+    /// The connection by port that is meant.
+    pub(crate) fn connection(&mut self) -> Result<&mut Connection<Metal<'m>>, Failure> {
+        let place = self.connections.get_mut(self.current);
+        place.and_then(Option::as_mut).ok_or(Failure::NoConnection)
+    }
+
     fn qp(&mut self, which: Which) -> Result<&mut Qp<Metal<'m>>, Failure> {
         match which {
             Which::Rc => Ok(&mut self.rc),
             Which::Ud => Ok(&mut self.ud),
-            Which::Port => {
-                let connection = self.connection.as_mut();
-                Ok(connection.ok_or(Failure::NoConnection)?.qp())
-            }
+            Which::Port => Ok(self.connection()?.qp()),
         }
     }
 

@@ -3,7 +3,10 @@
 use core::net::IpAddr;
 
 use e810::{AsyncEvent, PackageError, Refused, StageError, WcStatus};
+use e810_cm::Reason;
 use e810_connect::{GsiError, NotConnected, Phase};
+use e810_examples::nvme::fabrics::Rejection;
+use e810_examples::nvme::host::Wrong;
 use e810_hal::Ns;
 use e810_hal::bytes::OutOfRange;
 use e810_net::{AddressError, PingError, Resolution};
@@ -63,6 +66,10 @@ pub(crate) enum Failure {
     NoRandom,
     #[error("the peer said something that rping does not say")]
     NotRping,
+    #[error("NVMe: {0}")]
+    Nvme(#[from] Wrong),
+    #[error("the NVMe target refuses: {0:?}, {1:?}")]
+    NvmeRefused(Reason, Option<Rejection>),
     #[error(transparent)]
     Range(#[from] OutOfRange),
     #[error("an address of the port: {0}")]

@@ -15,11 +15,12 @@ use metal::{Metal, say};
 
 use crate::end::{End, until};
 use crate::node::Which;
+use crate::nvme;
 use crate::report::{Failure, Report};
 use crate::{Parts, down, objects};
 
 /// Where the other rping is, and the port of both.
-const PEER: Ipv4Addr = Ipv4Addr::new(10, 8, 10, 2);
+pub(crate) const PEER: Ipv4Addr = Ipv4Addr::new(10, 8, 10, 2);
 const PORT: u16 = 7174;
 /// The rows of the clients that are served.
 const SERVED: [&str; 2] = ["rping, served", "rping, served again"];
@@ -94,7 +95,10 @@ pub(crate) fn meet<'m>(
     side.ping()?;
     qp = side.finish()?;
     report.row("rping, asked", PINGS.into());
-    let Side { end: [end], mr, .. } = side;
+    let Side { mut end, mr, .. } = side;
+    let blocks = nvme::read_disk(&mut end)?;
+    report.row("NVMe, blocks read", blocks);
+    let [end] = end;
     let gone = end.node.control.destroy_qp(qp);
     gone.map_err(|(_, error)| error)?;
     end.close()?;
@@ -165,7 +169,7 @@ impl<'m> Side<'_, 'm> {
     /// Asks the server; `false` if there is none.
     fn ask(&mut self) -> Result<bool, Failure> {
         let [end] = &mut self.end;
-        end.ask(SocketAddr::new(PEER.into(), PORT))?;
+        end.ask(SocketAddr::new(PEER.into(), PORT), &[])?;
         until(&mut self.end, ("a server of rping", LIMIT), |[end]| {
             if end.phase()? == Phase::Refused(Reason::INVALID_SERVICE_ID) {
                 return Ok(Some(false));
