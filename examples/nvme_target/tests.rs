@@ -390,3 +390,79 @@ fn random_capsules() {
     }
     assert!(moved.iter().all(|&count| count > 100), "{moved:?}");
 }
+
+/// Immediate data takes a receive, too, but is no capsule. A host that sends some, without a byte
+/// of memory, loses its own queue at most.
+#[test]
+fn immediate_data_is_no_capsule() {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use e810::*;
+    use e810_backends::buffer::Payload;
+    use e810_node::attended::{Attended, Connection};
+    use e810_node::start::Sizes;
+    use e810_node::station::Network;
+
+    use crate::queue::{PLACE, Site};
+
+    const LIMIT: Duration = Duration::from_secs(60);
+    let builder = e810_sim::Sim::builder().functions(2).mode(e810_sim::Mode::Real);
+    let sim = builder.profile(e810_sim::Profile::small()).cold().build();
+    let [host, function] = [1, 2].map(|number| {
+        let nic = sim.function(number - 1);
+        let own = format!("192.0.2.{number}/24").parse().unwrap();
+        let network = Network { addresses: vec![own], ..Network::default() };
+        let start = e810_node::simulated::start(&nic, 1500);
+        Attended::start(nic, &start, Sizes::default(), network).unwrap()
+    });
+    let memory = function.platform().payload((1 << 20) + PLACE).unwrap().bytes();
+    let (pd, mr) = function.control(|control| {
+        let pd = control.alloc_pd().unwrap();
+        let mr = control.reg_mr(&pd, memory, AccessFlags::LOCAL_WRITE).unwrap();
+        (pd, mr)
+    });
+    let listener = function.listen([192, 0, 2, 2].into(), 4420, 4).unwrap();
+    let site = Site {
+        function: &function,
+        pd: &pd,
+        memory,
+        base: Sge { addr: mr.address(), length: 0, lkey: mr.lkey() },
+        disk: 1 << 20,
+        target: Mutex::new(Target::new(CONFIG).unwrap()),
+        began: Instant::now(),
+        places: Mutex::new(vec![0]),
+        is_ending: AtomicBool::new(false),
+    };
+    thread::scope(|scope| {
+        let (pd, mut cq) = host.control(|control| {
+            (control.alloc_pd().unwrap(), control.create_cq(64, 0).unwrap())
+        });
+        let init = QpInit::rc(&cq, &cq, QpCaps::default());
+        let qp = host.control(|control| control.create_qp(&pd, &init)).unwrap();
+        let mut connection = Connection::new(&host, qp, 0).map_err(|(_, error)| error).unwrap();
+        let data = request(0, 32, 31);
+        let mut ask = host.ask("192.0.2.2:4420".parse().unwrap()).unwrap();
+        ask.private_data = &data;
+        connection.connect(&ask).unwrap();
+        let asked = listener.next(LIMIT).unwrap();
+        crate::take(&site, &asked, scope).unwrap();
+        connection.established(LIMIT).unwrap();
+        let op = Op::Write {
+            data: Data::Sges(&[]),
+            remote: Remote { addr: 0, rkey: 0 },
+            imm: Some(7),
+        };
+        let write = SendWr { wr_id: 1, op, flags: SendFlags::SIGNALED };
+        connection.qp().post_send(&[write]).unwrap();
+        let mut wcs = [Wc::default()];
+        assert_eq!(connection.completions(&mut cq, &mut wcs, LIMIT).unwrap(), 1);
+        assert!(wcs[0].status.is_success(), "{:?}", wcs[0]);
+        thread::sleep(Duration::from_secs(1));
+        site.is_ending.store(true, Ordering::Relaxed);
+    });
+    // The thread has not panicked, and the place is free again.
+    assert_eq!(*site.places.lock().unwrap(), [0]);
+}
