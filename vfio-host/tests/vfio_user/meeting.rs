@@ -1,7 +1,14 @@
 //! Two processes with a function each, which meet by the RDMA connection manager.
 
 use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
+use e810::{QpCaps, QpInit, Remaining};
+use e810_backends::spec::AddressedSpec;
+use e810_backends::{DeviceVisitor, HostDevice, Options};
+use e810_node::attended::{Attended, Connection};
 use serde_json::Value;
 
 use super::processes::{E810, folder, until};
@@ -65,7 +72,7 @@ fn the_side_that_connects_may_be_first() {
     let wire = name();
     let words = format!("{THERE} --iters=20 --connect=192.0.2.1:9000");
     let ask = side("pingpong", &wire, &words);
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(1));
     let words = format!("{HERE} --iters=20 --listen=192.0.2.1:9000");
     let answer = side("pingpong", &wire, &words);
     assert_eq!(ask.end().json()["verified"], 20);
@@ -227,4 +234,65 @@ fn a_command_without_connections_says_so() {
         .end()
         .failure();
     assert!(line.contains("with --monitor"), "{line}");
+}
+
+/// A monitor takes eight clients. The others do not hear that the command has ended: it runs.
+#[test]
+fn a_client_that_is_turned_away_hears_why() {
+    let folder = folder();
+    let at = folder.as_path().join("m").display().to_string();
+    let monitor = format!("--monitor={at}");
+    let _pingpong = E810::start(&["pingpong", "--iters=10000000", &monitor]);
+    let _quiet: Vec<_> = (0..8)
+        .map(|_| until("a client", || UnixStream::connect(&at).ok()))
+        .collect();
+    let line = E810::start(&["connections", "--at", &at]).end().failure();
+    assert!(!line.contains("has ended"), "{line}");
+}
+
+/// Asks for a connection as an e810 does, and leaves before it has said a line.
+struct Leaves(AddressedSpec, SocketAddr);
+
+impl DeviceVisitor<1> for Leaves {
+    type Outcome = ();
+    type Error = anyhow::Error;
+
+    fn visit<D: HostDevice>(self, [device]: [D; 1]) -> anyhow::Result<()> {
+        let function = Attended::open(device, &self.0)?;
+        let (pd, cq, qp) = function.control(|control| {
+            let (pd, cq) = (control.alloc_pd()?, control.create_cq(64, 0)?);
+            let qp = control.create_qp(&pd, &QpInit::rc(&cq, &cq, QpCaps::default()))?;
+            Ok::<_, e810::Error>((pd, cq, qp))
+        })?;
+        let made = Connection::new(&function, qp, 0);
+        let mut connection = made.map_err(|(_, error)| error)?;
+        let mut ask = function.ask(self.1)?;
+        ask.private_data = b"e810 handshake";
+        connection.connect(&ask)?;
+        connection.established(Duration::from_secs(20))?;
+        std::thread::sleep(Duration::from_millis(300));
+        connection.disconnect()?;
+        connection.over(Duration::from_secs(20))?;
+        function.close_with(Remaining {
+            qps: [connection.end()],
+            ahs: [],
+            cqs: [cq],
+            mrs: [],
+            pds: [pd],
+        })
+    }
+}
+
+/// As over TCP, where a connection without a line ends nothing.
+#[test]
+fn a_listener_waits_on_when_a_peer_leaves_without_a_line() {
+    let wire = name();
+    let (answer, at) = listener("pingpong", &wire, &format!("{HERE} --iters=20"));
+    let spec: AddressedSpec = format!("sim:wire={wire}@192.0.2.3/24").parse().unwrap();
+    let leaves = Leaves(spec.clone(), at.parse().unwrap());
+    e810_backends::open([&spec.spec], Options::default(), leaves).unwrap();
+    let words = format!("{THERE} --iters=20 --connect={at} --wait=10");
+    let ask = side("pingpong", &wire, &words);
+    assert_eq!(answer.end().json()["verified"], 20);
+    assert_eq!(ask.end().json()["verified"], 20);
 }
