@@ -236,4 +236,38 @@ mod tests {
         }
         assert!(lookups.answered.len() <= ANSWERS && lookups.asked.is_empty());
     }
+
+    /// Senders of requests may have invented their addresses, and a gateway answers for all of them.
+    #[test]
+    fn strangers_leave_room_for_a_program_that_asks() {
+        let answers = Answers::default();
+        let tracker = NeighbourTracker::new(Asked(Arc::clone(&answers)));
+        let mut lookups = Lookups::default();
+        let mut look = |number, now| {
+            lookups.take_answers(now);
+            let mut view = View {
+                lookups: &mut lookups,
+                tracker: Some(&tracker),
+                now,
+            };
+            view.lookup(&question(number))
+        };
+        // 200 a second, for 25 s.
+        for number in 0..5000 {
+            let now = Ns::from_ms(1_000 + 5 * u64::from(number));
+            look(number, now);
+            for (via, answer) in std::mem::take(&mut *answers.lock().unwrap()) {
+                let neighbour = Neighbour {
+                    via,
+                    mac: MacAddr([2, 0, 0, 0, 0, 9]),
+                    route: Route::PLAIN,
+                };
+                answer.send(Ok(neighbour)).unwrap();
+            }
+        }
+        // The program's peer.
+        look(1 << 20, Ns::from_secs(26));
+        let asked = answers.lock().unwrap().len();
+        assert_eq!(asked, 1, "nobody is asked for the peer");
+    }
 }
