@@ -176,6 +176,8 @@ impl<'s, 'a, D: HostDevice> Served<'s, 'a, D> {
                             Then::Nothing => {}
                         }
                     }
+                    // It takes a receive, but is no request.
+                    (_, WcOpcode::RecvRdmaWithImm, _) => bail!("the host sends immediate data"),
                     _ => self.busy -= 1,
                 }
             }

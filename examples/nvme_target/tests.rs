@@ -437,9 +437,8 @@ fn immediate_data_is_no_capsule() {
         is_ending: AtomicBool::new(false),
     };
     thread::scope(|scope| {
-        let (pd, mut cq) = host.control(|control| {
-            (control.alloc_pd().unwrap(), control.create_cq(64, 0).unwrap())
-        });
+        let (pd, mut cq) = host
+            .control(|control| (control.alloc_pd().unwrap(), control.create_cq(64, 0).unwrap()));
         let init = QpInit::rc(&cq, &cq, QpCaps::default());
         let qp = host.control(|control| control.create_qp(&pd, &init)).unwrap();
         let mut connection = Connection::new(&host, qp, 0).map_err(|(_, error)| error).unwrap();
@@ -450,11 +449,8 @@ fn immediate_data_is_no_capsule() {
         let asked = listener.next(LIMIT).unwrap();
         crate::take(&site, &asked, scope).unwrap();
         connection.established(LIMIT).unwrap();
-        let op = Op::Write {
-            data: Data::Sges(&[]),
-            remote: Remote { addr: 0, rkey: 0 },
-            imm: Some(7),
-        };
+        let op =
+            Op::Write { data: Data::Sges(&[]), remote: Remote { addr: 0, rkey: 0 }, imm: Some(7) };
         let write = SendWr { wr_id: 1, op, flags: SendFlags::SIGNALED };
         connection.qp().post_send(&[write]).unwrap();
         let mut wcs = [Wc::default()];

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::Bound::{Excluded, Unbounded};
 
 use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
@@ -16,7 +17,7 @@ use crate::station::PendingResolve;
 const KNOWN: Ns = Ns::from_secs(30);
 /// How long it is believed that nobody answers.
 const UNREACHABLE: Ns = Ns::from_ms(1_000);
-/// Answers that are kept. Those that are old give way; if there are none, no more is asked.
+/// Answers that are kept. With each question beyond, another one gives way, round and round.
 const ANSWERS: usize = 4096;
 /// Questions under way. Strangers cause some, whose addresses may be invented.
 const ASKED: usize = 256;
@@ -26,6 +27,8 @@ const ASKED: usize = 256;
 pub(super) struct Lookups {
     asked: BTreeMap<Question, PendingResolve>,
     answered: BTreeMap<Question, (Lookup, Ns)>,
+    /// The answer that gave way last.
+    gone: Option<Question>,
     /// There was no room for a question.
     is_full: bool,
     /// Our own addresses: what goes there comes back.
@@ -81,11 +84,21 @@ impl Lookups {
         });
     }
 
-    fn has_room(&mut self, now: Ns) -> bool {
-        if self.answered.len() + self.asked.len() >= ANSWERS {
-            self.answered.retain(|_, (_, until)| now < *until);
+    /// Whether one more can be asked; makes room for its answer.
+    fn has_room(&mut self) -> bool {
+        if self.asked.len() >= ASKED {
+            return false;
         }
-        self.asked.len() < ASKED && self.answered.len() + self.asked.len() < ANSWERS
+        if self.answered.len() + self.asked.len() >= ANSWERS {
+            let from = self.gone.map_or(Unbounded, Excluded);
+            let next = self.answered.range((from, Unbounded)).next();
+            let next = next.or_else(|| self.answered.iter().next());
+            self.gone = next.map(|(question, _)| *question);
+            if let Some(question) = &self.gone {
+                self.answered.remove(question);
+            }
+        }
+        true
     }
 }
 
@@ -115,7 +128,7 @@ impl<P: HostPlatform> Neighbours for View<'_, P> {
         let Some(tracker) = self.tracker else {
             return known.map_or(Lookup::Unreachable, |mac| Lookup::Known(mac, HOP_LIMIT));
         };
-        if !lookups.has_room(self.now) {
+        if !lookups.has_room() {
             lookups.is_full = true;
             return Lookup::Pending;
         }

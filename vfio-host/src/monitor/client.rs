@@ -10,7 +10,7 @@ use e810_backends::host::socket;
 use e810_backends::printable::printable;
 use serde_json::Value;
 
-use super::service::LIMIT;
+use super::service::{CLIENTS, LIMIT, REFUSAL};
 use super::snapshot::Snapshot;
 
 /// Maximum bytes of an answer: many functions with all their fields, of which the most connections
@@ -69,13 +69,17 @@ impl Client {
     pub fn snapshot(&mut self) -> Result<Option<Snapshot>> {
         // A process that does not read would block the write.
         self.stream.set_write_timeout(Some(self.patience))?;
+        // One that refuses has said so before it closed.
         if let Err(error) = self.stream.write_all(b"look\n") {
             log::debug!("the process is gone: {error}");
-            return Ok(None);
         }
         let Some(line) = self.line()? else {
             return Ok(None);
         };
+        ensure!(
+            line != REFUSAL,
+            "{CLIENTS} others look at the process already; end one of them"
+        );
         let snapshot = serde_json::from_slice(&line).map(made_printable);
         let snapshot = snapshot.and_then(serde_json::from_value);
         Ok(Some(

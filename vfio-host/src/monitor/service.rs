@@ -20,7 +20,7 @@ use e810_sim_server::socket::{self, SocketFile};
 use super::registry::MonitorRegistry;
 
 /// Maximum clients at a time.
-const CLIENTS: usize = 8;
+pub(super) const CLIENTS: usize = 8;
 /// Maximum bytes of a request.
 const QUESTION: u64 = 64;
 /// Time that functions have for an answer.
@@ -89,6 +89,9 @@ impl Service {
     }
 }
 
+/// What a client reads that is refused, in place of a snapshot.
+pub(super) const REFUSAL: &[u8] = b"\"busy\"\n";
+
 impl Shared {
     fn accept(&self, client: UnixStream, registry: &MonitorRegistry) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,6 +100,8 @@ impl Shared {
             self.quota.line(|more| {
                 log::warn!("{CLIENTS} clients are connected already; another one is refused{more}");
             });
+            // There is room for it in any socket that is new.
+            let _ = (&client).write_all(REFUSAL);
             return;
         }
         let registry = registry.clone();

@@ -192,7 +192,8 @@ impl<P: HostPlatform> Carrier<P> {
             None => 0,
         };
         for wc in wcs.iter().take(found) {
-            if !wc.status.is_success() {
+            // Immediate data without a message is nothing that an e810 sends.
+            if !wc.status.is_success() || wc.opcode == WcOpcode::RecvRdmaWithImm {
                 self.is_broken = true;
                 continue;
             }

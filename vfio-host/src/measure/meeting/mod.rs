@@ -258,7 +258,7 @@ impl<P: HostPlatform> Meeting<P> {
                 tracker,
             };
             if let News::Requested(request) = &told.news {
-                let taken = take(&mut carrier, &mut reach, &told, request);
+                let taken = take(&mut carrier, &mut reach, &told, (request, self.at));
                 match taken? {
                     Some(peer) => self.at = peer,
                     None => self.strangers += 1,
@@ -278,7 +278,7 @@ impl<P: HostPlatform> Meeting<P> {
             connections: &mut self.connections,
             tracker,
         };
-        if carrier.phase() == Phase::Accepted {
+        if matches!(carrier.phase(), Phase::Accepted | Phase::Established) {
             carrier.poll();
             if carrier.has_received
                 && let Some(connection) = carrier.connection()
@@ -287,11 +287,18 @@ impl<P: HostPlatform> Meeting<P> {
             }
         }
         match (carrier.phase(), self.role) {
+            // As over TCP, one that has not said anything is a stranger: the client speaks first.
+            (Phase::Established, Role::Server) if !carrier.has_received => Ok(()),
             (Phase::Established, _) => {
                 drop(carrier);
                 self.start(control, tracker)
             }
-            (_, Role::Server) => Ok(()),
+            (Phase::New | Phase::Accepted | Phase::Ending, Role::Server) => Ok(()),
+            (ended, Role::Server) => {
+                log::warn!("still listening; {} has left: {}", self.at, why(ended));
+                self.strangers += 1;
+                carrier.renew(&mut reach)
+            }
             (phase, Role::Client) => {
                 let is_due = Instant::now() >= self.until;
                 match phase {
@@ -439,11 +446,16 @@ fn take<P: HostPlatform>(
     carrier: &mut Carrier<P>,
     reach: &mut Reach<'_, P>,
     told: &Told,
-    request: &Requested,
+    (request, at): (&Requested, SocketAddr),
 ) -> Result<Option<SocketAddr>> {
     let peer = SocketAddr::from((request.source, request.source_port));
-    if !request.private_data.starts_with(GREETING) {
-        log::warn!("still listening; {peer} asks for a connection, but is no e810 with --cm");
+    let is_stranger = !request.private_data.starts_with(GREETING);
+    // Another one is connected. This one asks again, and has its turn if that one leaves.
+    let is_late = carrier.phase() == Phase::Established && peer.ip() != at.ip();
+    if is_stranger || is_late {
+        if is_stranger {
+            log::warn!("still listening; {peer} asks for a connection, but is no e810 with --cm");
+        }
         let reason = Reason::CONSUMER_DEFINED;
         // One that has given up needs no answer.
         let _ = reach.call(&Call::Reject(told.id, reason, &[]));
