@@ -1,5 +1,5 @@
-//! NVMe over Fabrics by RDMA: what the example `nvme_target` says and the host of `nvme_read` hears,
-//! and the other way round. Nothing here waits, allocates or needs std.
+//! NVMe over Fabrics by RDMA: formats that the examples `nvme_target` and `nvme_read` share, and the
+//! host. Nothing here allocates or needs std.
 //!
 //! * [`bytes`]: fields of messages and pages;
 //! * [`capsule`]: commands, their descriptors, and responses;

@@ -142,11 +142,8 @@ impl DeviceVisitor<1> for Read {
         })?;
         let site = Site { function: &function, pd: &pd, target: self.target };
         let memory = Memory::new(shared, &shared_mr);
-        let linked = |at| {
-            let window = own.window(at, Responses::BYTES)?;
-            Linked::new(&site, Responses::new(window, &own_mr, at))
-        };
-        let mut links = [linked(0)?, linked(Responses::BYTES)?];
+        let linked = |number| Linked::new(&site, Responses::new(own, &own_mr, number)?);
+        let mut links = [linked(0)?, linked(1)?];
         let done = self.run(&site, &mut links, &memory);
         let [admin, io] = links;
         // A controller ends with its admin queue.

@@ -15,7 +15,7 @@ pub struct Responses {
 }
 
 impl Responses {
-    /// Bytes of the memory.
+    /// Bytes of a queue's place.
     pub const BYTES: usize = DEPTH as usize * RESPONSE;
     /// Room of the queue pair. Commands are copied into it, so that it may repeat them.
     pub const CAPS: QpCaps = QpCaps {
@@ -28,10 +28,20 @@ impl Responses {
     /// Room of its completion queue.
     pub const COMPLETIONS: u32 = 2 * DEPTH as u32;
 
-    /// `bytes` are those of the region from byte `at` on.
-    pub fn new<P: Platform>(bytes: SharedBytes, region: &Mr<P>, at: usize) -> Self {
+    /// `bytes` are those of the region, and have room for several queues; this one has the
+    /// `number`-th place.
+    ///
+    /// # Errors
+    /// [`Wrong::Range`].
+    pub fn new<P: Platform>(
+        bytes: SharedBytes,
+        region: &Mr<P>,
+        number: usize,
+    ) -> Result<Self, Wrong> {
+        let at = number * Self::BYTES;
+        let bytes = bytes.window(at, Self::BYTES)?;
         let addr = region.address() + at as u64;
-        Self { bytes, place: Sge { addr, length: RESPONSE as u32, lkey: region.lkey() } }
+        Ok(Self { bytes, place: Sge { addr, length: RESPONSE as u32, lkey: region.lkey() } })
     }
 
     /// Posts all receives: before the connection is asked for.

@@ -53,12 +53,8 @@ pub(crate) fn read_disk<'m>(ends: &mut [End<'_, 'm>; 1]) -> Result<u64, Failure>
     let cq = node.control.create_cq(2 * Responses::COMPLETIONS, 0)?;
     let mut side = Side {
         responses: [
-            Responses::new(own.window(0, Responses::BYTES)?, &own_mr, 0),
-            Responses::new(
-                own.window(Responses::BYTES, Responses::BYTES)?,
-                &own_mr,
-                Responses::BYTES,
-            ),
+            Responses::new(own, &own_mr, 0)?,
+            Responses::new(own, &own_mr, 1)?,
         ],
         ends,
         cq,
