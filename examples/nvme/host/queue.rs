@@ -135,9 +135,8 @@ impl Queue {
         id: u16,
     ) -> Result<u64, L::Error> {
         loop {
-            let slot = self.slots.get_mut(usize::from(id)).filter(|slot| slot.is_used);
-            let slot = slot.ok_or(Wrong::Unasked(id))?;
-            // The queue pair may repeat what was not acknowledged, though the response is there.
+            let slot = self.slot(id)?;
+            // The response may be there first: then the command still has its place in the send queue.
             if let (true, Some(outcome)) = (slot.is_sent, slot.outcome) {
                 *slot = Slot::default();
                 return Ok(outcome.map_err(|refused| Wrong::Refused(what, refused))?);
