@@ -53,7 +53,7 @@ impl<P: Platform> Manager<'_, P> {
         }
         let (origin, via) = self.machine.origin(id).ok_or(Error::NoSuch(id))?;
         let way = path_of(control, neighbours, &origin, via);
-        let way = way.map_err(|_| Refused::Peer(Reason::INVALID_GID))?;
+        let way = way.map_err(|_| Reason::INVALID_GID)?;
         let rq_psn = self.machine.local_psn(id);
         let timeout = self.machine.ack_timeout(id);
         let peer = match self.machine.request(id).and_then(|request| request.req) {
@@ -76,10 +76,10 @@ impl<P: Platform> Manager<'_, P> {
             },
             None => {
                 let Some(Reply::Rep(rep)) = self.machine.reply(id) else {
-                    return Err(Refused::Peer(Reason::INVALID_COMM_INSTANCE));
+                    return Err(Reason::INVALID_COMM_INSTANCE.into());
                 };
                 let asked = self.machine.asked(id);
-                let asked = asked.ok_or(Refused::Peer(Reason::INVALID_COMM_INSTANCE))?;
+                let asked = asked.ok_or(Reason::INVALID_COMM_INSTANCE)?;
                 Peer {
                     qpn: rep.local_qpn,
                     psn: rep.starting_psn,
@@ -97,11 +97,11 @@ impl<P: Platform> Manager<'_, P> {
                 }
             }
         };
-        let mtu = Mtu::of_code(peer.mtu).ok_or(Refused::Peer(Reason::INVALID_MTU))?;
+        let mtu = Mtu::of_code(peer.mtu).ok_or(Reason::INVALID_MTU)?;
         // What the card has; the peer is told what was agreed.
         let card = control.query_device();
         let most = |wanted: u8, of: u32| wanted.min(u8::try_from(of).unwrap_or(u8::MAX));
-        let qpn = Qpn::new(peer.qpn).ok_or(Refused::Peer(Reason::NO_QP))?;
+        let qpn = Qpn::new(peer.qpn).ok_or(Reason::NO_QP)?;
         Ok(Attributes {
             to_rtr: QpAttr {
                 state: Some(QpState::Rtr),

@@ -259,7 +259,7 @@ impl<P: Platform> Gsi<P> {
         now: Ns,
     ) -> Result<()> {
         let slot = *self.free.last().ok_or(GsiError::Busy)?;
-        let handle = self.handle(control, path)?;
+        let handle = self.handle(control, path, now)?;
         let Some(Some(kept)) = self.handles.get_mut(handle) else {
             return Err(GsiError::Busy);
         };
@@ -296,7 +296,7 @@ impl<P: Platform> Gsi<P> {
 
     /// The address handle of a path: one that is there, or a new one in place of the one that was
     /// not used for longest.
-    fn handle(&mut self, control: &mut Control<P>, path: &Path) -> Result<usize> {
+    fn handle(&mut self, control: &mut Control<P>, path: &Path, now: Ns) -> Result<usize> {
         // A connection has a flow label of its own, which names no other way: with it each would
         // take a handle, and two commands.
         let path = Path {
@@ -309,7 +309,7 @@ impl<P: Platform> Gsi<P> {
         }
         loop {
             let Some(index) = self.handles.iter().position(Option::is_none) else {
-                if self.give_handle_back(control)? {
+                if self.give_handle_back(control, now)? {
                     continue;
                 }
                 return Err(GsiError::Busy);
@@ -319,7 +319,7 @@ impl<P: Platform> Gsi<P> {
                 // Programs of the function may have the others.
                 Err(error @ Error::Exhausted { .. }) => {
                     let is_any = self.handles.iter().any(Option::is_some);
-                    if self.give_handle_back(control)? {
+                    if self.give_handle_back(control, now)? {
                         continue;
                     }
                     return Err(if is_any { GsiError::Busy } else { error.into() });
@@ -338,8 +338,9 @@ impl<P: Platform> Gsi<P> {
         }
     }
 
-    /// Destroys the address handle that was not used for longest, if one is not in use.
-    fn give_handle_back(&mut self, control: &mut Control<P>) -> Result<bool> {
+    /// Destroys the address handle that was not used for longest, if one is not in use. One that the
+    /// device refuses to destroy counts as used now, and has its turn again.
+    fn give_handle_back(&mut self, control: &mut Control<P>, now: Ns) -> Result<bool> {
         let idle = self.handles.iter_mut().filter(|place| {
             let kept = place.as_ref();
             kept.is_some_and(|kept| kept.in_flight == 0)
@@ -350,7 +351,11 @@ impl<P: Platform> Gsi<P> {
             return Ok(false);
         };
         if let Err((ah, error)) = control.destroy_ah(kept.ah) {
-            *place = Some(Handle { ah, ..kept });
+            *place = Some(Handle {
+                ah,
+                used: now,
+                ..kept
+            });
             return Err(error.into());
         }
         Ok(true)
@@ -369,16 +374,8 @@ impl<P: Platform> Gsi<P> {
     /// Gives address handles back that were not used for a while.
     pub(crate) fn tidy(&mut self, control: &mut Control<P>, now: Ns) {
         while self.deadline().is_some_and(|at| at <= now) {
-            if self.give_handle_back(control).is_err() {
-                // A device that refuses is asked again when the handle has been idle anew.
-                let idle = self.handles.iter_mut().flatten();
-                let oldest = idle
-                    .filter(|kept| kept.in_flight == 0)
-                    .min_by_key(|kept| kept.used);
-                if let Some(kept) = oldest {
-                    kept.used = now;
-                }
-            }
+            // One that is refused has its turn again.
+            let _ = self.give_handle_back(control, now);
         }
     }
 

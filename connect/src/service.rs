@@ -125,6 +125,12 @@ pub enum Refused {
     NoAnswer,
 }
 
+impl From<Reason> for Refused {
+    fn from(reason: Reason) -> Self {
+        Self::Peer(reason)
+    }
+}
+
 /// What a program hears of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

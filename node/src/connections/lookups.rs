@@ -84,8 +84,8 @@ impl Lookups {
         });
     }
 
-    /// Whether one more can be asked; makes room for its answer.
-    fn has_room(&mut self) -> bool {
+    /// Makes room for one more answer; `false` while as many as can be are being asked for.
+    fn make_room(&mut self) -> bool {
         if self.asked.len() >= ASKED {
             return false;
         }
@@ -128,7 +128,7 @@ impl<P: HostPlatform> Neighbours for View<'_, P> {
         let Some(tracker) = self.tracker else {
             return known.map_or(Lookup::Unreachable, |mac| Lookup::Known(mac, HOP_LIMIT));
         };
-        if !lookups.has_room() {
+        if !lookups.make_room() {
             lookups.is_full = true;
             return Lookup::Pending;
         }

@@ -41,7 +41,7 @@ pub(crate) fn run(count: usize) {
     println!(
         "{count} connections, each end of one: {:.0} bytes of memory of the device (its rings) and {:.0} of \
          the driver's; {} in the connection manager, {} in the program's connection; {:.1} allocations of the \
-         thread, which are the simulated machine's",
+         thread, which are the simulated machine's and this program's",
         grown(|counts| counts.dma_bytes),
         grown(|counts| counts.host_bytes),
         size_of::<Slot>() + Tables::words(count) * 8 / count,
