@@ -52,6 +52,7 @@ impl SlotError {
             | Self::NotTaken { .. }
             | Self::NoChannel { .. }
             | Self::Failed { .. }
+            | Self::OtherTable { .. }
             | Self::Memory { .. } => EINVAL,
             Self::Busy { .. } | Self::InUse { .. } | Self::ChannelInUse { .. } => EBUSY,
             Self::NoSpace { .. } => ENOMEM,

@@ -223,6 +223,12 @@ pub enum SlotError {
         /// How many.
         cqs: u64,
     },
+    /// A CQ is polled in another table of slots than the one that has the QP's queues.
+    #[error("CQ {cq} and its QPs have their queues in different processes")]
+    OtherTable {
+        /// The CQ.
+        cq: u32,
+    },
     /// No tracker space for a QP of that size.
     #[error(
         "no tracker space for {words} words; raise the configuration's tracker words per QP or its QPs, or make the QP smaller"

@@ -40,6 +40,8 @@ pub struct CqControl {
     pub(crate) user_context: u64,
     /// Its destruction was not answered: the device may no longer have it.
     pub(crate) is_ending: bool,
+    /// It is polled with slots of the program's own ([`CqInit::elsewhere`]).
+    pub(crate) elsewhere: bool,
 }
 
 /// The part of a completion queue that is polled: [`Cq::into_parts`].
@@ -70,6 +72,10 @@ pub struct CqInit<'a, P: Platform> {
     /// A word of the program's own (`cq_context`), which [`CqControl::user_context`] and
     /// the events of its channel give back. The driver does not interpret it.
     pub user_context: u64,
+    /// It is polled in another process, with slots of that program's own
+    /// ([`ProgramQueues`](crate::ProgramQueues)), and so are its queue pairs. Each of its events is
+    /// an [`Event::Completion`](crate::Event::Completion) to pass on; no channel hears of them.
+    pub elsewhere: bool,
 }
 
 impl<P: Platform> CqInit<'_, P> {
@@ -81,6 +87,7 @@ impl<P: Platform> CqInit<'_, P> {
             vector,
             channel: None,
             user_context: 0,
+            elsewhere: false,
         }
     }
 }

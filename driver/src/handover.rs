@@ -3,6 +3,7 @@
 
 use e810_datapath::DroppedWrs;
 use e810_datapath::slot::{CqKey, QpKey};
+use e810_types::QpType;
 
 /// A queue pair that is destroyed, so that its queues can be freed:
 /// [`Control::destroy_qp_control`](crate::Control::destroy_qp_control).
@@ -53,6 +54,7 @@ pub struct QpResetting {
 pub struct QpReopened {
     pub(crate) owner: u64,
     pub(crate) key: QpKey,
+    pub(crate) qp_type: QpType,
 }
 
 impl QpDestroyed {

@@ -92,6 +92,7 @@ mod mr;
 mod pd;
 pub mod polling;
 mod port;
+mod program_queues;
 mod progress;
 mod qp;
 mod ref_counts;
@@ -130,6 +131,7 @@ pub use monitoring::{Depth, Timing};
 pub use mr::{AccessFlags, Mr, MrChange, ReregError};
 pub use pd::Pd;
 pub use port::{DeviceAttr, PortAttr, PortState};
+pub use program_queues::{ProgramLimits, ProgramQueues};
 pub use progress::progress;
 pub use qp::{Qp, QpControl, QpRecv, QpRecvList, QpSend, QpSendList};
 pub use rings::{CqGrant, NotMade, QpGrant, QpMemory, QpPlace, Rings};
@@ -150,6 +152,7 @@ pub use e810_ceq::aeqe::Object as AsyncObject;
 pub use e810_ceq::event::Entry as LoggedEvent;
 pub use e810_ceq::{AsyncEvent, EventLog, Timer};
 pub use e810_cqp::hmc;
+pub use e810_datapath::slot::QpChange;
 pub use e810_datapath::state::{AttrMask, TransitionError, query, timing};
 pub use e810_datapath::{
     Atomic, Counters as CqCounters, CqKey, Data, DroppedWrs, Error as DatapathError, FastRegister,

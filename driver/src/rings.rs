@@ -7,7 +7,7 @@
 //! control path beside the rings.
 
 use e810_datapath::sizing::{RqSize, SqSize};
-use e810_datapath::slot::{CqKey, QpKey, Slots};
+use e810_datapath::slot::{CqKey, QpKey, QpShape, Slots};
 use e810_datapath::{CompletionQueue, RecvQueue, SendLimits, SendQueue};
 use e810_hal::{CeqId, DmaBuf, DmaLayout, HostBuf, Iova, Platform};
 use e810_types::QpType;
@@ -73,8 +73,11 @@ pub struct QpGrant {
     pub(crate) owner: u64,
     pub(crate) key: QpKey,
     pub(crate) limits: SendLimits,
+    pub(crate) sq_quanta: u32,
     pub(crate) rq: RqSize,
     pub(crate) max_recv_sge: u32,
+    pub(crate) send_cq: CqKey,
+    pub(crate) recv_cq: CqKey,
 }
 
 /// Makes rings from memory and a grant: [`Control::rings`](crate::Control::rings).
@@ -144,6 +147,12 @@ impl CqGrant {
         self.key.id()
     }
 
+    /// Its name in what its owner tells of it.
+    #[must_use]
+    pub const fn key(&self) -> CqKey {
+        self.key
+    }
+
     /// Completions that it has room for. One with immediate data takes two places.
     #[must_use]
     pub const fn entries(&self) -> u32 {
@@ -162,6 +171,18 @@ impl QpGrant {
     #[must_use]
     pub const fn number(&self) -> Qpn {
         Qpn(self.key.id())
+    }
+}
+
+impl QpGrant {
+    pub(crate) const fn shape(&self) -> QpShape {
+        QpShape {
+            sq_quanta: self.sq_quanta,
+            rq_quanta: self.rq.quanta(),
+            qp_type: self.limits.qp_type,
+            send_cq: self.send_cq,
+            recv_cq: self.recv_cq,
+        }
     }
 }
 

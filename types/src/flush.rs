@@ -6,6 +6,7 @@ use core::fmt;
 /// data-path 4.4). The device writes it into CQEs: unknown values are kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(transparent)]
 pub struct FlushCode(pub u16);
 

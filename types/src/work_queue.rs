@@ -5,6 +5,7 @@ use core::fmt;
 /// One of a QP's two work queues.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum WorkQueue {
     /// Send queue.
     Send,

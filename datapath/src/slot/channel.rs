@@ -10,6 +10,7 @@ use core::sync::atomic::Ordering;
 
 use e810_types::WorkQueue;
 
+use super::cq::Listener;
 use super::{Atom, CqKey, NotifyResult, QpLines, QpSlot, Registry, SlotMemory, Slots};
 use crate::error::SlotError;
 
@@ -319,9 +320,9 @@ impl<M: SlotMemory> Registry<M> {
     /// # Errors
     /// As there, and [`SlotError::NoChannel`].
     pub fn open_cq_on(&mut self, id: u32, channel: ChannelKey) -> Result<CqKey, SlotError> {
-        self.channel_of(channel)?;
-        let key = self.open_cq_with(id, Some(channel.index))?;
-        self.channel_of(channel)?.line[REFERENCES].fetch_add(1);
+        let slot = self.free_cq(id)?;
+        let key = slot.next_key(id);
+        self.open_cq_as(key, Some(channel))?;
         Ok(key)
     }
 
@@ -365,6 +366,14 @@ impl<M: SlotMemory> Registry<M> {
         if let Some(channel) = slot.channel().and_then(|index| self.slots.channel(index)) {
             channel.set(key.id());
         }
+    }
+
+    /// A CQ whose slot is free comes to a channel.
+    pub(super) fn join_channel(&self, key: ChannelKey, cq: u32) -> Result<Listener, SlotError> {
+        let channel = self.channel_of(key)?;
+        self.free_cq(cq)?;
+        channel.line[REFERENCES].fetch_add(1);
+        Ok(Listener::Channel(key.index))
     }
 
     /// A CQ leaves its channel.

@@ -33,7 +33,7 @@ const PASSED: usize = 0;
 /// [1:0] see [`Pending`], [62:32] generation of the key whose request it is; the
 /// poller and events write it.
 const PENDING: usize = 1;
-/// Index of the channel, plus one; 0 for none. Written while the slot is free.
+/// Index of the channel, plus one; 0 for none, [`ELSEWHERE`]. Written while the slot is free.
 const CHANNEL: usize = 2;
 /// [31:0] events handed out by the channel, [62:32] generation of the key that they are of,
 /// [63] the CQ is being destroyed.
@@ -47,6 +47,8 @@ const USER_CONTEXT: usize = 6;
 /// Counts lists of requests that producers posted to queues in error.
 const POSTED_IN_ERROR: usize = 7;
 
+/// No channel here: the CQ is polled in another table of slots.
+const ELSEWHERE: u64 = u64::MAX;
 const CLOSING: u64 = 1 << 63;
 const COUNT: u64 = 0xFFFF_FFFF;
 const FAILED_BIT: u64 = 1;
@@ -59,6 +61,27 @@ const fn life(key: CqKey) -> u64 {
 
 const fn is_of(word: u64, key: CqKey) -> bool {
     word & !COUNT == life(key)
+}
+
+/// Who hears of a CQ's events.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Listener {
+    /// Only its poller, when it looks.
+    None,
+    /// The channel of this index, too.
+    Channel(u32),
+    /// Its poller, which is in another table of slots: each event is passed on to it.
+    Elsewhere,
+}
+
+impl Listener {
+    const fn word(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Channel(index) => (index as u64).wrapping_add(1),
+            Self::Elsewhere => ELSEWHERE,
+        }
+    }
 }
 
 /// View of a slot.
@@ -100,13 +123,16 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         self.control()[IDENTITY].store(FREE, Ordering::Relaxed);
     }
 
+    /// The key of the next CQ of this slot.
+    pub(super) fn next_key(&self, id: u32) -> CqKey {
+        let generation = self.control()[GENERATION].load(Ordering::Relaxed) as u32;
+        CqKey::new(id, super::key::next_generation(generation))
+    }
+
     /// Gives the slot to a new CQ. It is free, so nobody but a late handler writes to
     /// it.
-    pub(super) fn open(&self, id: u32, channel: Option<u32>) -> CqKey {
-        let generation = self.control()[GENERATION].load(Ordering::Relaxed) as u32;
-        let generation = super::key::next_generation(generation);
+    pub(super) fn open(&self, key: CqKey, listener: Listener) {
         let control = self.control();
-        let key = CqKey::new(id, generation);
         for word in [REFERENCES, INBOX] {
             if let Some(word) = control.get(word) {
                 word.store(0, Ordering::Relaxed);
@@ -124,11 +150,15 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         for word in [events, failed, pending, taken].into_iter().flatten() {
             word.swap(life(key));
         }
-        let channel = channel.map_or(0, |index| u64::from(index).wrapping_add(1));
-        self.poller()[CHANNEL].store(channel, Ordering::Relaxed);
-        self.control()[GENERATION].store(generation.into(), Ordering::Relaxed);
+        self.poller()[CHANNEL].store(listener.word(), Ordering::Relaxed);
+        let generation = key.generation().into();
+        self.control()[GENERATION].store(generation, Ordering::Relaxed);
         self.control()[IDENTITY].store(key.bits(), Ordering::Release);
-        key
+    }
+
+    /// Whether it is polled in another table of slots.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.poller()[CHANNEL].load(Ordering::Relaxed) == ELSEWHERE
     }
 
     pub(super) fn close(&self) {
@@ -190,6 +220,9 @@ impl<'a, A: Atom> CqSlot<'a, A> {
     /// Counts an event of the device, if it was asked for and software did not notify meanwhile.
     /// `None` when `key` no longer lives here.
     pub(super) fn signal(&self, key: CqKey) -> Option<bool> {
+        if self.is_elsewhere() {
+            return self.is(key).then_some(true);
+        }
         let word = &self.poller()[PENDING];
         let mut before = word.load(Ordering::Acquire);
         while is_of(before, key) && Pending::from_bits(before) != Pending::NONE {
@@ -242,8 +275,10 @@ impl<'a, A: Atom> CqSlot<'a, A> {
 
     /// The channel that tells the events.
     pub(super) fn channel(&self) -> Option<u32> {
-        let index = self.poller()[CHANNEL].load(Ordering::Relaxed);
-        index.checked_sub(1).map(|index| index as u32)
+        match self.poller()[CHANNEL].load(Ordering::Relaxed) {
+            0 | ELSEWHERE => None,
+            index => Some(index.wrapping_sub(1) as u32),
+        }
     }
 
     /// Control: the program's own word.
@@ -369,8 +404,9 @@ impl<'a, A: Atom> CqSlot<'a, A> {
         self.poller()[PASSED].load(Ordering::Acquire)
     }
 
+    /// Whether its poller here has; there may be none.
     pub(super) fn has_confirmed(&self, epoch: u64) -> bool {
-        self.poller()[PASSED].load(Ordering::Acquire) >= epoch
+        self.is_elsewhere() || self.poller()[PASSED].load(Ordering::Acquire) >= epoch
     }
 
     pub(super) fn enlist(&self, link: &A, node: Node) {
@@ -408,7 +444,12 @@ mod tests {
             assert!(slot.ask(key));
             assert_eq!(slot.signal(key), Some(true));
         };
-        let old = slot.open(5, Some(0));
+        let open = || {
+            let key = slot.next_key(5);
+            slot.open(key, Listener::Channel(0));
+            key
+        };
+        let old = open();
         announce(old);
         announce(old);
         assert_eq!(slot.take(old), Some(true));
@@ -421,7 +462,7 @@ mod tests {
             "its poller has something to notice"
         );
 
-        let new = slot.open(5, Some(0));
+        let new = open();
         assert!(slot.has_confirmed(slot.epoch()));
         announce(new);
         assert_eq!((slot.take(old), slot.events(old)), (None, None));
@@ -438,5 +479,15 @@ mod tests {
         assert_eq!(slot.take(new), None, "it is being destroyed");
         slot.cancel_close();
         assert_eq!(slot.take(new), Some(false));
+        assert_eq!(slot.channel(), Some(0));
+        slot.close();
+
+        let elsewhere = slot.next_key(5);
+        slot.open(elsewhere, Listener::Elsewhere);
+        assert_eq!((slot.channel(), slot.signal(new)), (None, None));
+        for _ in 0..2 {
+            assert_eq!(slot.signal(elsewhere), Some(true), "each is passed on");
+        }
+        assert!(slot.has_confirmed(slot.raise()), "no poller here");
     }
 }

@@ -32,6 +32,11 @@ impl<M: SlotMemory> Registry<M> {
     pub fn hide_qp(&mut self, key: QpKey) -> Result<DroppedWrs, SlotError> {
         let slot = self.live(key)?;
         slot.hide();
+        if slot.is_elsewhere() {
+            self.unlist_changed(key.id());
+            return Ok(DroppedWrs::default());
+        }
+        let slot = self.hidden(key)?;
         let count = |queue| {
             let line = slot.queue(queue);
             let trackers = self.slots.queue_trackers(line);
@@ -66,10 +71,25 @@ impl<M: SlotMemory> Registry<M> {
     /// while an event handler is just putting it on the list of marked ones:
     /// take what is marked, and try again.
     pub fn reopen(&mut self, key: QpKey, qp_type: QpType) -> Result<QpKey, SlotError> {
+        let next = self.hidden(key)?.next_key(key.id());
+        self.reopen_with(key, next, qp_type)?;
+        Ok(next)
+    }
+
+    pub(super) fn reopen_with(
+        &mut self,
+        key: QpKey,
+        next: QpKey,
+        qp_type: QpType,
+    ) -> Result<(), SlotError> {
         let id = key.id();
         let slot = self.hidden(key)?;
         if slot.needs_attention() {
             return Err(SlotError::Busy { object: "QP", id });
+        }
+        if slot.is_elsewhere() {
+            slot.reopen(next, qp_type);
+            return Ok(());
         }
         for queue in [WorkQueue::Send, WorkQueue::Recv] {
             // They end at positions that the next life may not have reached.
@@ -78,7 +98,8 @@ impl<M: SlotMemory> Registry<M> {
                 Tracker(tracker).forget();
             }
         }
-        Ok(slot.reopen(id, qp_type))
+        slot.reopen(next, qp_type);
+        Ok(())
     }
 
     /// The device has a QP again that was [reopened](Self::reopen): it is in RESET.
@@ -87,6 +108,7 @@ impl<M: SlotMemory> Registry<M> {
     /// [`SlotError::Gone`].
     pub fn begin(&mut self, key: QpKey) -> Result<(), SlotError> {
         self.live(key)?.begin(key);
+        self.changed(key, false);
         Ok(())
     }
 
@@ -112,7 +134,8 @@ impl<M: SlotMemory> Registry<M> {
     /// The slot of a QP that is hidden and not yet retired.
     fn hidden(&self, key: QpKey) -> Result<QpSlot<'_, M::Atom>, SlotError> {
         let slot = self.slots.qp(key.id());
-        slot.filter(|slot| slot.is_hidden(key)).ok_or(gone_qp(key))
+        slot.filter(|slot| slot.hidden() == Some(key.generation()))
+            .ok_or(gone_qp(key))
     }
 
     /// The id of a retired QP that can be opened again; its tracker space is free. `None` when
@@ -129,8 +152,10 @@ impl<M: SlotMemory> Registry<M> {
                     Some(before) => list::set(before.retire_link(), next),
                     None => self.retired = next,
                 }
-                let extent = Extent::from_bits(slot.extent());
-                self.space.free(self.slots.atoms(), extent);
+                if !slot.is_elsewhere() {
+                    let extent = Extent::from_bits(slot.extent());
+                    self.space.free(self.slots.atoms(), extent);
+                }
                 slot.release();
                 return Some(id);
             }
@@ -158,7 +183,7 @@ impl<M: SlotMemory> Registry<M> {
                 .and_then(|cq| self.slots.live_cq(cq))
                 .is_none_or(|cq| cq.has_confirmed(epoch))
         });
-        confirmed && !slot.needs_attention()
+        confirmed && slot.is_forgotten() && !slot.needs_attention()
     }
 }
 

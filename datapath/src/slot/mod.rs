@@ -35,6 +35,7 @@ use crate::track;
 
 mod channel;
 mod cq;
+mod elsewhere;
 mod ending;
 mod key;
 pub(crate) mod list;
@@ -47,6 +48,7 @@ mod view;
 
 pub use channel::{ChannelKey, NextEvent, Unfinished};
 pub(crate) use cq::CqSlot;
+pub use elsewhere::QpChange;
 pub use ending::DroppedWrs;
 pub(crate) use key::id_in;
 pub use key::{CqKey, QpKey};
@@ -355,6 +357,12 @@ impl<M: SlotMemory> Slots<M> {
     #[must_use]
     pub fn cq_key(&self, id: u32) -> Option<CqKey> {
         self.cq(id)?.key()
+    }
+
+    /// How many objects the table has.
+    #[must_use]
+    pub const fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// State of a QP; `None` when it is gone.

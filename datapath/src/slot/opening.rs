@@ -6,16 +6,22 @@ use e810_types::{QpState, QpType, WorkQueue};
 
 use super::qp::{
     EXTENT, GENERATION, IDENTITY, QKEY, QpSlot, RECV_CQ, RETIRED, RQ_HEAD, SEND_CQ, SQ_HEAD, STATE,
-    generation_bits, state_bits,
+    generation_bits, is_of, state_bits,
 };
 use super::queue::Guard;
 use super::{Atom, QpKey, key};
 
 impl<A: Atom> QpSlot<'_, A> {
+    /// The key of the slot's next life.
+    pub(super) fn next_key(&self, id: u32) -> QpKey {
+        let generation = self.control()[GENERATION].load(Ordering::Relaxed) as u32;
+        QpKey::new(id, key::next_generation(generation))
+    }
+
     /// Control: gives a hidden slot its next life, with the same queues, in ERR. Nobody else
     /// looks at it: producer and pollers are at rest, and no event finds it before
     /// [`begin`](Self::begin).
-    pub(super) fn reopen(&self, id: u32, qp_type: QpType) -> QpKey {
+    pub(super) fn reopen(&self, key: QpKey, qp_type: QpType) {
         let queues = [WorkQueue::Send, WorkQueue::Recv].map(|queue| {
             let line = self.queue(queue);
             let quanta = line.mask().wrapping_add(1) as u32;
@@ -27,7 +33,7 @@ impl<A: Atom> QpSlot<'_, A> {
         let cq_id = |bits: u64| bits as u32 & key::ID_MASK;
         self.open_in(
             state_bits(QpState::Err),
-            id,
+            key,
             &Opening {
                 qp_type,
                 send: QueueOpening {
@@ -44,14 +50,13 @@ impl<A: Atom> QpSlot<'_, A> {
                 send_cq,
                 recv_cq,
             },
-        )
+        );
     }
 
     /// Control: gives a free slot to a new QP, which is in RESET.
-    pub(super) fn open(&self, id: u32, opening: &Opening) -> QpKey {
-        let key = self.open_in(state_bits(QpState::Reset), id, opening);
+    pub(super) fn open(&self, key: QpKey, opening: &Opening) {
+        self.open_in(state_bits(QpState::Reset), key, opening);
         self.begin(key);
-        key
     }
 
     /// Control: the device has the QP, in RESET: from now on events find it.
@@ -60,12 +65,15 @@ impl<A: Atom> QpSlot<'_, A> {
         self.control()[STATE].store(state, Ordering::Release);
     }
 
+    /// Whether events find `key`, which lives here.
+    pub(super) fn has_begun(&self, key: QpKey) -> bool {
+        is_of(self.state_word(), key)
+    }
+
     /// No event finds a STATE without a generation.
-    fn open_in(&self, state: u64, id: u32, opening: &Opening) -> QpKey {
+    fn open_in(&self, state: u64, key: QpKey, opening: &Opening) {
         let control = self.control();
-        let generation = control[GENERATION].load(Ordering::Relaxed) as u32;
-        let generation = key::next_generation(generation);
-        let key = QpKey::new(id, generation);
+        let generation = key.generation();
         control[GENERATION].store(generation.into(), Ordering::Relaxed);
         control[EXTENT].store(opening.extent, Ordering::Relaxed);
         control[RETIRED].store(0, Ordering::Relaxed);
@@ -84,7 +92,6 @@ impl<A: Atom> QpSlot<'_, A> {
             self.queue(queue).open(guard, shape.quanta, shape.trackers);
         }
         control[IDENTITY].store(key.bits(), Ordering::Release);
-        key
     }
 }
 

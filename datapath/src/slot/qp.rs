@@ -13,6 +13,8 @@ use crate::state::state_from_bits;
 pub(super) const LINES: usize = 4;
 /// Words of a slot.
 pub(super) const WORDS: usize = LINES * LINE;
+/// EXTENT of a QP whose queues are in another table of slots: it has no trackers here.
+pub(super) const ELSEWHERE: u64 = u64::MAX;
 
 // Control's line; events write STATE.
 /// The key, or [`FREE`].
@@ -37,6 +39,11 @@ const SEND_EPOCH: usize = 4;
 const RECV_EPOCH: usize = 5;
 /// Handlers that are telling something about the QP just now.
 const HOLDS: usize = 6;
+
+// Values of RETIRED. The device no longer knows the QP, and only its CQs here have to pass it.
+const FORGOTTEN: u64 = 1;
+/// The device no longer knows it; another table of slots still does.
+const RETIRED_ELSEWHERE: u64 = 2;
 
 const SENDS: u64 = 1 << 3;
 const RECEIVES: u64 = 1 << 4;
@@ -67,7 +74,7 @@ pub(super) const fn generation_bits(key: QpKey) -> u64 {
 }
 
 /// Whether a STATE word is that of `key`'s life.
-const fn is_of(state: u64, key: QpKey) -> bool {
+pub(super) const fn is_of(state: u64, key: QpKey) -> bool {
     state >> GENERATION_SHIFT << GENERATION_SHIFT == generation_bits(key)
 }
 
@@ -87,6 +94,7 @@ pub(crate) const fn takes(state: u64, key: QpKey, queue: WorkQueue) -> bool {
 /// Why the device stopped a QP, as its asynchronous event says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Cause {
     /// The work queue whose request failed, where the event names one.
     pub queue: Option<WorkQueue>,
@@ -394,18 +402,41 @@ impl<'a, A: Atom> QpSlot<'a, A> {
             self.update(|state| Some(state & !generation & !STATE_MASK | state_bits(QpState::Err)));
     }
 
-    /// Control: whether `key` was hidden here and not retired yet.
-    pub(super) fn is_hidden(&self, key: QpKey) -> bool {
+    /// Control: the generation of the QP that was hidden here and not retired yet.
+    pub(super) fn hidden(&self) -> Option<u32> {
         let control = self.control();
-        !self.is_live()
-            && self.extent() != 0
-            && control[GENERATION].load(Ordering::Relaxed) == u64::from(key.generation())
-            && control[RETIRED].load(Ordering::Relaxed) == 0
+        let hidden =
+            !self.is_live() && self.extent() != 0 && control[RETIRED].load(Ordering::Relaxed) == 0;
+        hidden.then(|| control[GENERATION].load(Ordering::Relaxed) as u32)
+    }
+
+    /// Whether its queues are in another table of slots.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.extent() == ELSEWHERE
+    }
+
+    /// Whether the device no longer knows it, and another table of slots still does.
+    pub(super) fn is_retired_elsewhere(&self) -> bool {
+        self.control()[RETIRED].load(Ordering::Relaxed) == RETIRED_ELSEWHERE
+    }
+
+    /// Control: its number may be used again as soon as its CQs have passed it.
+    pub(super) fn set_forgotten(&self) {
+        self.control()[RETIRED].store(FORGOTTEN, Ordering::Relaxed);
+    }
+
+    /// Control: whether the other table of slots, if it has one, has forgotten it.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.control()[RETIRED].load(Ordering::Relaxed) == FORGOTTEN
     }
 
     /// Control: the device no longer knows the QP.
     pub(super) fn retire(&self, send_epoch: u64, recv_epoch: u64) {
-        self.control()[RETIRED].store(1, Ordering::Relaxed);
+        let retired = match self.is_elsewhere() {
+            true => RETIRED_ELSEWHERE,
+            false => FORGOTTEN,
+        };
+        self.control()[RETIRED].store(retired, Ordering::Relaxed);
         let producer = self.producer();
         producer[SEND_EPOCH].store(send_epoch, Ordering::Relaxed);
         producer[RECV_EPOCH].store(recv_epoch, Ordering::Relaxed);

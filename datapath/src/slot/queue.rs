@@ -132,6 +132,19 @@ impl<'a, A: Atom> QueueLine<'a, A> {
         self.0[LISTED].swap(1) == 0
     }
 
+    /// Control, of a QP whose queues are elsewhere: puts it on a list, as `how`; false when it is
+    /// there already. The higher `how` stays.
+    pub(super) fn list_as(&self, how: u64) -> bool {
+        let before = self.0[LISTED].load(Ordering::Relaxed);
+        self.0[LISTED].store(before.max(how), Ordering::Relaxed);
+        before == 0
+    }
+
+    /// Control: it leaves that list; gives how it was there.
+    pub(super) fn take_listed(&self) -> u64 {
+        self.0[LISTED].swap(0)
+    }
+
     pub(super) fn open(&self, guard: Guard, quanta: u32, trackers: u32) {
         for word in self.0 {
             word.store(0, Ordering::Relaxed);

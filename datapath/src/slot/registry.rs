@@ -2,10 +2,11 @@
 
 use e810_types::{QpState, QpType, WorkQueue};
 
+use super::cq::Listener;
 use super::list::{self, Node};
 use super::opening::{Opening, QueueOpening};
 use super::space::{self, Space};
-use super::{Cause, CqKey, Layout, MAX_IDS, QpKey, QpSlot, SlotMemory, Slots};
+use super::{Cause, CqKey, CqSlot, Layout, MAX_IDS, QpKey, QpSlot, SlotMemory, Slots};
 use crate::error::SlotError;
 use crate::track;
 
@@ -50,7 +51,7 @@ pub struct Attention {
 }
 
 /// Which CQs have completions that only their poller can make.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pending {
     /// The send CQ, if sends are outstanding.
@@ -68,6 +69,8 @@ pub struct Registry<M: SlotMemory> {
     marked: Node,
     /// QPs retired, not yet reaped.
     pub(super) retired: Node,
+    /// QPs with their queues elsewhere, of which the other table of slots has something to hear.
+    pub(super) changed: Node,
 }
 
 impl<M: SlotMemory> Registry<M> {
@@ -109,6 +112,7 @@ impl<M: SlotMemory> Registry<M> {
             space,
             marked: Node::END,
             retired: Node::END,
+            changed: Node::END,
         })
     }
 
@@ -123,14 +127,18 @@ impl<M: SlotMemory> Registry<M> {
     /// # Errors
     /// [`SlotError::NoSuchId`], [`SlotError::Busy`].
     pub fn open_cq(&mut self, id: u32) -> Result<CqKey, SlotError> {
-        self.open_cq_with(id, None)
+        self.open_cq_with(id, Listener::None)
     }
 
-    pub(super) fn open_cq_with(
-        &mut self,
-        id: u32,
-        channel: Option<u32>,
-    ) -> Result<CqKey, SlotError> {
+    pub(super) fn open_cq_with(&mut self, id: u32, listener: Listener) -> Result<CqKey, SlotError> {
+        let slot = self.free_cq(id)?;
+        let key = slot.next_key(id);
+        slot.open(key, listener);
+        Ok(key)
+    }
+
+    /// The slot of a CQ id that no CQ has.
+    pub(super) fn free_cq(&self, id: u32) -> Result<CqSlot<'_, M::Atom>, SlotError> {
         let slot = self.slots.cq(id).ok_or(SlotError::NoSuchId {
             object: "CQ",
             id,
@@ -139,7 +147,7 @@ impl<M: SlotMemory> Registry<M> {
         if !slot.is_free() {
             return Err(SlotError::Busy { object: "CQ", id });
         }
-        Ok(slot.open(id, channel))
+        Ok(slot)
     }
 
     /// Closes a CQ, after DESTROY_CQ; its poller no longer exists.
@@ -169,21 +177,29 @@ impl<M: SlotMemory> Registry<M> {
     /// [`SlotError::NoSuchId`], [`SlotError::Busy`], [`SlotError::Gone`] for a
     /// CQ, [`SlotError::NoSpace`].
     pub fn open_qp(&mut self, id: u32, shape: &QpShape) -> Result<QpKey, SlotError> {
-        let no_such = SlotError::NoSuchId {
+        let key = self.free_qp(id)?.next_key(id);
+        self.open_qp_with(key, shape)?;
+        Ok(key)
+    }
+
+    /// The slot of a QP id that no QP has.
+    pub(super) fn free_qp(&self, id: u32) -> Result<QpSlot<'_, M::Atom>, SlotError> {
+        let slot = self.slots.qp(id).ok_or(SlotError::NoSuchId {
             object: "QP",
             id,
             limit: self.slots.layout.qps,
-        };
-        if id >= self.slots.layout.qps {
-            return Err(no_such);
-        }
-        let slot = self.slots.qp(id).ok_or(no_such)?;
+        })?;
         if !slot.is_free() {
             return Err(SlotError::Busy { object: "QP", id });
         }
+        Ok(slot)
+    }
+
+    /// Opens a QP, whose slot is free, with trackers of its own.
+    pub(super) fn open_qp_with(&mut self, key: QpKey, shape: &QpShape) -> Result<(), SlotError> {
+        let slot = self.free_qp(key.id())?;
         let (send, recv) = (shape.send_cq, shape.recv_cq);
-        let send_cq = self.slots.live_cq(send).ok_or(gone_cq(send))?;
-        let recv_cq = self.slots.live_cq(recv).ok_or(gone_cq(recv))?;
+        let cqs = self.cqs_of(shape, false)?;
         let quanta = u64::from(shape.sq_quanta) + u64::from(shape.rq_quanta);
         let words = quanta * track::WORDS as u64;
         let no_space = SlotError::NoSpace { words };
@@ -195,10 +211,11 @@ impl<M: SlotMemory> Registry<M> {
             .alloc(self.slots.atoms(), words)
             .ok_or(no_space)?;
         let trackers = Space::first_tracker(extent);
-        send_cq.refer();
-        recv_cq.refer();
-        Ok(slot.open(
-            id,
+        for cq in cqs {
+            cq.refer();
+        }
+        slot.open(
+            key,
             &Opening {
                 qp_type: shape.qp_type,
                 send: QueueOpening {
@@ -215,7 +232,25 @@ impl<M: SlotMemory> Registry<M> {
                 send_cq: send.bits(),
                 recv_cq: recv.bits(),
             },
-        ))
+        );
+        Ok(())
+    }
+
+    /// The CQs of a QP that is about to be opened, which all have their pollers where it has its
+    /// queues.
+    pub(super) fn cqs_of(
+        &self,
+        shape: &QpShape,
+        is_elsewhere: bool,
+    ) -> Result<[CqSlot<'_, M::Atom>; 2], SlotError> {
+        let cq = |key: CqKey| {
+            let cq = self.slots.live_cq(key).ok_or(gone_cq(key))?;
+            match cq.is_elsewhere() == is_elsewhere {
+                true => Ok(cq),
+                false => Err(SlotError::OtherTable { cq: key.id() }),
+            }
+        };
+        Ok([cq(shape.send_cq)?, cq(shape.recv_cq)?])
     }
 
     /// Notes a new state, after MODIFY_QP.
@@ -225,6 +260,7 @@ impl<M: SlotMemory> Registry<M> {
     /// meanwhile: it stays in ERR.
     pub fn set_state(&mut self, key: QpKey, state: QpState) -> Result<(), SlotError> {
         if self.live(key)?.move_to(state) {
+            self.changed(key, false);
             Ok(())
         } else {
             Err(SlotError::Failed { id: key.id() })
@@ -249,6 +285,7 @@ impl<M: SlotMemory> Registry<M> {
     /// As [`set_state`](Self::set_state).
     pub fn begin_drain(&mut self, key: QpKey, notify: bool) -> Result<(), SlotError> {
         if self.live(key)?.begin_drain(notify) {
+            self.changed(key, false);
             Ok(())
         } else {
             Err(SlotError::Failed { id: key.id() })
@@ -268,6 +305,7 @@ impl<M: SlotMemory> Registry<M> {
             self.marked = list::next(slot.attention_link());
             let cause = slot.take_cause();
             if let Some(qp) = slot.key() {
+                self.changed(qp, false);
                 return Some(Attention { qp, cause });
             }
         }
@@ -287,6 +325,10 @@ impl<M: SlotMemory> Registry<M> {
     /// [`SlotError::Gone`].
     pub fn sweep(&mut self, key: QpKey) -> Result<Pending, SlotError> {
         let slot = self.live(key)?;
+        if slot.is_elsewhere() {
+            self.changed(key, true);
+            return Ok(Pending::default());
+        }
         let [send, recv] = slot.awaited().map(|(cq, _)| CqKey::from_bits(cq));
         let pending = |queue, cq: Option<CqKey>| {
             let cq_slot = self.slots.live_cq(cq?)?;

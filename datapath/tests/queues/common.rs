@@ -8,9 +8,11 @@ use e810_datapath::sizing::RqSize;
 use e810_datapath::slot::{Layout, QpShape};
 use e810_datapath::{
     CompletionQueue, CqKey, Data, ExtraOps, Op, QpKey, QpState, QpType, RecvQueue, RecvWr, Refused,
-    Registry, SendFlags, SendLimits, SendQueue, SendWr, Sge,
+    SendFlags, SendLimits, SendQueue, SendWr, Sge,
 };
 use e810_hal::{Barrier, Bus, DmaWord, RegOffset};
+
+use crate::tables::Tables;
 
 pub(crate) type Words = &'static [AtomicU64];
 
@@ -51,7 +53,7 @@ pub(crate) type Cq = CompletionQueue<Quiet, Words, Words>;
 /// A slot table with a few CQs and QPs.
 pub(crate) struct Bench {
     pub(crate) platform: Quiet,
-    pub(crate) registry: Registry<Words>,
+    pub(crate) registry: Tables,
 }
 
 /// A CQ and its ring as the device sees it.
@@ -82,17 +84,27 @@ pub(crate) const RQ: RqSize = RqSize {
     max_wr: 15,
 };
 
+pub(crate) const LAYOUT: Layout = Layout {
+    cqs: 4,
+    qps: 4,
+    channels: 0,
+    tracker_words: 4 * QpShape::tracker_words(512, 16),
+};
+
 impl Bench {
     pub(crate) fn new() -> Self {
-        let layout = Layout {
-            cqs: 4,
-            qps: 4,
-            channels: 0,
-            tracker_words: 4 * QpShape::tracker_words(512, 16),
-        };
+        Self::with(Tables::one(LAYOUT))
+    }
+
+    /// The queues are in another table of slots than the one that events and commands go by.
+    pub(crate) fn in_two_tables() -> Self {
+        Self::with(Tables::two(LAYOUT))
+    }
+
+    fn with(registry: Tables) -> Self {
         Self {
             platform: Quiet::default(),
-            registry: Registry::new(words(layout.words()), layout).unwrap(),
+            registry,
         }
     }
 
@@ -130,6 +142,7 @@ impl Bench {
         };
         let key = self.registry.open_qp(id, &shape).unwrap();
         self.registry.set_state(key, QpState::Rts).unwrap();
+        self.registry.pump();
         let (sq_ring, rq_ring) = (words(512 * 4), words(16 * 4));
         let slots = self.registry.slots().clone();
         TestQp {

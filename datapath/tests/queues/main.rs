@@ -23,4 +23,5 @@ mod refused;
 mod resize;
 mod ring;
 mod slots;
+mod tables;
 mod together;

@@ -1,9 +1,9 @@
 //! The slot protocol, one thread: generations, references, reuse.
 
-use e810_datapath::slot::{Cause, Layout, Marked, NotifyResult, QpShape};
+use e810_datapath::slot::{Cause, Layout, Marked, NotifyResult, QpChange, QpShape};
 use e810_datapath::{CqKey, FlushCode, Notify, QpKey, QpState, QpType, Registry, SlotError, Wc};
 
-use crate::common::{Bench, FLUSH, SQ_BIT, TestCq, words};
+use crate::common::{Bench, FLUSH, LAYOUT, SQ_BIT, TestCq, words};
 
 fn poll(cq: &mut TestCq) -> usize {
     cq.cq.poll(&mut [Wc::default(); 4])
@@ -11,7 +11,12 @@ fn poll(cq: &mut TestCq) -> usize {
 
 #[test]
 fn a_slot_is_free_once_both_cqs_have_passed() {
-    let mut bench = Bench::new();
+    for bench in [Bench::new(), Bench::in_two_tables()] {
+        is_free_once_both_cqs_have_passed(bench);
+    }
+}
+
+fn is_free_once_both_cqs_have_passed(mut bench: Bench) {
     let (mut send_cq, mut recv_cq) = (bench.cq(0, 16), bench.cq(1, 16));
     let mut qp = bench.qp(2, send_cq.key, recv_cq.key);
     qp.post(1, 1, true).unwrap();
@@ -113,7 +118,12 @@ fn a_flushed_qp_can_be_destroyed_and_its_slot_used_again() {
 
 #[test]
 fn a_cq_lives_as_long_as_queues_refer_to_it() {
-    let mut bench = Bench::new();
+    for bench in [Bench::new(), Bench::in_two_tables()] {
+        lives_as_long_as_queues_refer_to_it(bench);
+    }
+}
+
+fn lives_as_long_as_queues_refer_to_it(mut bench: Bench) {
     let cq = bench.cq(0, 16);
     let qp = bench.qp(1, cq.key, cq.key);
     assert_eq!(
@@ -127,6 +137,74 @@ fn a_cq_lives_as_long_as_queues_refer_to_it() {
     assert_eq!(bench.registry.reap(), Some(1));
     assert!(bench.registry.close_cq(cq.key).is_err());
     assert_eq!(bench.cq(0, 16).key.generation(), cq.key.generation() + 1);
+}
+
+/// Of a QP whose queues are in another table, the latest says everything, and nothing is said of
+/// one that is being destroyed.
+#[test]
+fn changes_of_a_qp_are_told_once() {
+    let mut bench = Bench::in_two_tables();
+    let (send_cq, recv_cq) = (bench.cq(0, 16), bench.cq(1, 16));
+    let [first, second, third] = [1, 2, 3].map(|id| bench.qp(id, send_cq.key, recv_cq.key).key);
+    let owner = bench.registry.owner();
+    let cause = Cause {
+        queue: None,
+        code: FlushCode(2),
+    };
+    for key in [first, second, third] {
+        owner.set_state(key, QpState::Sqd).unwrap();
+    }
+    owner.slots().mark_failed(first, cause);
+    assert_eq!(owner.take_attention().unwrap().qp, first);
+    owner.sweep(first).unwrap();
+    owner.set_state(first, QpState::Err).unwrap();
+    owner.hide_qp(second).unwrap();
+    let mut changes: Vec<_> = std::iter::from_fn(|| owner.take_changed()).collect();
+    changes.sort_by_key(|change| change.qp.id());
+    let told = |qp, state, failure, is_swept| QpChange {
+        qp,
+        state,
+        failure,
+        is_swept,
+    };
+    let of_first = told(first, QpState::Err, Some(cause), true);
+    let of_third = told(third, QpState::Sqd, None, false);
+    assert_eq!(changes, [of_first, of_third]);
+    owner.set_state(third, QpState::Rts).unwrap();
+    let of_third = told(third, QpState::Rts, None, false);
+    assert_eq!(owner.take_changed(), Some(of_third), "it is told again");
+    // Both ends of a QP are in one table, and nothing is forgotten before it is destroyed.
+    let here = owner.open_cq(2).unwrap();
+    let shape = |send_cq, recv_cq| QpShape {
+        sq_quanta: 512,
+        rq_quanta: 16,
+        qp_type: QpType::Rc,
+        send_cq,
+        recv_cq,
+    };
+    let other = SlotError::OtherTable { cq: 2 };
+    let mixed = shape(send_cq.key, here);
+    assert_eq!(owner.open_qp_elsewhere(0, &mixed), Err(other));
+    let mixed = shape(here, send_cq.key);
+    let other = SlotError::OtherTable { cq: 0 };
+    assert_eq!(owner.open_qp(0, &mixed), Err(other));
+    assert!(owner.forgotten(third.id()).is_err());
+    assert!(owner.forgotten(4).is_err());
+    // An answer may come after what has failed it.
+    let mut table = Registry::new(words(LAYOUT.words()), LAYOUT).unwrap();
+    for key in [send_cq.key, recv_cq.key] {
+        table.open_cq_as(key, None).unwrap();
+    }
+    table
+        .open_qp_as(first, &shape(send_cq.key, recv_cq.key))
+        .unwrap();
+    table.apply(&of_first).unwrap();
+    let late = told(first, QpState::Rts, None, false);
+    table.apply(&late).unwrap();
+    let slots = table.slots();
+    assert_eq!(slots.qp_state(first), Some(QpState::Err));
+    assert_eq!(slots.failure(first), Some(cause));
+    assert!(table.apply(&of_third).is_err(), "it is not open there");
 }
 
 #[test]

@@ -104,6 +104,7 @@ impl<P: Platform> Control<P> {
         self.ensure(HmcObject::Cq, id)?;
         let wrong = |error: SlotError| Error::from(e810_datapath::Error::from(error));
         let opened = match init.channel {
+            _ if init.elsewhere => self.registry.open_cq_elsewhere(id),
             Some(channel) => self.registry.open_cq_on(id, channel.key),
             None => self.registry.open_cq(id),
         };
@@ -139,6 +140,7 @@ impl<P: Platform> Control<P> {
             key,
             user_context: init.user_context,
             is_ending: false,
+            elsewhere: init.elsewhere,
         };
         let granted = CqGrant {
             owner,

@@ -132,7 +132,7 @@ impl<P: Platform> Control<P> {
         for cq in orphan.cqs {
             self.cq_users.dec(cq);
         }
-        let _ = self.registry.retire(orphan.key);
+        self.retire_unheard(orphan.key);
         if let Some(memory) = orphan.memory {
             memory.release();
         }

@@ -1,11 +1,14 @@
 //! The work that events leave to the control path, one turn at a time.
 
 use e810_adminq::op::LinkStatus;
+use e810_datapath::slot::QpChange;
 use e810_hal::{Ns, Platform};
 
 use super::Control;
+use crate::attr::Qpn;
 use crate::error::Result;
 use crate::lan::LanEvent;
+use crate::program_queues::ProgramLimits;
 
 /// What a call of [`Control::progress`] left undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -62,6 +65,38 @@ impl<P: Platform> Control<P> {
     /// or down, or a coming reset. Always `None` on a function that another driver has set up.
     pub fn take_lan_event(&mut self) -> Option<LanEvent> {
         self.lan_side.owned_mut()?.take_event()
+    }
+
+    /// What has changed about a queue pair whose queues are in another process
+    /// ([`CqInit::elsewhere`](crate::CqInit::elsewhere)), to be passed on to that program's
+    /// [`ProgramQueues::apply`](crate::ProgramQueues::apply). Ask after each command about such
+    /// queue pairs, before its answer goes out, and after [`Control::progress`], until there is
+    /// none.
+    pub fn take_qp_change(&mut self) -> Option<QpChange> {
+        self.registry.take_changed()
+    }
+
+    /// The limits of a program that has as much room as this control path.
+    #[must_use]
+    pub fn program_limits(&self) -> ProgramLimits {
+        let layout = self.registry.slots().layout();
+        ProgramLimits {
+            cqs: layout.cqs,
+            qps: layout.qps,
+            tracker_words: layout.tracker_words,
+        }
+    }
+
+    /// A program's [`ProgramQueues`](crate::ProgramQueues) have forgotten a destroyed queue pair,
+    /// or the program is gone: the number is free.
+    ///
+    /// # Errors
+    /// No destroyed queue pair waits for this.
+    pub fn forgotten(&mut self, qp: Qpn) -> Result<()> {
+        let forgotten = self.registry.forgotten(qp.get());
+        forgotten.map_err(e810_datapath::Error::from)?;
+        self.reap();
+        Ok(())
     }
 
     /// Waits for the port's link, at most `limit`, after a cold start that did not

@@ -158,7 +158,11 @@ impl<P: Platform> Control<P> {
             send_cq: init.send_cq.key,
             recv_cq: init.recv_cq.key,
         };
-        let key = match self.registry.open_qp(id, &shape) {
+        let opened = match init.send_cq.elsewhere {
+            true => self.registry.open_qp_elsewhere(id, &shape),
+            false => self.registry.open_qp(id, &shape),
+        };
+        let key = match opened {
             Ok(key) => key,
             Err(error) => {
                 let no_room = matches!(error, SlotError::NoSpace { .. });
@@ -246,8 +250,11 @@ impl<P: Platform> Control<P> {
             owner,
             key,
             limits,
+            sq_quanta: sizes.sq.quanta,
             rq: sizes.rq,
             max_recv_sge: init.caps.max_recv_sge,
+            send_cq: init.send_cq.key,
+            recv_cq: init.recv_cq.key,
         };
         Ok((control, granted))
     }
@@ -265,8 +272,15 @@ impl<P: Platform> Control<P> {
     fn unopen(&mut self, key: QpKey) {
         // It was opened just now, so neither can refuse.
         let _ = self.registry.hide_qp(key);
-        let _ = self.registry.retire(key);
+        self.retire_unheard(key);
         self.reap();
+    }
+
+    /// Retires a queue pair that no program has heard of.
+    pub(super) fn retire_unheard(&mut self, key: QpKey) {
+        let _ = self.registry.retire(key);
+        // Refused for one whose queues are here.
+        let _ = self.registry.forgotten(key.id());
     }
 
     /// Operations beyond the plain ones that a send queue takes.

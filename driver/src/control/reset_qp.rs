@@ -109,6 +109,7 @@ impl<P: Platform> Control<P> {
         Ok(QpReopened {
             owner: qp.owner,
             key: qp.key,
+            qp_type: qp.made.qp_type,
         })
     }
 

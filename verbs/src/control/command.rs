@@ -158,6 +158,8 @@ operations! {
     /// Third step: the device has the queue pair again.
     FinishReset { number: u32 } -> ();
     DestroyQp { number: u32 } -> QpDestroyed;
+    /// The program's own slots have forgotten a queue pair that was destroyed: its number is free.
+    Forgotten { number: u32 } -> ();
     /// Creates an address handle; answers its number.
     CreateAh { pd: u32, path: Path } -> u32;
     DestroyAh { number: u32 } -> ();

@@ -5,7 +5,6 @@
 
 use core::ffi::{c_char, c_int};
 use core::ptr;
-use std::env;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use complain::complain;
@@ -14,7 +13,6 @@ use crate::abi::device::Device;
 use crate::control::ControlPlane;
 use crate::control::closed::Closed;
 use crate::control::in_process::{self, Opening};
-use crate::control::over_channel::{CONTROL, over_channel};
 use crate::errno::{self, NotOpened};
 use crate::fork::Process;
 use crate::panics::catch_panics;
@@ -133,12 +131,7 @@ impl ListedDevice {
             let control = up.control.upgrade();
             return Ok(control.unwrap_or_else(|| Arc::new(Closed(up.data_path))));
         }
-        let mut control = in_process::open(self.opening.clone())?;
-        if env::var_os(CONTROL).is_some_and(|how| how == "channel") {
-            let name = self.opening.spec.to_string();
-            let made = over_channel(control);
-            control = made.map_err(|error| NotOpened::new(&name, &error))?;
-        }
+        let control = in_process::open(self.opening.clone())?;
         *up = Some(Up {
             control: Arc::downgrade(&control),
             data_path: control.data_path(),

@@ -26,7 +26,7 @@ use e810_node::simulated::simulator;
 use e810_node::start::{Sizes, Start};
 use e810_sim::{Mode, Sim, can_check_access};
 
-use super::{Answer, Command, ControlPlane, Refused};
+use super::{Answer, Command, ControlPlane, Refused, over_channel};
 use crate::async_events::DeviceEvent;
 use crate::device::complain::complain;
 use crate::errno::NotOpened;
@@ -215,13 +215,16 @@ impl DeviceVisitor<1> for Serving {
         };
         let yields = !matches!(self.opening.spec, DeviceSpec::Vfio(..));
         let rings = Arc::new(PlatformRings::new(control.rings(), yields));
+        let stream = over_channel::is_wanted().then(over_channel::Stream::new);
+        let limits = control.program_limits();
         // Only a card needs no processor of this machine.
         let data_path = match yields {
             true => DataPathOps::uncancelled::<D>(),
             false => DataPathOps::of::<D>(),
         };
         let control = Arc::new(InProcess {
-            objects: Mutex::new(Objects::new(control, channel.clone())),
+            objects: Mutex::new(Objects::new(control, channel.clone(), stream.is_some())),
+            to_program: stream.as_ref().map(|stream| stream.to_program.clone()),
             channel,
             tokens: Mutex::default(),
             resolver: Mutex::new(resolver),
@@ -231,7 +234,11 @@ impl DeviceVisitor<1> for Serving {
             gone: OnceLock::new(),
             process: Process::this(),
         });
-        let _ = self.ready.send(Ok(control.clone()));
+        let given: Arc<dyn ControlPlane> = match stream {
+            Some(stream) => stream.put_before(control.clone(), function.clone(), limits, yields)?,
+            None => control.clone(),
+        };
+        let _ = self.ready.send(Ok(given));
         let why = control.serve(&function, events);
         // Commands are refused before a program hears that the device is gone.
         let _ = control.gone.set(format!("{}: {why:#}", self.opening.spec));
@@ -274,6 +281,8 @@ struct InProcess<P: HostPlatform> {
     listeners: Mutex<Vec<Weak<dyn EventSink>>>,
     rings: Arc<dyn RingMaker>,
     data_path: &'static DataPathOps,
+    /// The program that polls its queues elsewhere, if one does.
+    to_program: Option<Arc<over_channel::ToProgram>>,
     /// Why no command is possible any more.
     gone: OnceLock<String>,
     /// The process that has the function.
@@ -300,6 +309,16 @@ impl<P: HostPlatform> InProcess<P> {
         }
     }
 
+    /// Tells a program that polls elsewhere what has changed about its queue pairs. The lock keeps
+    /// the order.
+    fn tell_changes(&self, objects: &mut Objects<P>) {
+        if let Some(program) = &self.to_program {
+            while let Some(change) = objects.control.take_qp_change() {
+                program.qp_changed(change);
+            }
+        }
+    }
+
     fn notify(&self, event: ControlEvent) {
         lock(&self.listeners).retain(|sink| match sink.upgrade() {
             Some(sink) => {
@@ -319,7 +338,12 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
         }
         let answer = match command {
             Command::Resolve(asked) => self.resolve(asked).map(Answer::Resolve),
-            command => lock(&self.objects).execute(command, &self.tokens),
+            command => {
+                let mut objects = lock(&self.objects);
+                let answer = objects.execute(command, &self.tokens);
+                self.tell_changes(&mut objects);
+                answer
+            }
         };
         if let Err(refused) = &answer {
             complain_of_table(refused);

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 
 use e810::{
-    AccessFlags, Ah, Channel, Control, CqControl, CqGrant, CqInit, Mr, MrChange, Pd, QpCaps,
+    AccessFlags, Ah, Channel, Control, CqControl, CqGrant, CqInit, CqKey, Mr, MrChange, Pd, QpCaps,
     QpControl, QpGrant, QpInit, QpResetting, ReregError, SharedBytes,
 };
 use e810_backends::interrupts::HostPlatform;
@@ -18,7 +18,7 @@ use crate::control::{Answer, Command, CreateCq, CreateQp, Memory, Refused, Rereg
 /// The names that events use for completion queues and queue pairs, by number.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
-    pub(super) cqs: HashMap<u32, Token>,
+    pub(super) cqs: HashMap<u32, (Token, CqKey)>,
     pub(super) qps: HashMap<u32, Token>,
 }
 
@@ -35,6 +35,8 @@ struct Qp<P: HostPlatform> {
 pub(super) struct Objects<P: HostPlatform> {
     pub(super) control: Control<P>,
     channel: Channel<P>,
+    /// The program polls its queues with slots of its own.
+    elsewhere: bool,
     pds: HashMap<u32, Pd>,
     /// By key.
     mrs: HashMap<u32, Mr<P>>,
@@ -97,10 +99,11 @@ fn shared(memory: Memory, access: AccessFlags) -> Result<SharedBytes, Refused> {
 }
 
 impl<P: HostPlatform> Objects<P> {
-    pub(super) fn new(control: Control<P>, channel: Channel<P>) -> Self {
+    pub(super) fn new(control: Control<P>, channel: Channel<P>, elsewhere: bool) -> Self {
         Self {
             control,
             channel,
+            elsewhere,
             pds: HashMap::new(),
             mrs: HashMap::new(),
             cqs: HashMap::new(),
@@ -209,6 +212,10 @@ impl<P: HostPlatform> Objects<P> {
                 lock(tokens).qps.remove(&number);
                 Answer::DestroyQp(destroyed)
             }
+            Command::Forgotten(asked) => {
+                let number = e810::Qpn::new(asked.number).ok_or(NO_NUMBER)?;
+                Answer::Forgotten(control.forgotten(number)?)
+            }
             Command::CreateAh(new) => {
                 let pd = find(&mut self.pds, "protection domain", new.pd)?;
                 let ah = control.create_ah(pd, &new.path)?;
@@ -274,11 +281,13 @@ impl<P: HostPlatform> Objects<P> {
         let init = CqInit {
             channel: Some(&self.channel),
             user_context: new.token.0,
+            elsewhere: self.elsewhere,
             // The place says how many entries.
             ..CqInit::new(0, new.vector)
         };
         let (cq, granted) = self.control.create_cq_on_memory(&init, new.place)?;
-        lock(tokens).cqs.insert(granted.number(), new.token);
+        let names = (new.token, cq.key());
+        lock(tokens).cqs.insert(granted.number(), names);
         self.cqs.insert(granted.number(), cq);
         Ok(granted)
     }
@@ -323,6 +332,10 @@ impl<P: HostPlatform> Qp<P> {
         }
     }
 }
+
+const NO_NUMBER: e810::Error = e810::Error::Invalid {
+    what: "queue pairs have numbers of 24 bits",
+};
 
 const OUT_OF_ORDER: e810::Error = e810::Error::Invalid {
     what: "this step of a reset comes after another one",

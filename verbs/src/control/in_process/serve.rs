@@ -49,6 +49,7 @@ impl<D: HostDevice> InProcess<D> {
             let mut objects = lock(&self.objects);
             // This reads a register, which shows a failed transport.
             let progress: e810::Result<Progress> = objects.control.progress();
+            self.tell_changes(&mut objects);
             if let Some(failure) = function.failure() {
                 return anyhow!("{failure}");
             }
@@ -111,7 +112,13 @@ impl<D: HostDevice> InProcess<D> {
     fn deliver(&self, event: Event) -> Option<anyhow::Error> {
         match event {
             // The channel reports these, together with those that software completes.
-            Event::Completion { .. } => {}
+            Event::Completion { cq } => {
+                if let Some(program) = &self.to_program
+                    && let Some((_, key)) = lock(&self.tokens).cqs.get(&cq)
+                {
+                    program.cq_event(*key);
+                }
+            }
             Event::SqDrained { qp } => {
                 let token = lock(&self.tokens).qps.get(&qp).copied();
                 self.notify_if(token.map(|token| ControlEvent::Qp(token, QpEvent::SqDrained)));
@@ -150,7 +157,10 @@ impl<D: HostDevice> InProcess<D> {
                 Some(ControlEvent::Qp(token, kind))
             }
             AsyncObject::Cq(cq) => {
-                let token = lock(&self.tokens).cqs.get(&cq).copied()?;
+                let (token, key) = lock(&self.tokens).cqs.get(&cq).copied()?;
+                if let Some(program) = &self.to_program {
+                    program.cq_failed(key);
+                }
                 Some(ControlEvent::CqError(token))
             }
             _ => None,

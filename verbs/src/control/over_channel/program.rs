@@ -1,0 +1,380 @@
+//! The program's end: it has the queues, and asks the owner for everything else.
+//!
+//! One thread hears what the owner tells, in its order, and brings the program's slots up to date.
+//! So an answer never reaches its caller before what changed ahead of it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use e810::{Channel, CqKey, ProgramLimits, ProgramQueues, Qpn};
+use e810_backends::interrupts::HostPlatform;
+
+use super::{Asked, Told, lock};
+use crate::async_events::DeviceEvent;
+use crate::control::{
+    Answer, Command, ControlPlane, DestroyCq, DestroyQp, Forgotten, Kind, Operation, Refused,
+    Token, bytes,
+};
+use crate::events::{ControlEvent, EventSink};
+use crate::fork::Process;
+use crate::memory;
+use crate::rings::{DataPathOps, PlatformRings, RingMaker};
+
+/// How often the thread looks for what no message tells.
+const TICK: Duration = Duration::from_millis(50);
+/// Limit for those who are told of an event of a completion queue that is to be destroyed.
+const TOLD: Duration = Duration::from_secs(1);
+
+/// A program's control path.
+pub(super) struct Program<P: HostPlatform> {
+    commands: Mutex<Sender<Vec<u8>>>,
+    waiting: Mutex<Waiting>,
+    queues: Mutex<ProgramQueues<P>>,
+    /// Where the completion queues of all contexts report their events.
+    channel: Channel<P>,
+    /// By number. Held during no command.
+    cqs: Mutex<HashMap<u32, CqKey>>,
+    listeners: Mutex<Vec<Weak<dyn EventSink>>>,
+    rings: Arc<dyn RingMaker>,
+    data_path: &'static DataPathOps,
+    /// The process whose thread hears the owner.
+    process: Process,
+}
+
+/// Those who wait for an answer.
+#[derive(Default)]
+struct Waiting {
+    last: u64,
+    /// `None`: nothing comes any more.
+    by_number: Option<HashMap<u64, Caller>>,
+}
+
+/// One of them.
+struct Caller {
+    then: Then,
+    answer: Sender<Reply>,
+}
+
+/// What the caller gets.
+struct Reply {
+    answered: Result<Answer, Refused>,
+    /// The owner has made something for which there is no room here.
+    undo: Option<Command>,
+}
+
+/// What an answer means for the program's slots.
+#[derive(Clone, Copy)]
+enum Then {
+    Nothing,
+    /// A completion queue with this name is made.
+    OpenCq(Token),
+    OpenQp,
+    SetQkey(u32, u32),
+    Hide(u32),
+    Reopen,
+    EndQp,
+    EndCq(CqKey),
+}
+
+impl Then {
+    fn of(command: &Command) -> Self {
+        match command {
+            Command::CreateCq(new) => Self::OpenCq(new.token),
+            Command::CreateQp(_) => Self::OpenQp,
+            Command::ModifyQp(asked) => match asked.attr.qkey {
+                Some(qkey) => Self::SetQkey(asked.number, qkey),
+                None => Self::Nothing,
+            },
+            Command::BeginReset(asked) => Self::Hide(asked.number),
+            Command::Reopen(_) => Self::Reopen,
+            Command::DestroyQp(_) => Self::EndQp,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+impl<P: HostPlatform> fmt::Debug for Program<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Program")
+    }
+}
+
+fn gone() -> Refused {
+    Refused::gone("the control path's thread has ended")
+}
+
+impl<P: HostPlatform> Program<P> {
+    pub(super) fn new(
+        commands: Sender<Vec<u8>>,
+        platform: P,
+        limits: ProgramLimits,
+        yields: bool,
+        data_path: &'static DataPathOps,
+    ) -> anyhow::Result<Self> {
+        let mut queues = ProgramQueues::new(platform, limits)?;
+        let channel = queues.create_channel()?;
+        let rings = Arc::new(PlatformRings::new(queues.rings(), yields));
+        Ok(Self {
+            commands: Mutex::new(commands),
+            waiting: Mutex::new(Waiting {
+                last: 0,
+                by_number: Some(HashMap::new()),
+            }),
+            queues: Mutex::new(queues),
+            channel,
+            cqs: Mutex::default(),
+            listeners: Mutex::default(),
+            rings,
+            data_path,
+            process: Process::this(),
+        })
+    }
+
+    /// Hears what the owner tells until it is gone.
+    pub(super) fn hear(&self, told: &Receiver<Vec<u8>>) {
+        loop {
+            match told.recv_timeout(TICK) {
+                Ok(message) => {
+                    // The owner sends nothing else.
+                    let Ok(told) = bytes::decode(&message) else {
+                        break;
+                    };
+                    let is_end = matches!(
+                        told,
+                        Told::Event(ControlEvent::Device(DeviceEvent::DeviceFatal))
+                    );
+                    self.take_note(told);
+                    if is_end {
+                        break;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            lock(&self.queues).progress();
+            self.tell_completions();
+            self.tell_forgotten();
+        }
+        lock(&self.waiting).by_number = None;
+    }
+
+    fn take_note(&self, told: Told) {
+        match told {
+            Told::Answer(number, answered) => self.answer(number, answered),
+            Told::Event(event) => self.notify(event),
+            Told::Qp(change) => lock(&self.queues).apply(&change),
+            Told::CqEvent(cq) => {
+                lock(&self.queues).cq_event(cq);
+            }
+            Told::CqFailed(cq) => lock(&self.queues).cq_failed(cq),
+        }
+    }
+
+    /// An answer has come: what it means for the slots comes first.
+    fn answer(&self, number: u64, answered: Result<Answer, Refused>) {
+        let mut waiting = lock(&self.waiting);
+        let caller = waiting
+            .by_number
+            .as_mut()
+            .and_then(|all| all.remove(&number));
+        drop(waiting);
+        let Some(Caller { then, answer }) = caller else {
+            return;
+        };
+        let reply = match self.carry_on(then, &answered) {
+            Ok(()) => Reply {
+                answered,
+                undo: None,
+            },
+            Err(refused) => Reply {
+                undo: answered.ok().and_then(|answer| undo_of(&answer)),
+                answered: Err(refused),
+            },
+        };
+        // The caller may be gone.
+        let _ = answer.send(reply);
+    }
+
+    fn carry_on(&self, then: Then, answered: &Result<Answer, Refused>) -> Result<(), Refused> {
+        let mut queues = lock(&self.queues);
+        match (then, answered) {
+            (Then::OpenCq(token), Ok(Answer::CreateCq(granted))) => {
+                queues.open_cq(granted, Some(&self.channel), token.0)?;
+                lock(&self.cqs).insert(granted.number(), granted.key());
+            }
+            (Then::OpenQp, Ok(Answer::CreateQp((granted, _)))) => queues.open_qp(granted)?,
+            (Then::SetQkey(number, qkey), Ok(_)) => queues.set_qkey(qpn(number)?, qkey)?,
+            (Then::Hide(number), Ok(_)) => drop(queues.hide_qp(qpn(number)?)?),
+            (Then::Reopen, Ok(Answer::Reopen(reopened))) => queues.reopen_qp(reopened)?,
+            (Then::EndQp, Ok(Answer::DestroyQp(destroyed))) => {
+                queues.end_qp(destroyed);
+            }
+            (Then::EndCq(_), Ok(Answer::DestroyCq(destroyed))) => queues.end_cq(destroyed),
+            (Then::EndCq(cq), Err(_)) => queues.keep_cq(cq),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Reports the completion queues that have something to poll.
+    fn tell_completions(&self) {
+        while let Ok(Some(event)) = self.channel.try_next() {
+            self.notify(ControlEvent::Completion(Token(event.user_context())));
+            // The event was taken just now; the queue's destruction waits for this.
+            let _ = self.channel.acknowledge(event, 1);
+        }
+    }
+
+    fn notify(&self, event: ControlEvent) {
+        lock(&self.listeners).retain(|sink| match sink.upgrade() {
+            Some(sink) => {
+                sink.notify(event);
+                true
+            }
+            None => false,
+        });
+    }
+
+    /// Tells the owner which queue pairs are forgotten here.
+    fn tell_forgotten(&self) {
+        let mut queues = lock(&self.queues);
+        while let Some(number) = queues.reap() {
+            let number = number.get();
+            // Without an owner nobody needs it.
+            let _ = self.send(0, Forgotten { number }.command());
+        }
+    }
+
+    fn send(&self, number: u64, command: Command) -> Result<(), Refused> {
+        let message = bytes::encode(&Asked { number, command });
+        lock(&self.commands).send(message).map_err(|_| gone())
+    }
+
+    /// Asks the owner, and waits for the answer.
+    fn ask(&self, command: Command, then: Then) -> Result<Reply, Refused> {
+        let (give, take) = channel();
+        let number = {
+            let mut waiting = lock(&self.waiting);
+            waiting.last += 1;
+            let number = waiting.last;
+            let caller = Caller { then, answer: give };
+            let all = waiting.by_number.as_mut().ok_or_else(gone)?;
+            all.insert(number, caller);
+            number
+        };
+        if let Err(refused) = self.send(number, command) {
+            if let Some(all) = &mut lock(&self.waiting).by_number {
+                all.remove(&number);
+            }
+            return Err(refused);
+        }
+        take.recv().map_err(|_| gone())
+    }
+
+    /// Has the owner destroy what it has just made, before its memory is freed.
+    fn undo(&self, command: Command, why: Refused) -> Refused {
+        let number = match &command {
+            Command::DestroyQp(asked) => Some(asked.number),
+            _ => None,
+        };
+        match self.ask(command, Then::Nothing) {
+            Ok(Reply {
+                answered: Ok(_), ..
+            }) => {
+                if let Some(number) = number {
+                    // It was never known here.
+                    let _ = self.send(0, Forgotten { number }.command());
+                }
+                why
+            }
+            _ => Refused {
+                kind: Kind::MayUseMemory,
+                ..why
+            },
+        }
+    }
+
+    /// Before a completion queue is destroyed: no more of its events are told, and those who are
+    /// being told have heard.
+    fn quiesce(&self, number: u32) -> Result<Then, Refused> {
+        let key = lock(&self.cqs).get(&number).copied();
+        let key = key.ok_or_else(|| Refused::no_such("completion queue", number))?;
+        let limit = Instant::now() + TOLD;
+        loop {
+            let mut queues = lock(&self.queues);
+            let events = queues.begin_end_cq(key)?;
+            if events == 0 {
+                return Ok(Then::EndCq(key));
+            }
+            if Instant::now() > limit {
+                queues.keep_cq(key);
+                return Err(e810::Error::Unacknowledged { cq: number, events }.into());
+            }
+            drop(queues);
+            thread::yield_now();
+        }
+    }
+}
+
+/// What destroys the object that an answer tells of.
+fn undo_of(answer: &Answer) -> Option<Command> {
+    match answer {
+        Answer::CreateCq(granted) => Some(
+            DestroyCq {
+                number: granted.number(),
+            }
+            .command(),
+        ),
+        Answer::CreateQp((granted, _)) => Some(
+            DestroyQp {
+                number: granted.number().get(),
+            }
+            .command(),
+        ),
+        _ => None,
+    }
+}
+
+fn qpn(number: u32) -> Result<Qpn, Refused> {
+    Qpn::new(number).ok_or_else(|| Refused::no_such("queue pair", number))
+}
+
+impl<P: HostPlatform> ControlPlane for Program<P> {
+    fn call(&self, command: Command) -> Result<Answer, Refused> {
+        self.process.check()?;
+        if command.makes_something() {
+            // For the message itself; the rings were made before.
+            memory::check()?;
+            self.tell_forgotten();
+        }
+        let then = match &command {
+            Command::DestroyCq(asked) => self.quiesce(asked.number)?,
+            command => Then::of(command),
+        };
+        let Reply { answered, undo } = self.ask(command, then)?;
+        match (answered, undo) {
+            (Err(why), Some(command)) => Err(self.undo(command, why)),
+            (answered, _) => answered,
+        }
+    }
+
+    fn listen(&self, sink: &Arc<dyn EventSink>) {
+        let mut listeners = lock(&self.listeners);
+        // As in the control path itself.
+        listeners.retain(|sink| sink.strong_count() > 0);
+        listeners.push(Arc::downgrade(sink));
+    }
+
+    fn rings(&self) -> Result<Arc<dyn RingMaker>, Refused> {
+        self.process.check()?;
+        Ok(self.rings.clone())
+    }
+
+    fn data_path(&self) -> &'static DataPathOps {
+        self.data_path
+    }
+}
