@@ -14,11 +14,10 @@ use crate::abi::objects::{Cq, Qp};
 use crate::abi::work::{AsyncElement, AsyncEvent};
 use crate::acknowledged::Acknowledged;
 use crate::channel::ChannelEvents;
-use crate::control::Token;
+use crate::control::{ControlEvent, DeviceEvent, EventSink, QpEvent, Token};
 use crate::cq::CqObject;
 use crate::device::context::OpenContext;
 use crate::event_queue::EventQueue;
-use crate::events::{ControlEvent, EventSink, QpEvent};
 use crate::panics::catch_panics;
 use crate::qp::QpObject;
 use crate::wait;
@@ -26,39 +25,23 @@ use crate::wait;
 /// The most events that wait for a program: a few for each object of a device.
 const WAITING: usize = 1 << 14;
 
-/// An event that concerns the device or its port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-#[non_exhaustive]
-pub enum DeviceEvent {
-    /// The link of the port came up.
-    PortActive,
-    /// The link of the port went down.
-    PortError,
-    /// An entry of the GID table changed.
-    GidChange,
-    /// The function is gone, or needs a reset.
-    DeviceFatal,
-}
-
-impl DeviceEvent {
-    const fn number(self) -> c_int {
-        match self {
-            Self::DeviceFatal => event::DEVICE_FATAL,
-            Self::PortActive => event::PORT_ACTIVE,
-            Self::PortError => event::PORT_ERR,
-            Self::GidChange => event::GID_CHANGE,
-        }
+/// The number of an event of the device.
+const fn of_device(event: DeviceEvent) -> c_int {
+    match event {
+        DeviceEvent::DeviceFatal => event::DEVICE_FATAL,
+        DeviceEvent::PortActive => event::PORT_ACTIVE,
+        DeviceEvent::PortError => event::PORT_ERR,
+        DeviceEvent::GidChange => event::GID_CHANGE,
     }
 }
 
-impl QpEvent {
-    const fn number(self) -> c_int {
-        match self {
-            Self::Fatal => event::QP_FATAL,
-            Self::RequestError => event::QP_REQ_ERR,
-            Self::AccessError => event::QP_ACCESS_ERR,
-            Self::SqDrained => event::SQ_DRAINED,
-        }
+/// The number of an event of a queue pair.
+const fn of_qp(event: QpEvent) -> c_int {
+    match event {
+        QpEvent::Fatal => event::QP_FATAL,
+        QpEvent::RequestError => event::QP_REQ_ERR,
+        QpEvent::AccessError => event::QP_ACCESS_ERR,
+        QpEvent::SqDrained => event::SQ_DRAINED,
     }
 }
 
@@ -230,7 +213,7 @@ impl Waiting {
             Self::Device(event) => AsyncEvent {
                 // The only port.
                 element: AsyncElement { port_num: 1 },
-                event_type: event.number(),
+                event_type: of_device(*event),
             },
             Self::CqError(_, target) => {
                 target.errors.taken();
@@ -243,7 +226,7 @@ impl Waiting {
                 target.events.taken();
                 AsyncEvent {
                     element: AsyncElement { qp: target.qp.0 },
-                    event_type: event.number(),
+                    event_type: of_qp(*event),
                 }
             }
         }

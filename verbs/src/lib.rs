@@ -24,7 +24,6 @@ pub mod cq;
 pub mod device;
 pub mod errno;
 mod event_queue;
-pub mod events;
 pub mod fork;
 pub mod import;
 mod limits;

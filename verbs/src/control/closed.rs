@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{Answer, Command, ControlPlane, Refused};
-use crate::events::EventSink;
+use crate::control::EventSink;
 use crate::rings::{DataPathOps, RingMaker};
 
 /// Refuses every question; what is to be destroyed is gone already.

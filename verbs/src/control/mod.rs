@@ -1,25 +1,19 @@
 //! Commands to the control path of a device, and the interface that carries them out.
 //!
-//! Verbs do not use the driver's `Control`: they send a [`Command`] and get an [`Answer`]. Today's
-//! [`ControlPlane`] is in the same process ([`in_process`]); one that asks another process would be
-//! another implementation of the trait. [`over_channel`] is an implementation for tests that passes
-//! everything through a channel.
+//! Verbs do not use the driver's `Control`: they send a [`Command`] and get an [`Answer`]. One
+//! [`ControlPlane`] is in the same process ([`in_process`]); [`over_channel`], for tests, is
+//! attached to it as another process would be.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::events::EventSink;
 use crate::rings::{DataPathOps, RingMaker};
 
-mod bytes;
 pub(crate) mod closed;
-mod command;
 pub mod in_process;
 pub mod over_channel;
-mod refused;
 
-pub use command::*;
-pub use refused::{Kind, Limit, Refused};
+pub use e810_attach::messages::*;
 
 /// Carries out commands.
 pub trait ControlPlane: Send + Sync + Debug {

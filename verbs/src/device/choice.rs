@@ -14,9 +14,9 @@ use super::complain::complain;
 use super::ownership::{Locks, Refusal};
 use super::words::{self, Alternatives};
 use super::{DEVICES, ListedDevice};
-use crate::control::in_process::Opening;
 use crate::fork::PerProcess;
 use crate::panics;
+use e810_attach::owner::Opening;
 
 /// What a process has chosen.
 struct Made {

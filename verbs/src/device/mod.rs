@@ -10,9 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use complain::complain;
 
 use crate::abi::device::Device;
+use e810_attach::owner::Opening;
+
 use crate::control::ControlPlane;
 use crate::control::closed::Closed;
-use crate::control::in_process::{self, Opening};
+use crate::control::in_process;
 use crate::errno::{self, NotOpened};
 use crate::fork::Process;
 use crate::panics::catch_panics;

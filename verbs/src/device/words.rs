@@ -6,7 +6,7 @@ use e810_hal::Ns;
 use e810_node::address::addresses_of;
 use e810_node::start::MTU;
 
-use crate::control::in_process::{Opening, SIMULATED_MTU, WAIT};
+use e810_attach::owner::{Opening, SIMULATED_MTU, WAIT};
 
 /// A device of the process: the functions that it may be, in order of preference. Never empty.
 pub(super) type Alternatives = Vec<Opening>;

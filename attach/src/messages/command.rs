@@ -18,7 +18,8 @@ pub struct Token(pub u64);
 
 impl Token {
     /// A new one.
-    pub(crate) fn next() -> Self {
+    #[must_use]
+    pub fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
@@ -171,7 +172,8 @@ operations! {
 
 impl Command {
     /// Whether the command takes memory.
-    pub(crate) const fn makes_something(&self) -> bool {
+    #[must_use]
+    pub const fn makes_something(&self) -> bool {
         matches!(
             self,
             Self::AllocPd(_)

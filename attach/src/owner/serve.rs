@@ -7,10 +7,10 @@ use e810::{AsyncEvent, Event, EventSet, LanEvent, Progress};
 use e810_backends::HostDevice;
 use e810_hal::Ns;
 
-use super::{InProcess, lock};
-use crate::async_events::DeviceEvent;
-use crate::control::Token;
-use crate::events::{ControlEvent, QpEvent};
+use super::Owner;
+use super::objects::CqName;
+use crate::lock;
+use crate::messages::{ControlEvent, DeviceEvent, QpEvent, Token};
 
 /// How long the thread sleeps at a time; then it looks for what causes no interrupt.
 const SLEEP: Ns = Ns::from_ms(50);
@@ -20,7 +20,7 @@ const SHORT_SLEEP: Ns = Ns::from_ms(5);
 /// How long notices of the kernel may wait while vectors fire.
 const NOTICE_INTERVAL: Duration = Duration::from_millis(50);
 
-impl<D: HostDevice> InProcess<D> {
+impl<D: HostDevice> Owner<D> {
     /// Serves the function's events until it is gone, and says why.
     pub(super) fn serve(&self, function: &D, mut events: EventSet<D>) -> anyhow::Error {
         let mut fired = Vec::new();
@@ -46,10 +46,10 @@ impl<D: HostDevice> InProcess<D> {
             // Before it takes the lock of the objects, which a command may hold for long.
             self.tell_completions();
             let mut happened = Vec::new();
-            let mut objects = lock(&self.objects);
+            let mut state = lock(&self.state);
             // This reads a register, which shows a failed transport.
-            let progress: e810::Result<Progress> = objects.control.progress();
-            self.tell_changes(&mut objects);
+            let progress: e810::Result<Progress> = state.control.progress();
+            self.tell_changes(&mut state);
             if let Some(failure) = function.failure() {
                 return anyhow!("{failure}");
             }
@@ -66,7 +66,7 @@ impl<D: HostDevice> InProcess<D> {
                 Err(error) if error.needs_reset() => return error.into(),
                 _ => SLEEP,
             };
-            while let Some(event) = objects.control.take_lan_event() {
+            while let Some(event) = state.control.take_lan_event() {
                 match event {
                     LanEvent::LinkUp(_) => happened.push(DeviceEvent::PortActive),
                     LanEvent::LinkDown(_) => happened.push(DeviceEvent::PortError),
@@ -78,17 +78,17 @@ impl<D: HostDevice> InProcess<D> {
             }
             // Not while somebody begins a resolution: the next turn will do.
             if let Ok(mut resolver) = self.resolver.try_lock() {
-                match resolver.progress(&mut objects.control) {
+                match resolver.progress(&mut state.control) {
                     Ok(true) => happened.push(DeviceEvent::GidChange),
                     Ok(false) => {}
                     Err(error) => fatal = Some(error),
                 }
             }
-            drop(objects);
+            drop(state);
             // What software has completed.
             self.tell_completions();
             for event in happened {
-                self.notify(ControlEvent::Device(event));
+                self.tell_all(event);
             }
             if let Some(why) = fatal {
                 return why;
@@ -97,12 +97,16 @@ impl<D: HostDevice> InProcess<D> {
     }
 
     /// Reports the completion queues that have something to poll, completed by the device or by
-    /// software.
+    /// software, and that are polled with the owner's slots.
     fn tell_completions(&self) {
         // Nobody closes the channel. The device's events come through this thread, so the loop
         // ends.
         while let Ok(Some(event)) = self.channel.try_next() {
-            self.notify(ControlEvent::Completion(Token(event.user_context())));
+            let name = lock(&self.names).cqs.get(&event.cq().id()).copied();
+            if let Some(CqName { program, .. }) = name {
+                let told = ControlEvent::Completion(Token(event.user_context()));
+                self.tell(program, |program| program.event(told));
+            }
             // The event was taken just now; the queue's destruction waits for this.
             let _ = self.channel.acknowledge(event, 1);
         }
@@ -111,20 +115,22 @@ impl<D: HostDevice> InProcess<D> {
     /// Reports an event; returns the error if it ends the device.
     fn deliver(&self, event: Event) -> Option<anyhow::Error> {
         match event {
-            // The channel reports these, together with those that software completes.
+            // The channel reports those that are polled with the owner's slots, together with those
+            // that software completes.
             Event::Completion { cq } => {
-                if let Some(program) = &self.to_program
-                    && let Some((_, key)) = lock(&self.tokens).cqs.get(&cq)
+                let name = lock(&self.names).cqs.get(&cq).copied();
+                if let Some(CqName {
+                    program,
+                    elsewhere: Some(key),
+                    ..
+                }) = name
                 {
-                    program.cq_event(*key);
+                    self.tell(program, |program| program.cq_event(key));
                 }
             }
-            Event::SqDrained { qp } => {
-                let token = lock(&self.tokens).qps.get(&qp).copied();
-                self.notify_if(token.map(|token| ControlEvent::Qp(token, QpEvent::SqDrained)));
-            }
+            Event::SqDrained { qp } => self.tell_of_qp(qp, QpEvent::SqDrained),
             Event::Async(event) => {
-                self.notify_if(self.async_event(&event));
+                self.tell_of(&event);
                 if event.needs_reset() {
                     return Some(anyhow!("{event}"));
                 }
@@ -137,33 +143,41 @@ impl<D: HostDevice> InProcess<D> {
         None
     }
 
-    fn notify_if(&self, event: Option<ControlEvent>) {
-        if let Some(event) = event {
-            self.notify(event);
+    fn tell_of_qp(&self, qp: u32, event: QpEvent) {
+        let name = lock(&self.names).qps.get(&qp).copied();
+        if let Some(name) = name {
+            let told = ControlEvent::Qp(name.token, event);
+            self.tell(name.program, |program| program.event(told));
         }
     }
 
-    /// The asynchronous event that a program gets.
-    fn async_event(&self, event: &AsyncEvent) -> Option<ControlEvent> {
+    /// Tells of an asynchronous event that a program gets.
+    fn tell_of(&self, event: &AsyncEvent) {
         use e810::AsyncObject;
         match event.object {
-            AsyncObject::Qp(qp) => {
-                let kind = match event.qp_event()? {
-                    e810::QpEvent::Fatal => QpEvent::Fatal,
-                    e810::QpEvent::AccessError => QpEvent::AccessError,
-                    e810::QpEvent::RequestError => QpEvent::RequestError,
-                };
-                let token = lock(&self.tokens).qps.get(&qp).copied()?;
-                Some(ControlEvent::Qp(token, kind))
-            }
+            AsyncObject::Qp(qp) => match event.qp_event() {
+                Some(e810::QpEvent::Fatal) => self.tell_of_qp(qp, QpEvent::Fatal),
+                Some(e810::QpEvent::AccessError) => self.tell_of_qp(qp, QpEvent::AccessError),
+                Some(e810::QpEvent::RequestError) => self.tell_of_qp(qp, QpEvent::RequestError),
+                None => {}
+            },
             AsyncObject::Cq(cq) => {
-                let (token, key) = lock(&self.tokens).cqs.get(&cq).copied()?;
-                if let Some(program) = &self.to_program {
-                    program.cq_failed(key);
+                let name = lock(&self.names).cqs.get(&cq).copied();
+                if let Some(CqName {
+                    program,
+                    token,
+                    elsewhere,
+                }) = name
+                {
+                    self.tell(program, |program| {
+                        if let Some(key) = elsewhere {
+                            program.cq_failed(key);
+                        }
+                        program.event(ControlEvent::CqError(token));
+                    });
                 }
-                Some(ControlEvent::CqError(token))
             }
-            _ => None,
+            _ => {}
         }
     }
 }

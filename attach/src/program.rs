@@ -5,44 +5,36 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use e810::{Channel, CqKey, ProgramLimits, ProgramQueues, Qpn};
 use e810_backends::interrupts::HostPlatform;
 
-use super::{Asked, Told, lock};
-use crate::async_events::DeviceEvent;
-use crate::control::{
-    Answer, Command, ControlPlane, DestroyCq, DestroyQp, Forgotten, Kind, Operation, Refused,
-    Token, bytes,
+use crate::link::Link;
+use crate::lock;
+use crate::messages::{
+    Answer, Asked, Command, ControlEvent, DestroyCq, DestroyQp, DeviceEvent, EventSink, Forgotten,
+    Kind, Listeners, Operation, Refused, Token, Told, decode, encode,
 };
-use crate::events::{ControlEvent, EventSink};
-use crate::fork::Process;
-use crate::memory;
-use crate::rings::{DataPathOps, PlatformRings, RingMaker};
 
 /// How often the thread looks for what no message tells.
 const TICK: Duration = Duration::from_millis(50);
 /// Limit for those who are told of an event of a completion queue that is to be destroyed.
 const TOLD: Duration = Duration::from_secs(1);
 
-/// A program's control path.
-pub(super) struct Program<P: HostPlatform> {
-    commands: Mutex<Sender<Vec<u8>>>,
+/// A program of an owner elsewhere.
+pub struct Program<P: HostPlatform> {
+    link: Box<dyn Link>,
     waiting: Mutex<Waiting>,
     queues: Mutex<ProgramQueues<P>>,
     /// Where the completion queues of all contexts report their events.
     channel: Channel<P>,
     /// By number. Held during no command.
     cqs: Mutex<HashMap<u32, CqKey>>,
-    listeners: Mutex<Vec<Weak<dyn EventSink>>>,
-    rings: Arc<dyn RingMaker>,
-    data_path: &'static DataPathOps,
-    /// The process whose thread hears the owner.
-    process: Process,
+    listeners: Listeners,
 }
 
 /// Those who wait for an answer.
@@ -104,22 +96,20 @@ impl<P: HostPlatform> fmt::Debug for Program<P> {
 }
 
 fn gone() -> Refused {
-    Refused::gone("the control path's thread has ended")
+    Refused::gone("the owner of the function has ended")
 }
 
 impl<P: HostPlatform> Program<P> {
-    pub(super) fn new(
-        commands: Sender<Vec<u8>>,
-        platform: P,
-        limits: ProgramLimits,
-        yields: bool,
-        data_path: &'static DataPathOps,
-    ) -> anyhow::Result<Self> {
+    /// A program at the other end of the owner's link. `platform` has the memory of its rings; a
+    /// thread of the program has to [`hear`](Self::hear).
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn new(link: Box<dyn Link>, platform: P, limits: ProgramLimits) -> e810::Result<Self> {
         let mut queues = ProgramQueues::new(platform, limits)?;
         let channel = queues.create_channel()?;
-        let rings = Arc::new(PlatformRings::new(queues.rings(), yields));
         Ok(Self {
-            commands: Mutex::new(commands),
+            link,
             waiting: Mutex::new(Waiting {
                 last: 0,
                 by_number: Some(HashMap::new()),
@@ -127,20 +117,28 @@ impl<P: HostPlatform> Program<P> {
             queues: Mutex::new(queues),
             channel,
             cqs: Mutex::default(),
-            listeners: Mutex::default(),
-            rings,
-            data_path,
-            process: Process::this(),
+            listeners: Listeners::default(),
         })
     }
 
+    /// Makes rings of what the program creates.
+    #[must_use]
+    pub fn rings(&self) -> e810::Rings<P> {
+        lock(&self.queues).rings()
+    }
+
+    /// Reports the program's events to `sink`, too, until that is dropped.
+    pub fn listen(&self, sink: &Arc<dyn EventSink>) {
+        self.listeners.add(sink);
+    }
+
     /// Hears what the owner tells until it is gone.
-    pub(super) fn hear(&self, told: &Receiver<Vec<u8>>) {
+    pub fn hear(&self) {
         loop {
-            match told.recv_timeout(TICK) {
-                Ok(message) => {
+            match self.link.receive(TICK) {
+                Ok(Some(message)) => {
                     // The owner sends nothing else.
-                    let Ok(told) = bytes::decode(&message) else {
+                    let Ok(told) = decode(&message) else {
                         break;
                     };
                     let is_end = matches!(
@@ -152,8 +150,8 @@ impl<P: HostPlatform> Program<P> {
                         break;
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
+                Ok(None) => {}
+                Err(_) => break,
             }
             lock(&self.queues).progress();
             self.tell_completions();
@@ -165,7 +163,7 @@ impl<P: HostPlatform> Program<P> {
     fn take_note(&self, told: Told) {
         match told {
             Told::Answer(number, answered) => self.answer(number, answered),
-            Told::Event(event) => self.notify(event),
+            Told::Event(event) => self.listeners.notify(event),
             Told::Qp(change) => lock(&self.queues).apply(&change),
             Told::CqEvent(cq) => {
                 lock(&self.queues).cq_event(cq);
@@ -223,20 +221,11 @@ impl<P: HostPlatform> Program<P> {
     /// Reports the completion queues that have something to poll.
     fn tell_completions(&self) {
         while let Ok(Some(event)) = self.channel.try_next() {
-            self.notify(ControlEvent::Completion(Token(event.user_context())));
+            self.listeners
+                .notify(ControlEvent::Completion(Token(event.user_context())));
             // The event was taken just now; the queue's destruction waits for this.
             let _ = self.channel.acknowledge(event, 1);
         }
-    }
-
-    fn notify(&self, event: ControlEvent) {
-        lock(&self.listeners).retain(|sink| match sink.upgrade() {
-            Some(sink) => {
-                sink.notify(event);
-                true
-            }
-            None => false,
-        });
     }
 
     /// Tells the owner which queue pairs are forgotten here.
@@ -250,8 +239,8 @@ impl<P: HostPlatform> Program<P> {
     }
 
     fn send(&self, number: u64, command: Command) -> Result<(), Refused> {
-        let message = bytes::encode(&Asked { number, command });
-        lock(&self.commands).send(message).map_err(|_| gone())
+        let message = encode(&Asked { number, command });
+        self.link.send(message).map_err(|_| gone())
     }
 
     /// Asks the owner, and waits for the answer.
@@ -298,6 +287,25 @@ impl<P: HostPlatform> Program<P> {
         }
     }
 
+    /// Has the owner carry out a command.
+    ///
+    /// # Errors
+    /// Its refusal; no room for the object here; the owner is gone.
+    pub fn call(&self, command: Command) -> Result<Answer, Refused> {
+        if command.makes_something() {
+            self.tell_forgotten();
+        }
+        let then = match &command {
+            Command::DestroyCq(asked) => self.quiesce(asked.number)?,
+            command => Then::of(command),
+        };
+        let Reply { answered, undo } = self.ask(command, then)?;
+        match (answered, undo) {
+            (Err(why), Some(command)) => Err(self.undo(command, why)),
+            (answered, _) => answered,
+        }
+    }
+
     /// Before a completion queue is destroyed: no more of its events are told, and those who are
     /// being told have heard.
     fn quiesce(&self, number: u32) -> Result<Then, Refused> {
@@ -341,40 +349,4 @@ fn undo_of(answer: &Answer) -> Option<Command> {
 
 fn qpn(number: u32) -> Result<Qpn, Refused> {
     Qpn::new(number).ok_or_else(|| Refused::no_such("queue pair", number))
-}
-
-impl<P: HostPlatform> ControlPlane for Program<P> {
-    fn call(&self, command: Command) -> Result<Answer, Refused> {
-        self.process.check()?;
-        if command.makes_something() {
-            // For the message itself; the rings were made before.
-            memory::check()?;
-            self.tell_forgotten();
-        }
-        let then = match &command {
-            Command::DestroyCq(asked) => self.quiesce(asked.number)?,
-            command => Then::of(command),
-        };
-        let Reply { answered, undo } = self.ask(command, then)?;
-        match (answered, undo) {
-            (Err(why), Some(command)) => Err(self.undo(command, why)),
-            (answered, _) => answered,
-        }
-    }
-
-    fn listen(&self, sink: &Arc<dyn EventSink>) {
-        let mut listeners = lock(&self.listeners);
-        // As in the control path itself.
-        listeners.retain(|sink| sink.strong_count() > 0);
-        listeners.push(Arc::downgrade(sink));
-    }
-
-    fn rings(&self) -> Result<Arc<dyn RingMaker>, Refused> {
-        self.process.check()?;
-        Ok(self.rings.clone())
-    }
-
-    fn data_path(&self) -> &'static DataPathOps {
-        self.data_path
-    }
 }

@@ -15,7 +15,7 @@ const MOST: usize = 4096;
 
 /// Bytes that are no message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub(crate) enum Malformed {
+pub enum Malformed {
     #[error("version {0} of the messages, not {VERSION}: use one version of the library")]
     Version(u8),
     #[error("{0} bytes that are not a message")]
@@ -23,7 +23,8 @@ pub(crate) enum Malformed {
 }
 
 /// The bytes of a message.
-pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
+#[must_use]
+pub fn encode(message: &impl Serialize) -> Vec<u8> {
     let mut bytes = vec![VERSION];
     // No type of a message has anything that the format cannot express.
     bytes.extend(postcard::to_allocvec(message).unwrap_or_default());
@@ -34,7 +35,7 @@ pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
 ///
 /// # Errors
 /// The bytes are not a message.
-pub(crate) fn decode<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Result<T, Malformed> {
+pub fn decode<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Result<T, Malformed> {
     let other = Malformed::Other(bytes.len());
     let (version, fields) = bytes.split_first().ok_or(other)?;
     if *version != VERSION {
@@ -56,7 +57,7 @@ mod tests {
     use e810::{AccessFlags, Iova, MacAddr, Path, QpAttr, QpCaps, QpPlace, QpState, QpType};
 
     use super::*;
-    use crate::control::{
+    use crate::messages::{
         Answer, Command, CreateQp, Memory, ModifyQp, QueryDevice, Refused, RegMr, Token,
     };
 

@@ -7,7 +7,7 @@ use e810_hal::DmaError;
 use e810_node::station::Unresolved;
 use serde::{Deserialize, Serialize};
 
-use super::in_process::QUEUE_ENTRIES;
+use crate::owner::QUEUE_ENTRIES;
 
 /// Characters of the longest text; the rest is cut off.
 const LONGEST: usize = 800;
@@ -58,23 +58,34 @@ impl Refused {
         }
     }
 
-    pub(crate) fn gone(why: impl ToString) -> Self {
+    #[must_use]
+    pub fn gone(why: impl ToString) -> Self {
         Self::new(Kind::Gone, libc::EIO, why)
     }
 
     /// No object has this number (any more).
-    pub(crate) fn no_such(object: &str, number: u32) -> Self {
+    #[must_use]
+    pub fn no_such(object: &str, number: u32) -> Self {
         let why = format!("there is no {object} {number}");
         Self::new(Kind::Unchanged, libc::EINVAL, why)
     }
 
     /// No memory for the library's own part of an object.
-    pub(crate) fn no_memory() -> Self {
+    #[must_use]
+    pub fn no_memory() -> Self {
         Self::new(Kind::Unchanged, libc::ENOMEM, "out of memory")
     }
 
+    /// The system has no thread for a command that waits.
+    #[must_use]
+    pub fn no_thread(error: &std::io::Error) -> Self {
+        let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
+        Self::new(Kind::Unchanged, errno, format!("a thread: {error}"))
+    }
+
     /// The control path returned something that is no answer to the command.
-    pub(crate) fn unexpected(answer: impl std::fmt::Debug) -> Self {
+    #[must_use]
+    pub fn unexpected(answer: impl std::fmt::Debug) -> Self {
         let why = format!("the control path answered {answer:?}; please report it");
         Self::new(Kind::Unchanged, libc::EIO, why)
     }

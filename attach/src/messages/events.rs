@@ -3,16 +3,29 @@
 //! A control plane names objects by the [`Token`]s that came with them. So an event never reaches
 //! another object that has got the same number since.
 
-use core::fmt::Debug;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, Weak};
 
 use serde::{Deserialize, Serialize};
 
-use crate::async_events::DeviceEvent;
-use crate::control::Token;
+use super::Token;
+use crate::lock;
+
+/// An event that concerns the device or its port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DeviceEvent {
+    /// The link of the port came up.
+    PortActive,
+    /// The link of the port went down.
+    PortError,
+    /// An entry of the GID table changed.
+    GidChange,
+    /// The function is gone, or needs a reset.
+    DeviceFatal,
+}
 
 /// What happened to a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[non_exhaustive]
 pub enum QpEvent {
     /// It failed.
     Fatal,
@@ -25,7 +38,6 @@ pub enum QpEvent {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[non_exhaustive]
 pub enum ControlEvent {
     /// A completion queue for which an event was requested has something to poll.
     Completion(Token),
@@ -42,4 +54,29 @@ pub trait EventSink: Debug + Send + Sync {
     /// Reports an event. A completion queue or a queue pair cannot be destroyed during the call
     /// about it.
     fn notify(&self, event: ControlEvent);
+}
+
+/// Those in a program who hear of its events, until they are dropped.
+#[derive(Debug, Default)]
+pub struct Listeners(Mutex<Vec<Weak<dyn EventSink>>>);
+
+impl Listeners {
+    /// One more.
+    pub fn add(&self, sink: &Arc<dyn EventSink>) {
+        let mut all = lock(&self.0);
+        // Dropped listeners hold memory, and there may be no event for long.
+        all.retain(|sink| sink.strong_count() > 0);
+        all.push(Arc::downgrade(sink));
+    }
+
+    /// Tells all of them.
+    pub fn notify(&self, event: ControlEvent) {
+        lock(&self.0).retain(|sink| match sink.upgrade() {
+            Some(sink) => {
+                sink.notify(event);
+                true
+            }
+            None => false,
+        });
+    }
 }

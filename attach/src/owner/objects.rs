@@ -12,14 +12,37 @@ use e810::{
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Access, DmaError};
 
-use super::lock;
-use crate::control::{Answer, Command, CreateCq, CreateQp, Memory, Refused, ReregMr, Token};
+use super::{ProgramId, SlotsOf};
+use crate::lock;
+use crate::messages::{Answer, Command, CreateCq, CreateQp, Memory, Refused, ReregMr, Token};
 
-/// The names that events use for completion queues and queue pairs, by number.
+/// What events call completion queues and queue pairs, by number.
 #[derive(Debug, Default)]
-pub(super) struct Tokens {
-    pub(super) cqs: HashMap<u32, (Token, CqKey)>,
-    pub(super) qps: HashMap<u32, Token>,
+pub(super) struct Names {
+    pub(super) cqs: HashMap<u32, CqName>,
+    pub(super) qps: HashMap<u32, QpName>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CqName {
+    pub(super) program: ProgramId,
+    pub(super) token: Token,
+    /// If the program polls it with slots of its own.
+    pub(super) elsewhere: Option<CqKey>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QpName {
+    pub(super) program: ProgramId,
+    pub(super) token: Token,
+}
+
+impl Names {
+    /// A program is gone.
+    pub(super) fn forget(&mut self, program: ProgramId) {
+        self.cqs.retain(|_, name| name.program != program);
+        self.qps.retain(|_, name| name.program != program);
+    }
 }
 
 /// A queue pair, and its reset if one is under way.
@@ -30,28 +53,18 @@ struct Qp<P: HostPlatform> {
     reopened: Option<e810::QpReopened>,
 }
 
-/// The control path and what was created with it.
+/// What a program has created.
 #[derive(Debug)]
 pub(super) struct Objects<P: HostPlatform> {
-    pub(super) control: Control<P>,
-    channel: Channel<P>,
-    /// The program polls its queues with slots of its own.
-    elsewhere: bool,
+    program: ProgramId,
+    slots: SlotsOf,
     pds: HashMap<u32, Pd>,
     /// By key.
     mrs: HashMap<u32, Mr<P>>,
     cqs: HashMap<u32, CqControl>,
     qps: HashMap<u32, Qp<P>>,
     ahs: HashMap<u32, Ah>,
-    /// Commands since the events' remaining work was last done.
-    since_progress: u32,
 }
-
-/// After this many commands, the work that events have left is done first. The device's queue has
-/// 63 places for commands, and commands that recover a failed queue pair keep theirs until then.
-/// The function's own thread may not get to that work while programs give one command after
-/// another.
-const BETWEEN_PROGRESS: u32 = 8;
 
 /// The entry of a table with this number.
 fn find<'a, T>(
@@ -99,32 +112,25 @@ fn shared(memory: Memory, access: AccessFlags) -> Result<SharedBytes, Refused> {
 }
 
 impl<P: HostPlatform> Objects<P> {
-    pub(super) fn new(control: Control<P>, channel: Channel<P>, elsewhere: bool) -> Self {
+    pub(super) fn new(program: ProgramId, slots: SlotsOf) -> Self {
         Self {
-            control,
-            channel,
-            elsewhere,
+            program,
+            slots,
             pds: HashMap::new(),
             mrs: HashMap::new(),
             cqs: HashMap::new(),
             qps: HashMap::new(),
             ahs: HashMap::new(),
-            since_progress: 0,
         }
     }
 
     pub(super) fn execute(
         &mut self,
+        control: &mut Control<P>,
+        channel: &Channel<P>,
         command: Command,
-        tokens: &Mutex<Tokens>,
+        names: &Mutex<Names>,
     ) -> Result<Answer, Refused> {
-        self.since_progress += 1;
-        if self.since_progress >= BETWEEN_PROGRESS {
-            self.since_progress = 0;
-            // If the device is gone, the command fails, too.
-            let _ = self.control.progress();
-        }
-        let control = &mut self.control;
         Ok(match command {
             Command::QueryDevice(_) => Answer::QueryDevice(control.query_device()),
             Command::QueryPort(asked) => Answer::QueryPort(control.query_port(asked.port)?),
@@ -151,13 +157,15 @@ impl<P: HostPlatform> Objects<P> {
                 self.mrs.insert(key, mr);
                 Answer::RegMr(key)
             }
-            Command::ReregMr(asked) => Answer::ReregMr(self.rereg_mr(&asked)?),
+            Command::ReregMr(asked) => Answer::ReregMr(self.rereg_mr(control, &asked)?),
             Command::DeregMr(asked) => {
                 let mr = take(&mut self.mrs, "memory region", asked.key)?;
                 let freed = control.dereg_mr(mr);
                 Answer::DeregMr(kept(freed, &mut self.mrs, asked.key)?)
             }
-            Command::CreateCq(new) => Answer::CreateCq(self.create_cq(&new, tokens)?),
+            Command::CreateCq(new) => {
+                Answer::CreateCq(self.create_cq(control, channel, &new, names)?)
+            }
             Command::ResizeCq(asked) => {
                 let cq = find(&mut self.cqs, "completion queue", asked.number)?;
                 Answer::ResizeCq(control.resize_cq_control(cq, asked.place)?)
@@ -167,10 +175,10 @@ impl<P: HostPlatform> Objects<P> {
                 let cq = take(&mut self.cqs, "completion queue", number)?;
                 let destroyed = control.destroy_cq_control(cq);
                 let destroyed = kept(destroyed, &mut self.cqs, number)?;
-                lock(tokens).cqs.remove(&number);
+                lock(names).cqs.remove(&number);
                 Answer::DestroyCq(destroyed)
             }
-            Command::CreateQp(new) => Answer::CreateQp(self.create_qp(&new, tokens)?),
+            Command::CreateQp(new) => Answer::CreateQp(self.create_qp(control, &new, names)?),
             Command::MayUse(asked) => Answer::MayUse(control.may_use(asked.place)),
             Command::ModifyQp(asked) => {
                 let qp = find(&mut self.qps, "queue pair", asked.number)?;
@@ -209,7 +217,7 @@ impl<P: HostPlatform> Objects<P> {
                         return Err(error.into());
                     }
                 };
-                lock(tokens).qps.remove(&number);
+                lock(names).qps.remove(&number);
                 Answer::DestroyQp(destroyed)
             }
             Command::Forgotten(asked) => {
@@ -229,9 +237,9 @@ impl<P: HostPlatform> Objects<P> {
                 Answer::DestroyAh(kept(freed, &mut self.ahs, asked.number)?)
             }
             Command::AttachMcast(asked) => {
-                let index = self.own_gid(asked.group)?;
+                let index = own_gid(control, asked.group)?;
                 let qp = find(&mut self.qps, "queue pair", asked.qp)?;
-                let attached = self.control.attach_mcast(&qp.control, index, asked.group);
+                let attached = control.attach_mcast(&qp.control, index, asked.group);
                 Answer::AttachMcast(attached?)
             }
             Command::DetachMcast(asked) => {
@@ -245,7 +253,7 @@ impl<P: HostPlatform> Objects<P> {
         })
     }
 
-    fn rereg_mr(&mut self, asked: &ReregMr) -> Result<u32, Refused> {
+    fn rereg_mr(&mut self, control: &mut Control<P>, asked: &ReregMr) -> Result<u32, Refused> {
         let access = asked.access.unwrap_or(AccessFlags::empty());
         let memory = asked.memory.map(|memory| shared(memory, access));
         let memory = memory.transpose()?;
@@ -260,7 +268,7 @@ impl<P: HostPlatform> Objects<P> {
             ..MrChange::default()
         };
         let mr = take(&mut self.mrs, "memory region", asked.key)?;
-        match self.control.rereg_mr(mr, &change) {
+        match control.rereg_mr(mr, &change) {
             Ok(mr) => {
                 let key = mr.lkey();
                 self.mrs.insert(key, mr);
@@ -277,25 +285,37 @@ impl<P: HostPlatform> Objects<P> {
         }
     }
 
-    fn create_cq(&mut self, new: &CreateCq, tokens: &Mutex<Tokens>) -> Result<CqGrant, Refused> {
+    fn create_cq(
+        &mut self,
+        control: &mut Control<P>,
+        channel: &Channel<P>,
+        new: &CreateCq,
+        names: &Mutex<Names>,
+    ) -> Result<CqGrant, Refused> {
+        let elsewhere = self.slots == SlotsOf::Program;
         let init = CqInit {
-            channel: Some(&self.channel),
+            channel: Some(channel),
             user_context: new.token.0,
-            elsewhere: self.elsewhere,
+            elsewhere,
             // The place says how many entries.
             ..CqInit::new(0, new.vector)
         };
-        let (cq, granted) = self.control.create_cq_on_memory(&init, new.place)?;
-        let names = (new.token, cq.key());
-        lock(tokens).cqs.insert(granted.number(), names);
+        let (cq, granted) = control.create_cq_on_memory(&init, new.place)?;
+        let name = CqName {
+            program: self.program,
+            token: new.token,
+            elsewhere: elsewhere.then_some(cq.key()),
+        };
+        lock(names).cqs.insert(granted.number(), name);
         self.cqs.insert(granted.number(), cq);
         Ok(granted)
     }
 
     fn create_qp(
         &mut self,
+        control: &mut Control<P>,
         new: &CreateQp,
-        tokens: &Mutex<Tokens>,
+        names: &Mutex<Names>,
     ) -> Result<(QpGrant, QpCaps), Refused> {
         let pd = find(&mut self.pds, "protection domain", new.pd)?;
         let cq = |number| {
@@ -304,23 +324,64 @@ impl<P: HostPlatform> Objects<P> {
         };
         let mut init = QpInit::new(new.qp_type, cq(new.send_cq)?, cq(new.recv_cq)?, new.caps);
         init.signal_all = new.signal_all;
-        let (qp, granted) = self.control.create_qp_on_memory(pd, &init, new.place)?;
+        let (qp, granted) = control.create_qp_on_memory(pd, &init, new.place)?;
         let (number, caps) = (qp.number().get(), qp.caps());
-        lock(tokens).qps.insert(number, new.token);
+        let name = QpName {
+            program: self.program,
+            token: new.token,
+        };
+        lock(names).qps.insert(number, name);
         self.qps.insert(number, Qp::new(qp));
         Ok((granted, caps))
     }
 
-    /// Our address that is in a group, because a verbs program names none: the first of its family.
-    fn own_gid(&self, group: IpAddr) -> Result<u8, Refused> {
-        let own = (0..e810::GIDS as u8).find(|index| {
-            let own = self.control.query_gid(*index);
-            own.is_some_and(|own| own.gid.ip().is_ipv4() == group.is_ipv4())
+    /// Destroys everything, the newest kinds first. What the device does not give up stays;
+    /// returns whether nothing is left.
+    pub(super) fn destroy(&mut self, control: &mut Control<P>) -> bool {
+        drain(&mut self.qps, |number, qp| {
+            let destroyed = control.destroy_qp_control(qp.control);
+            let _ = destroyed.map_err(|(qp, error)| (Qp::new(qp), error))?;
+            // Nobody polls for it any more.
+            if let Some(number) = e810::Qpn::new(number) {
+                let _ = control.forgotten(number);
+            }
+            Ok(())
         });
-        Ok(own.ok_or(e810::Error::Invalid {
-            what: "the port has no address of the multicast group's family",
-        })?)
+        drain(&mut self.ahs, |_, ah| control.destroy_ah(ah));
+        drain(&mut self.cqs, |_, cq| {
+            control.destroy_cq_control(cq).map(drop)
+        });
+        drain(&mut self.mrs, |_, mr| control.dereg_mr(mr).map(drop));
+        drain(&mut self.pds, |_, pd| control.dealloc_pd(pd));
+        self.qps.is_empty()
+            && self.ahs.is_empty()
+            && self.cqs.is_empty()
+            && self.mrs.is_empty()
+            && self.pds.is_empty()
     }
+}
+
+/// Destroys the objects of a table; those that are not destroyed go back.
+fn drain<T>(
+    table: &mut HashMap<u32, T>,
+    mut destroy: impl FnMut(u32, T) -> Result<(), (T, e810::Error)>,
+) {
+    let kept = table.drain().filter_map(|(number, object)| {
+        let (object, _) = destroy(number, object).err()?;
+        Some((number, object))
+    });
+    *table = kept.collect::<Vec<_>>().into_iter().collect();
+}
+
+/// Our address that is in a group, because a verbs program names none: the first of its family.
+fn own_gid<P: HostPlatform>(control: &Control<P>, group: IpAddr) -> Result<u8, Refused> {
+    let own = (0..e810::GIDS as u8).find(|index| {
+        let own = control.query_gid(*index);
+        own.is_some_and(|own| own.gid.ip().is_ipv4() == group.is_ipv4())
+    });
+    Ok(own.ok_or(e810::Error::Invalid {
+        what: "the port has no address of the multicast group's family",
+    })?)
 }
 
 impl<P: HostPlatform> Qp<P> {

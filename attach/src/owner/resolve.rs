@@ -12,9 +12,10 @@ use e810_node::station::{Network, Pace, PendingResolve, Station, Unresolved};
 #[cfg(feature = "tap")]
 use e810_node::tap::{Tap, TapPlan};
 
-use super::{CAPACITY, InProcess, Opening, lock};
-use crate::control::{Refused, Resolve};
-use crate::errno;
+use super::Owner;
+use super::bring_up::{CAPACITY, Opening};
+use crate::messages::{Refused, Resolve};
+use crate::{errno, lock};
 
 /// Finds out where packets go.
 #[derive(Debug)]
@@ -91,7 +92,7 @@ impl<P: HostPlatform> Resolver<P> {
     }
 }
 
-impl<P: HostPlatform> InProcess<P> {
+impl<P: HostPlatform> Owner<P> {
     /// Where packets to `destination` go, and which path values they use.
     pub(super) fn resolve(
         &self,
@@ -129,10 +130,10 @@ impl<P: HostPlatform> InProcess<P> {
 
     /// The Ethernet address that needs no question.
     fn known(&self, destination: IpAddr) -> Option<MacAddr> {
-        let objects = lock(&self.objects);
-        let gids = (0..e810::GIDS as u8).filter_map(|index| objects.control.query_gid(index));
+        let state = lock(&self.state);
+        let gids = (0..e810::GIDS as u8).filter_map(|index| state.control.query_gid(index));
         let own: Vec<_> = gids.map(|own| own.gid.ip()).collect();
-        known_mac(&own, objects.control.lan().mac, destination)
+        known_mac(&own, state.control.lan().mac, destination)
     }
 }
 

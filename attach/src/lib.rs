@@ -1,0 +1,24 @@
+//! One function, many programs: its owner brings it up and carries out commands; programs have
+//! queues, and ask the owner for everything else.
+//!
+//! * [`messages`], what passes between the two: plain data, and its bytes;
+//! * [`owner`], the function: its control path, its events, and the objects of each program;
+//! * [`session`], the owner's end of a program that is attached over a [`link`];
+//! * [`program`], that program's end.
+//!
+//! A program in the owner's own process needs no link: it calls [`owner::Owner`] itself.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub mod errno;
+pub mod link;
+pub mod messages;
+pub mod owner;
+pub mod program;
+pub mod session;
+pub mod threads;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The state is consistent between calls, and a panic in one is reported.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,62 @@
+//! What carries messages between an owner and a program: bytes, in their order, each message whole.
+
+use std::fmt::Debug;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use crate::lock;
+
+/// The other end is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the other end is gone")]
+pub struct Ended;
+
+/// One end of a link.
+pub trait Link: Debug + Send + Sync {
+    /// Sends a message; does not wait for the other end.
+    ///
+    /// # Errors
+    /// [`Ended`].
+    fn send(&self, message: Vec<u8>) -> Result<(), Ended>;
+
+    /// The next message; `None` if none comes within `limit`.
+    ///
+    /// # Errors
+    /// [`Ended`], after all messages.
+    fn receive(&self, limit: Duration) -> Result<Option<Vec<u8>>, Ended>;
+}
+
+/// One end of a link within a process, for tests: nothing but bytes passes.
+#[derive(Debug)]
+pub struct ChannelEnd {
+    to: Mutex<Sender<Vec<u8>>>,
+    from: Mutex<Receiver<Vec<u8>>>,
+}
+
+impl ChannelEnd {
+    /// Both ends.
+    #[must_use]
+    pub fn pair() -> [Self; 2] {
+        let ((to_first, first), (to_second, second)) = (channel(), channel());
+        let end = |to, from| Self {
+            to: Mutex::new(to),
+            from: Mutex::new(from),
+        };
+        [end(to_second, first), end(to_first, second)]
+    }
+}
+
+impl Link for ChannelEnd {
+    fn send(&self, message: Vec<u8>) -> Result<(), Ended> {
+        lock(&self.to).send(message).map_err(|_| Ended)
+    }
+
+    fn receive(&self, limit: Duration) -> Result<Option<Vec<u8>>, Ended> {
+        match lock(&self.from).recv_timeout(limit) {
+            Ok(message) => Ok(Some(message)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(Ended),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What an owner and a program say to each other.
+
+use e810::{CqKey, QpChange};
+use serde::{Deserialize, Serialize};
+
+mod bytes;
+mod command;
+mod events;
+mod refused;
+
+pub use bytes::{Malformed, decode, encode};
+pub use command::*;
+pub use events::{ControlEvent, DeviceEvent, EventSink, Listeners, QpEvent};
+pub use refused::{Kind, Limit, Refused};
+
+/// What a program asks.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Its answer has the same; 0: it wants none.
+    pub number: u64,
+    pub command: Command,
+}
+
+/// What a program is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Told {
+    Answer(u64, Result<Answer, Refused>),
+    Event(ControlEvent),
+    /// Something about a queue pair has changed.
+    Qp(QpChange),
+    /// A completion queue that asked for an event has something to poll.
+    CqEvent(CqKey),
+    /// A completion queue has failed.
+    CqFailed(CqKey),
+}

@@ -1,0 +1,197 @@
+//! Bringing up a function for programs that do not say in advance what they need.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use e810::hmc::{Backing, Capacity};
+use e810::{Channel, Control, Device, GidEntry, LinkPolicy, Mtu, StageError};
+use e810_backends::spec::{DeviceSpec, SimSpec};
+use e810_backends::{DeviceVisitor, HostDevice, Options};
+use e810_hal::Ns;
+use e810_node::address::OwnAddress;
+use e810_node::start::{Sizes, Start};
+use e810_sim::Sim;
+
+use super::Owner;
+use super::resolve::Resolver;
+use crate::messages::DeviceEvent;
+
+/// How long to wait for a link when a function is opened; without a link it is opened all the same.
+const LINK: Ns = Ns::from_ms(3_000);
+
+/// MTU of a simulated interface unless one is given: every path MTU fits into it.
+pub const SIMULATED_MTU: u16 = Mtu::Mtu4096.bytes() as u16 + 200;
+
+/// How long to wait for a peer's address, unless a time is given: three questions, a second apart.
+/// The kernel takes one second, in which it asks once.
+pub const WAIT: Ns = Ns::from_ms(3_000);
+
+/// Capacity for the objects of a process, because programs do not say in advance what they need. As
+/// much as irdma has by default, as far as the card has it; all that a card has of address handles
+/// and ARP entries, which cost little.
+pub(super) const CAPACITY: Capacity = Capacity {
+    qps: 1024,
+    cqs: 2048,
+    mrs: 16_384,
+    ahs: 0x2_0000,
+    // All that the card's format can name: one for each peer.
+    arps: 4096,
+    mcast_groups: 1025,
+    // 4 GiB in pages of 4 KiB; memory is allocated only for what is used.
+    pbles: 0x10_0000,
+};
+
+/// Protection domains: all that a card has.
+const PDS: u32 = 1 << 18;
+
+/// Words that track requests, for each queue pair: enough for a quarter of the queue pairs if all
+/// have the largest queues. The system allocates only what is used.
+const TRACKER_WORDS: u32 = 3 * 2 * 32_768 / 4;
+
+/// The same when memory is short: three times the smallest queue pair.
+const LEAST_TRACKER_WORDS: u32 = 4608;
+
+/// The most queue entries of all queue pairs together: each takes three words.
+pub const QUEUE_ENTRIES: u32 = CAPACITY.qps * TRACKER_WORDS / 3;
+
+/// How a function is opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Opening {
+    /// The function.
+    pub spec: DeviceSpec,
+    /// Its addresses, in the order of the GID table after the link-local one.
+    pub addresses: Vec<OwnAddress>,
+    /// The TAP interface whose addresses the function uses while it is open.
+    pub tap: Option<String>,
+    /// Gateways to destinations on none of its networks.
+    pub gateways: Vec<IpAddr>,
+    /// How long to wait for a peer's address.
+    pub wait: Ns,
+    /// Bytes of the longest IP packet.
+    pub mtu: u16,
+}
+
+/// What the thread that serves a function asks, and whom it tells.
+pub trait Ready {
+    /// Builds the simulator of a simulated function.
+    ///
+    /// # Errors
+    /// It cannot be built.
+    fn simulator(&mut self, spec: &SimSpec) -> anyhow::Result<Sim>;
+
+    /// The function is up, and programs can come.
+    ///
+    /// # Errors
+    /// The function is not wanted after all.
+    fn ready<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) -> anyhow::Result<()>;
+}
+
+/// Opens a function and brings it up, says so, and serves it on this thread until it is gone.
+///
+/// # Errors
+/// It did not come up.
+pub fn serve(opening: &Opening, ready: impl Ready) -> anyhow::Result<()> {
+    let serving = Serving { opening, ready };
+    e810_backends::open([&opening.spec], Options::default(), serving)
+}
+
+/// Brings a function up. Where the process may not have as much memory as the queues could use
+/// (`ulimit -v`, a system that promises no more than there is), it gets fewer queue entries.
+fn bring_up<D: HostDevice>(
+    start: &Start,
+    function: &D,
+) -> anyhow::Result<Device<D, e810::Ready<D>>> {
+    let mut tracker_words_per_qp = TRACKER_WORDS;
+    loop {
+        // All of it has memory from the beginning, as with existing drivers: programs and their
+        // peers may name any key.
+        let sizes = Sizes {
+            backing: Backing::Full,
+            capacity: CAPACITY,
+            or_fewer: true,
+            pds: PDS,
+            tracker_words_per_qp,
+        };
+        let up = start.bring_up_for(function.clone(), sizes, LinkPolicy::GoOn, &mut |_| {});
+        match up {
+            Err(error)
+                if tracker_words_per_qp > LEAST_TRACKER_WORDS && is_out_of_memory(&error) =>
+            {
+                tracker_words_per_qp = LEAST_TRACKER_WORDS;
+            }
+            up => return up,
+        }
+    }
+}
+
+fn is_out_of_memory(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<StageError>();
+    error.is_some_and(|error| matches!(error.error, e810::Error::HostMemory(_)))
+}
+
+struct Serving<'a, R> {
+    opening: &'a Opening,
+    ready: R,
+}
+
+impl<R: Ready> DeviceVisitor<1> for Serving<'_, R> {
+    type Outcome = ();
+    type Error = anyhow::Error;
+
+    fn simulator(&mut self, spec: &SimSpec) -> anyhow::Result<Sim> {
+        self.ready.simulator(spec)
+    }
+
+    fn visit<D: HostDevice>(self, [function]: [D; 1]) -> anyhow::Result<()> {
+        let start = Start::usual(&function, self.opening.mtu)?;
+        let (mut control, events) = bring_up(&start, &function)?.split();
+        let (resolver, channel) = match self.opening.set_up(&function, &mut control) {
+            Ok(set_up) => set_up,
+            Err(error) => {
+                return Err(match control.shutdown(events) {
+                    Ok(()) => error,
+                    Err(failed) => {
+                        error.context(format!("not shut down cleanly: {}", failed.error))
+                    }
+                });
+            }
+        };
+        let owner = Arc::new(Owner::new(control, channel, resolver));
+        self.ready.ready(&owner, &function)?;
+        let why = owner.serve(&function, events);
+        // Commands are refused before a program hears that the device is gone.
+        let _ = owner.gone.set(format!("{}: {why:#}", self.opening.spec));
+        owner.tell_all(DeviceEvent::DeviceFatal);
+        Ok(())
+    }
+}
+
+impl Opening {
+    /// Whether the function is a program of this machine, which needs its processors.
+    #[must_use]
+    pub const fn yields(&self) -> bool {
+        !matches!(self.spec, DeviceSpec::Vfio(..))
+    }
+
+    /// Addresses, neighbours and events of a function.
+    fn set_up<D: HostDevice>(
+        &self,
+        function: &D,
+        control: &mut Control<D>,
+    ) -> anyhow::Result<(Resolver<D>, Channel<D>)> {
+        // With a TAP interface they come from its stack.
+        if self.tap.is_none() {
+            for OwnAddress { ip, .. } in &self.addresses {
+                let gid = GidEntry::untagged(*ip);
+                control
+                    .add_gid(gid)
+                    .with_context(|| format!("address {ip}"))?;
+            }
+        }
+        // A port without a link is still a port.
+        let _ = control.wait_link(LINK);
+        let channel = control.create_channel()?;
+        Ok((Resolver::start(function, control, self)?, channel))
+    }
+}

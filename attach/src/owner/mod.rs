@@ -1,0 +1,221 @@
+//! The owner of a function: brings it up, handles its events and carries out the commands of
+//! programs. The thread that gives a command carries it out itself.
+//!
+//! * `bring_up`, a function for programs that do not say in advance what they need;
+//! * `objects`, what a program has created, by number;
+//! * `serve`, the work of the function's own thread;
+//! * `resolve`, where packets to an address go.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use e810::{Channel, Control, CqKey, ProgramLimits, QpChange};
+use e810_backends::interrupts::HostPlatform;
+
+use crate::lock;
+use crate::messages::{Answer, Command, ControlEvent, DeviceEvent, Refused};
+
+mod bring_up;
+mod objects;
+mod resolve;
+mod serve;
+
+pub use bring_up::{Opening, QUEUE_ENTRIES, Ready, SIMULATED_MTU, WAIT, serve};
+use objects::{Names, Objects};
+use resolve::Resolver;
+
+/// A program of an owner. No number is given twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ProgramId(u64);
+
+/// A program that is told what happens. It neither waits nor gives commands meanwhile.
+pub trait Hears: fmt::Debug + Send + Sync {
+    /// Something has happened to one of its objects, or to the device. The object cannot be
+    /// destroyed during the call.
+    fn event(&self, event: ControlEvent);
+
+    /// Something about a queue pair with queues of the program's own has changed.
+    fn qp_changed(&self, change: QpChange);
+
+    /// The device has an event of a completion queue that the program polls with slots of its own.
+    fn cq_event(&self, cq: CqKey);
+
+    /// Such a completion queue has failed.
+    fn cq_failed(&self, cq: CqKey);
+}
+
+/// Where a program has the slots of its queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlotsOf {
+    /// With the owner's, in the owner's process: [`Owner::rings`].
+    Owner,
+    /// In a table of its own ([`e810::ProgramQueues`]).
+    Program,
+}
+
+/// The control path of a function, and the programs that use it.
+pub struct Owner<P: HostPlatform> {
+    state: Mutex<State<P>>,
+    /// Where the completion queues report their events that are polled with the owner's slots.
+    channel: Channel<P>,
+    /// What events call the objects. Never held during a wait, because event handlers take it.
+    names: Mutex<Names>,
+    programs: Mutex<BTreeMap<ProgramId, Arc<dyn Hears>>>,
+    resolver: Mutex<Resolver<P>>,
+    /// Why no command is possible any more.
+    gone: OnceLock<String>,
+}
+
+/// The control path and what was created with it.
+struct State<P: HostPlatform> {
+    control: Control<P>,
+    objects: BTreeMap<ProgramId, Objects<P>>,
+    /// What programs have left behind that the device would not give up.
+    remains: Vec<Objects<P>>,
+    /// Commands since the events' remaining work was last done.
+    since_progress: u32,
+}
+
+/// After this many commands, the work that events have left is done first. The device's queue has
+/// 63 places for commands, and commands that recover a failed queue pair keep theirs until then.
+/// The function's own thread may not get to that work while programs give one command after
+/// another.
+const BETWEEN_PROGRESS: u32 = 8;
+
+impl<P: HostPlatform> State<P> {
+    /// Before a command.
+    fn progress_in_turn(&mut self) {
+        self.since_progress += 1;
+        if self.since_progress >= BETWEEN_PROGRESS {
+            self.since_progress = 0;
+            // If the device is gone, the command fails, too.
+            let _ = self.control.progress();
+        }
+    }
+}
+
+impl<P: HostPlatform> fmt::Debug for Owner<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Owner")
+    }
+}
+
+impl<P: HostPlatform> Owner<P> {
+    fn new(control: Control<P>, channel: Channel<P>, resolver: Resolver<P>) -> Self {
+        Self {
+            state: Mutex::new(State {
+                control,
+                objects: BTreeMap::new(),
+                remains: Vec::new(),
+                since_progress: 0,
+            }),
+            channel,
+            names: Mutex::default(),
+            programs: Mutex::default(),
+            resolver: Mutex::new(resolver),
+            gone: OnceLock::new(),
+        }
+    }
+
+    /// A program comes.
+    pub fn join(&self, hears: Arc<dyn Hears>, slots: SlotsOf) -> ProgramId {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = ProgramId(NEXT.fetch_add(1, Ordering::Relaxed));
+        lock(&self.programs).insert(id, hears);
+        lock(&self.state)
+            .objects
+            .insert(id, Objects::new(id, slots));
+        id
+    }
+
+    /// A program is gone: everything that it created is destroyed, and it hears nothing any more.
+    /// What the device does not give up now is tried again when another program goes.
+    pub fn leave(&self, program: ProgramId) {
+        lock(&self.programs).remove(&program);
+        let mut state = lock(&self.state);
+        let State {
+            control,
+            objects,
+            remains,
+            ..
+        } = &mut *state;
+        lock(&self.names).forget(program);
+        remains.extend(objects.remove(&program));
+        if self.gone.get().is_some() {
+            return;
+        }
+        remains.retain_mut(|objects| !objects.destroy(control));
+    }
+
+    /// Whether commands are possible: takes no lock.
+    ///
+    /// # Errors
+    /// The function is gone.
+    pub fn check(&self) -> Result<(), Refused> {
+        match self.gone.get() {
+            Some(why) => Err(Refused::gone(why)),
+            None => Ok(()),
+        }
+    }
+
+    /// Carries a command out; it may take as long as the device does (bounded by the driver), and
+    /// [`Command::Resolve`] as long as a neighbour may take to answer.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn call(&self, program: ProgramId, command: Command) -> Result<Answer, Refused> {
+        self.check()?;
+        if let Command::Resolve(asked) = command {
+            return self.resolve(asked).map(Answer::Resolve);
+        }
+        let mut state = lock(&self.state);
+        state.progress_in_turn();
+        let State {
+            control, objects, ..
+        } = &mut *state;
+        let Some(objects) = objects.get_mut(&program) else {
+            return Err(Refused::gone("the program has left"));
+        };
+        let answer = objects.execute(control, &self.channel, command, &self.names);
+        self.tell_changes(&mut state);
+        answer
+    }
+
+    /// Makes rings of what programs create that have their slots with the owner's.
+    #[must_use]
+    pub fn rings(&self) -> e810::Rings<P> {
+        lock(&self.state).control.rings()
+    }
+
+    /// How much room a program with slots of its own may need.
+    #[must_use]
+    pub fn program_limits(&self) -> ProgramLimits {
+        lock(&self.state).control.program_limits()
+    }
+
+    /// Tells programs what has changed about their queue pairs. The lock keeps the order.
+    fn tell_changes(&self, state: &mut State<P>) {
+        while let Some(change) = state.control.take_qp_change() {
+            let name = lock(&self.names).qps.get(&change.qp.id()).copied();
+            if let Some(name) = name {
+                self.tell(name.program, |program| program.qp_changed(change));
+            }
+        }
+    }
+
+    fn tell(&self, program: ProgramId, tell: impl FnOnce(&dyn Hears)) {
+        let programs = lock(&self.programs);
+        if let Some(program) = programs.get(&program) {
+            tell(&**program);
+        }
+    }
+
+    /// Tells all programs.
+    fn tell_all(&self, event: DeviceEvent) {
+        for program in lock(&self.programs).values() {
+            program.event(ControlEvent::Device(event));
+        }
+    }
+}
