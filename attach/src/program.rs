@@ -27,7 +27,7 @@ const TOLD: Duration = Duration::from_secs(1);
 
 /// A program of an owner elsewhere.
 pub struct Program<P: HostPlatform> {
-    link: Box<dyn Link>,
+    link: Arc<dyn Link>,
     waiting: Mutex<Waiting>,
     queues: Mutex<ProgramQueues<P>>,
     /// Where the completion queues of all contexts report their events.
@@ -105,7 +105,7 @@ impl<P: HostPlatform> Program<P> {
     ///
     /// # Errors
     /// No memory.
-    pub fn new(link: Box<dyn Link>, platform: P, limits: ProgramLimits) -> e810::Result<Self> {
+    pub fn new(link: Arc<dyn Link>, platform: P, limits: ProgramLimits) -> e810::Result<Self> {
         let mut queues = ProgramQueues::new(platform, limits)?;
         let channel = queues.create_channel()?;
         Ok(Self {

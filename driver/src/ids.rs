@@ -141,6 +141,13 @@ const fn shift(id: u32) -> u32 {
     (id & 1) * 32
 }
 
+/// A number that no other bring-up or pool of this program gets. 0 belongs to nobody.
+pub(crate) fn next_tag() -> u64 {
+    // At a million a second they last for half a million years.
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

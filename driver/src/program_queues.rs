@@ -25,9 +25,9 @@ use e810_hal::{HostBuf, Platform};
 
 use crate::attr::Qpn;
 use crate::channel::{CHANNELS, Channel, Wakers};
-use crate::control::next_tag;
 use crate::error::{Error, Object, Result};
 use crate::handover::{CqDestroyed, QpDestroyed, QpReopened};
+use crate::ids::next_tag;
 use crate::moderation::Shared;
 use crate::rings::{CqGrant, QpGrant, Rings};
 

@@ -55,6 +55,16 @@ pub enum SlotsOf {
     Program,
 }
 
+/// How many objects a program has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Held {
+    pub pds: usize,
+    pub mrs: usize,
+    pub cqs: usize,
+    pub qps: usize,
+    pub ahs: usize,
+}
+
 /// The control path of a function, and the programs that use it.
 pub struct Owner<P: HostPlatform> {
     state: Mutex<State<P>>,
@@ -147,6 +157,14 @@ impl<P: HostPlatform> Owner<P> {
             return;
         }
         remains.retain_mut(|objects| !objects.destroy(control));
+    }
+
+    /// The programs, and what each has.
+    #[must_use]
+    pub fn programs(&self) -> Vec<(ProgramId, Held)> {
+        let state = lock(&self.state);
+        let all = state.objects.iter();
+        all.map(|(id, objects)| (*id, objects.held())).collect()
     }
 
     /// Whether commands are possible: takes no lock.

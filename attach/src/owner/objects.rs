@@ -12,7 +12,7 @@ use e810::{
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Access, DmaError};
 
-use super::{ProgramId, SlotsOf};
+use super::{Held, ProgramId, SlotsOf};
 use crate::lock;
 use crate::messages::{Answer, Command, CreateCq, CreateQp, Memory, Refused, ReregMr, Token};
 
@@ -121,6 +121,16 @@ impl<P: HostPlatform> Objects<P> {
             cqs: HashMap::new(),
             qps: HashMap::new(),
             ahs: HashMap::new(),
+        }
+    }
+
+    pub(super) fn held(&self) -> Held {
+        Held {
+            pds: self.pds.len(),
+            mrs: self.mrs.len(),
+            cqs: self.cqs.len(),
+            qps: self.qps.len(),
+            ahs: self.ahs.len(),
         }
     }
 
@@ -353,11 +363,7 @@ impl<P: HostPlatform> Objects<P> {
         });
         drain(&mut self.mrs, |_, mr| control.dereg_mr(mr).map(drop));
         drain(&mut self.pds, |_, pd| control.dealloc_pd(pd));
-        self.qps.is_empty()
-            && self.ahs.is_empty()
-            && self.cqs.is_empty()
-            && self.mrs.is_empty()
-            && self.pds.is_empty()
+        self.held() == Held::default()
     }
 }
 

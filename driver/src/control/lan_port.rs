@@ -4,8 +4,9 @@ use e810_hal::Platform;
 use e810_lan::{LanInit, MAX_MTU};
 use e810_types::MacAddr;
 
-use super::{Control, next_tag};
+use super::Control;
 use crate::error::{Error, Object, Result};
+use crate::ids::next_tag;
 use crate::lan::{ALL_NODES, LanPort, LanPortKey, LanSide, check_mtu};
 
 impl<P: Platform> Control<P> {

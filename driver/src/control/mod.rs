@@ -1,7 +1,6 @@
 //! [`Control`]: the control path, the one owner of the CQP, the HMC and all id tables.
 
 use core::fmt;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 use e810_ceq::AeqEntries;
 use e810_ceq::event::EventLog;
@@ -17,7 +16,7 @@ use crate::channel::{CHANNELS, Wakers};
 use crate::config::{Config, CpuHints, Lan, MAX_CEQS, Quirks};
 use crate::error::{Error, Object, Result};
 use crate::events::{EventSet, LOGGED};
-use crate::ids::Ids;
+use crate::ids::{Ids, next_tag};
 use crate::lan::{LanOwnership, LanSide};
 use crate::limits::{RESERVED_AHS, RESERVED_MRS};
 use crate::moderation::Shared;
@@ -318,13 +317,6 @@ impl<P: Platform> Control<P> {
             Err(Error::Foreign { object, id })
         }
     }
-}
-
-/// A number that no other bring-up or pool of this program gets. 0 belongs to nobody.
-pub(crate) fn next_tag() -> u64 {
-    // At a million a second they last for half a million years.
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Runs a command whose completion says only that it worked.

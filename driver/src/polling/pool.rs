@@ -5,9 +5,10 @@ use heapless::Vec;
 
 use super::{CqPoller, PollMode};
 use crate::channel::Channel;
-use crate::control::{Control, next_tag};
+use crate::control::Control;
 use crate::cq::Cq;
 use crate::error::{Error, Object, Result};
+use crate::ids::next_tag;
 use crate::moderation::CqModeration;
 
 /// A queue of the pool.

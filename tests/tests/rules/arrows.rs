@@ -43,7 +43,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "fast_reg unsupported limits route stage stats ref_counts monitoring error addr",
             "channel errno ids pd mr tuning config moderation port",
             // What programs hold.
-            "handover cq_memory cq events attr ah qp rings",
+            "handover cq_memory cq events attr ah qp rings program_queues",
             // The function's LAN side, the control path, and what stands on it.
             "lan control bring_up connect progress memory_budget polling",
         ],

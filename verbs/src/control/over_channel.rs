@@ -50,7 +50,7 @@ pub(super) fn attach<P: HostPlatform>(
     let [of_owner, of_program] = ChannelEnd::pair();
     let session = Session::begin(owner.clone(), Arc::new(of_owner));
     spawn("e810-commands", move || session.run()).context("a thread for commands")?;
-    let program = Program::new(Box::new(of_program), platform, owner.program_limits())?;
+    let program = Program::new(Arc::new(of_program), platform, owner.program_limits())?;
     let program = Arc::new(program);
     // Like the function's own thread, it holds the control path until the function is gone.
     let hears = program.clone();

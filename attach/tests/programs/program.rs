@@ -1,0 +1,317 @@
+//! A program: its end of a link that can be cut, and its objects.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use e810::{
+    AccessFlags, CqRing, Data, MacAddr, Mtu, Notify, Op, Path, QpAttr, QpCaps, QpRecv, QpSend,
+    QpType, Qpn, RecvWr, SendFlags, SendWr, Sge, Wc,
+};
+use e810_attach::link::{ChannelEnd, Ended, Link};
+use e810_attach::messages::{
+    AllocPd, ControlEvent, CreateCq, CreateQp, DestroyCq, DestroyQp, EventSink, Memory, ModifyQp,
+    Operation, QueryGid, Refused, RegMr, Resolve, Token,
+};
+use e810_attach::owner::Owner;
+use e810_attach::program::Program;
+use e810_attach::session::Session;
+use e810_backends::HostDevice;
+
+const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const BYTES: usize = 1 << 14;
+
+/// An end of a channel that a test cuts, as the kernel does when a process is killed.
+#[derive(Debug)]
+struct Cuttable {
+    end: ChannelEnd,
+    cut: Arc<AtomicBool>,
+}
+
+impl Link for Cuttable {
+    fn send(&self, message: Vec<u8>) -> Result<(), Ended> {
+        match self.cut.load(Ordering::Acquire) {
+            true => Err(Ended),
+            false => self.end.send(message),
+        }
+    }
+
+    fn receive(&self, limit: Duration) -> Result<Option<Vec<u8>>, Ended> {
+        let began = Instant::now();
+        while !self.cut.load(Ordering::Acquire) {
+            let slice = Duration::from_millis(5).min(limit.saturating_sub(began.elapsed()));
+            match self.end.receive(slice)? {
+                None if began.elapsed() < limit => {}
+                received => return Ok(received),
+            }
+        }
+        Err(Ended)
+    }
+}
+
+/// What a program has heard.
+#[derive(Debug, Default)]
+struct Heard(Mutex<Vec<ControlEvent>>);
+
+impl EventSink for Heard {
+    fn notify(&self, event: ControlEvent) {
+        self.0.lock().unwrap().push(event);
+    }
+}
+
+pub(crate) struct Client<D: HostDevice> {
+    pub(crate) program: Arc<Program<D>>,
+    link: Arc<dyn Link>,
+    cut: Arc<AtomicBool>,
+    heard: Arc<Heard>,
+    session: thread::JoinHandle<()>,
+}
+
+/// Its memory, which is never freed: a test lends it for good.
+pub(crate) struct Region {
+    pub(crate) start: &'static mut [u8],
+    pub(crate) key: u32,
+}
+
+pub(crate) struct Queue<D: HostDevice> {
+    pub(crate) number: Qpn,
+    pub(crate) send: QpSend<D>,
+    pub(crate) recv: QpRecv<D>,
+    pub(crate) token: Token,
+}
+
+/// A completion queue.
+pub(crate) struct Completions<D: HostDevice> {
+    pub(crate) number: u32,
+    pub(crate) ring: CqRing<D>,
+    pub(crate) token: Token,
+}
+
+impl<D: HostDevice> Client<D> {
+    pub(crate) fn new(owner: &Arc<Owner<D>>, function: &D) -> Self {
+        let cut = Arc::new(AtomicBool::new(false));
+        let [of_owner, of_program] = ChannelEnd::pair().map(|end| Cuttable {
+            end,
+            cut: cut.clone(),
+        });
+        let session = Session::begin(owner.clone(), Arc::new(of_owner));
+        let session = thread::spawn(move || session.run());
+        let link: Arc<dyn Link> = Arc::new(of_program);
+        let limits = owner.program_limits();
+        let program = Program::new(link.clone(), function.clone(), limits);
+        let program = Arc::new(program.unwrap());
+        let heard = Arc::new(Heard::default());
+        let sink: Arc<dyn EventSink> = heard.clone();
+        program.listen(&sink);
+        let hears = program.clone();
+        thread::spawn(move || hears.hear());
+        Self {
+            program,
+            link,
+            cut,
+            heard,
+            session,
+        }
+    }
+
+    /// Dies, with all that it has.
+    pub(crate) fn die(self) {
+        self.cut.store(true, Ordering::Release);
+        self.session.join().unwrap();
+    }
+
+    /// Sends bytes that need not be a message, and waits for the end of its session.
+    pub(crate) fn send_and_end(self, bytes: &[u8]) {
+        self.link.send(bytes.to_vec()).unwrap();
+        self.session.join().unwrap();
+    }
+
+    pub(crate) fn ask<O: Operation>(&self, operation: O) -> Result<O::Answer, Refused> {
+        let answer = self.program.call(operation.command())?;
+        O::answer(answer).map_err(Refused::unexpected)
+    }
+
+    pub(crate) fn pd(&self) -> u32 {
+        self.ask(AllocPd {}).unwrap()
+    }
+
+    pub(crate) fn region(&self, pd: u32) -> Region {
+        let start = Vec::leak(vec![0; BYTES]);
+        let memory = Memory {
+            address: start.as_ptr().addr(),
+            length: start.len(),
+        };
+        let access =
+            AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
+        let iova = memory.address as u64;
+        let key = self.ask(RegMr {
+            pd,
+            memory,
+            iova,
+            access,
+        });
+        Region {
+            start,
+            key: key.unwrap(),
+        }
+    }
+
+    pub(crate) fn cq(&self, entries: u32) -> Completions<D> {
+        let rings = self.program.rings();
+        let memory = rings.cq_memory(entries).unwrap();
+        let token = Token::next();
+        let granted = self.ask(CreateCq {
+            place: memory.place(),
+            vector: 0,
+            token,
+        });
+        let granted = granted.unwrap();
+        Completions {
+            number: granted.number(),
+            ring: rings.cq(memory, &granted).unwrap(),
+            token,
+        }
+    }
+
+    pub(crate) fn qp(&self, pd: u32, cq: &Completions<D>) -> Queue<D> {
+        let rings = self.program.rings();
+        let caps = QpCaps {
+            max_send_wr: 32,
+            max_recv_wr: 32,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline: 0,
+        };
+        let memory = rings.qp_memory(&caps).unwrap();
+        let token = Token::next();
+        let granted = self.ask(CreateQp {
+            pd,
+            qp_type: QpType::Rc,
+            send_cq: cq.number,
+            recv_cq: cq.number,
+            caps,
+            signal_all: false,
+            token,
+            place: memory.place(),
+        });
+        let (granted, _) = granted.unwrap();
+        let (send, recv) = rings.qp(memory, &granted).unwrap();
+        Queue {
+            number: granted.number(),
+            send,
+            recv,
+            token,
+        }
+    }
+
+    /// Connects a queue pair to one of the same function.
+    pub(crate) fn connect(&self, own: Qpn, peer: Qpn) {
+        let gids = (0..2).filter_map(|index| Some((index, self.ask(QueryGid { index }).unwrap()?)));
+        let (index, ip) = gids
+            .map(|(index, entry)| (index, entry.gid.ip()))
+            .find(|(_, ip)| ip.is_ipv4())
+            .unwrap();
+        let destination = Resolve {
+            destination: ip,
+            vlan: None,
+        };
+        let mac: MacAddr = self.ask(destination).unwrap().mac;
+        let psn = |of: Qpn| 1000 + of.get();
+        for attr in [
+            QpAttr::to_init(AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ),
+            QpAttr::to_rtr(Path::new(index, ip, mac), Mtu::Mtu1024, peer, psn(peer)),
+            QpAttr::to_rts(psn(own)),
+        ] {
+            self.modify(own, attr).unwrap();
+        }
+    }
+
+    pub(crate) fn modify(&self, qp: Qpn, attr: QpAttr) -> Result<(), Refused> {
+        self.ask(ModifyQp {
+            number: qp.get(),
+            attr: Box::new(attr),
+        })
+    }
+
+    pub(crate) fn destroy_qp(&self, qp: Queue<D>) {
+        let number = qp.number.get();
+        let destroyed = self.ask(DestroyQp { number }).unwrap();
+        qp.send.release(&destroyed);
+        qp.recv.release(&destroyed);
+    }
+
+    pub(crate) fn destroy_cq(&self, cq: Completions<D>) {
+        let destroyed = self.ask(DestroyCq { number: cq.number }).unwrap();
+        cq.ring.release(&destroyed);
+    }
+
+    /// Waits until it has heard of this.
+    pub(crate) fn hears(&self, wanted: ControlEvent) {
+        let limit = Instant::now() + LIMIT;
+        while !self.heard.0.lock().unwrap().contains(&wanted) {
+            assert!(Instant::now() < limit, "never heard of {wanted:?}");
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.heard
+            .0
+            .lock()
+            .unwrap()
+            .retain(|event| *event != wanted);
+    }
+}
+
+impl Region {
+    pub(crate) fn sge(&self, at: usize, length: u32) -> Sge {
+        Sge {
+            addr: self.start.as_ptr().addr() as u64 + at as u64,
+            length,
+            lkey: self.key,
+        }
+    }
+}
+
+impl<D: HostDevice> Queue<D> {
+    pub(crate) fn send(&mut self, wr_id: u64, sge: Sge) {
+        let posted = self.send.post_send(&[SendWr {
+            wr_id,
+            op: Op::Send {
+                data: Data::Sges(&[sge]),
+                imm: None,
+            },
+            flags: SendFlags::SIGNALED,
+        }]);
+        posted.unwrap();
+    }
+
+    pub(crate) fn receive(&mut self, wr_id: u64, sge: Sge) {
+        let posted = self.recv.post_recv(&[RecvWr {
+            wr_id,
+            sges: &[sge],
+        }]);
+        posted.unwrap();
+    }
+}
+
+impl<D: HostDevice> Completions<D> {
+    /// The next `count` completions.
+    pub(crate) fn wait(&mut self, count: usize) -> Vec<Wc> {
+        let limit = Instant::now() + LIMIT;
+        let mut all = Vec::new();
+        while all.len() < count {
+            let mut wc = [Wc::default()];
+            if self.ring.poll(&mut wc) == 1 {
+                all.extend(wc);
+            } else {
+                assert!(Instant::now() < limit, "{} of {count}", all.len());
+                thread::yield_now();
+            }
+        }
+        all
+    }
+
+    /// Asks for an event; nothing is there yet.
+    pub(crate) fn arm(&mut self) {
+        assert!(!self.ring.arm(Notify::Any), "something is there");
+    }
+}
