@@ -3,19 +3,23 @@
 //!
 //! * [`messages`], what passes between the two: plain data, and its bytes;
 //! * [`owner`], the function: its control path, its events, and the objects of each program;
-//! * [`session`], the owner's end of a program that is attached over a [`link`];
-//! * [`program`], that program's end.
+//! * [`session`], the owner's end of a program that is attached over a [`link`], such as a
+//!   [`socket`];
+//! * [`program`], that program's end, and its [`platform`].
 //!
 //! A program in the owner's own process needs no link: it calls [`owner::Owner`] itself.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+mod conversation;
 pub mod errno;
 pub mod link;
 pub mod messages;
 pub mod owner;
+pub mod platform;
 pub mod program;
 pub mod session;
+pub mod socket;
 pub mod threads;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

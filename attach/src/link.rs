@@ -1,6 +1,8 @@
-//! What carries messages between an owner and a program: bytes, in their order, each message whole.
+//! What carries messages between an owner and a program: bytes and perhaps a file, in their order,
+//! each message whole.
 
 use std::fmt::Debug;
+use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -12,26 +14,40 @@ use crate::lock;
 #[error("the other end is gone")]
 pub struct Ended;
 
+/// A message.
+#[derive(Debug)]
+pub struct Message {
+    pub bytes: Vec<u8>,
+    /// A file that the receiver gets a descriptor of.
+    pub file: Option<OwnedFd>,
+}
+
+impl From<Vec<u8>> for Message {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes, file: None }
+    }
+}
+
 /// One end of a link.
 pub trait Link: Debug + Send + Sync {
     /// Sends a message; does not wait for the other end.
     ///
     /// # Errors
     /// [`Ended`].
-    fn send(&self, message: Vec<u8>) -> Result<(), Ended>;
+    fn send(&self, message: Message) -> Result<(), Ended>;
 
     /// The next message; `None` if none comes within `limit`.
     ///
     /// # Errors
     /// [`Ended`], after all messages.
-    fn receive(&self, limit: Duration) -> Result<Option<Vec<u8>>, Ended>;
+    fn receive(&self, limit: Duration) -> Result<Option<Message>, Ended>;
 }
 
-/// One end of a link within a process, for tests: nothing but bytes passes.
+/// One end of a link within a process, for tests: nothing but messages passes.
 #[derive(Debug)]
 pub struct ChannelEnd {
-    to: Mutex<Sender<Vec<u8>>>,
-    from: Mutex<Receiver<Vec<u8>>>,
+    to: Mutex<Sender<Message>>,
+    from: Mutex<Receiver<Message>>,
 }
 
 impl ChannelEnd {
@@ -48,11 +64,11 @@ impl ChannelEnd {
 }
 
 impl Link for ChannelEnd {
-    fn send(&self, message: Vec<u8>) -> Result<(), Ended> {
+    fn send(&self, message: Message) -> Result<(), Ended> {
         lock(&self.to).send(message).map_err(|_| Ended)
     }
 
-    fn receive(&self, limit: Duration) -> Result<Option<Vec<u8>>, Ended> {
+    fn receive(&self, limit: Duration) -> Result<Option<Message>, Ended> {
         match lock(&self.from).recv_timeout(limit) {
             Ok(message) => Ok(Some(message)),
             Err(RecvTimeoutError::Timeout) => Ok(None),

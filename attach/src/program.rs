@@ -5,30 +5,32 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::mpsc::{Sender, channel};
+use std::fs::OpenOptions;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use e810::{Channel, CqKey, ProgramLimits, ProgramQueues, Qpn};
-use e810_backends::interrupts::HostPlatform;
+use e810::{Channel, CqKey, Platform, ProgramQueues, Qpn};
 
-use crate::link::Link;
+use crate::conversation::{Conversation, Reply, Then, gone};
+use crate::link::{Ended, Link};
 use crate::lock;
 use crate::messages::{
-    Answer, Asked, Command, ControlEvent, DestroyCq, DestroyQp, DeviceEvent, EventSink, Forgotten,
-    Kind, Listeners, Operation, Refused, Token, Told, decode, encode,
+    Answer, Command, ControlEvent, DestroyCq, DestroyQp, DeviceEvent, EventSink, Forgotten, Kind,
+    LendProcess, Listeners, Operation, Refused, Token, Told,
 };
+use crate::platform::AttachedPlatform;
 
+/// How long an owner may take to welcome a program.
+const WELCOME: Duration = Duration::from_secs(10);
 /// How often the thread looks for what no message tells.
 const TICK: Duration = Duration::from_millis(50);
 /// Limit for those who are told of an event of a completion queue that is to be destroyed.
 const TOLD: Duration = Duration::from_secs(1);
 
 /// A program of an owner elsewhere.
-pub struct Program<P: HostPlatform> {
-    link: Arc<dyn Link>,
-    waiting: Mutex<Waiting>,
+pub struct Program<P: Platform> {
+    conversation: Arc<Conversation>,
     queues: Mutex<ProgramQueues<P>>,
     /// Where the completion queues of all contexts report their events.
     channel: Channel<P>,
@@ -37,83 +39,30 @@ pub struct Program<P: HostPlatform> {
     listeners: Listeners,
 }
 
-/// Those who wait for an answer.
-#[derive(Default)]
-struct Waiting {
-    last: u64,
-    /// `None`: nothing comes any more.
-    by_number: Option<HashMap<u64, Caller>>,
-}
-
-/// One of them.
-struct Caller {
-    then: Then,
-    answer: Sender<Reply>,
-}
-
-/// What the caller gets.
-struct Reply {
-    answered: Result<Answer, Refused>,
-    /// The owner has made something for which there is no room here.
-    undo: Option<Command>,
-}
-
-/// What an answer means for the program's slots.
-#[derive(Clone, Copy)]
-enum Then {
-    Nothing,
-    /// A completion queue with this name is made.
-    OpenCq(Token),
-    OpenQp,
-    SetQkey(u32, u32),
-    Hide(u32),
-    Reopen,
-    EndQp,
-    EndCq(CqKey),
-}
-
-impl Then {
-    fn of(command: &Command) -> Self {
-        match command {
-            Command::CreateCq(new) => Self::OpenCq(new.token),
-            Command::CreateQp(_) => Self::OpenQp,
-            Command::ModifyQp(asked) => match asked.attr.qkey {
-                Some(qkey) => Self::SetQkey(asked.number, qkey),
-                None => Self::Nothing,
-            },
-            Command::BeginReset(asked) => Self::Hide(asked.number),
-            Command::Reopen(_) => Self::Reopen,
-            Command::DestroyQp(_) => Self::EndQp,
-            _ => Self::Nothing,
-        }
-    }
-}
-
-impl<P: HostPlatform> fmt::Debug for Program<P> {
+impl<P: Platform> fmt::Debug for Program<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Program")
     }
 }
 
-fn gone() -> Refused {
-    Refused::gone("the owner of the function has ended")
-}
-
-impl<P: HostPlatform> Program<P> {
-    /// A program at the other end of the owner's link. `platform` has the memory of its rings; a
+impl<P: Platform> Program<P> {
+    /// A program at the other end of the owner's link, which has rings on a platform of its own. A
     /// thread of the program has to [`hear`](Self::hear).
     ///
     /// # Errors
-    /// No memory.
-    pub fn new(link: Arc<dyn Link>, platform: P, limits: ProgramLimits) -> e810::Result<Self> {
+    /// No memory; the owner is gone, or does not welcome it.
+    pub fn new(link: Arc<dyn Link>, platform: P) -> Result<Self, Refused> {
+        Self::talk(Arc::new(Conversation::new(link)), platform)
+    }
+
+    fn talk(conversation: Arc<Conversation>, platform: P) -> Result<Self, Refused> {
+        let Ok(Some(Told::Welcome(limits))) = conversation.hear(WELCOME) else {
+            return Err(gone());
+        };
         let mut queues = ProgramQueues::new(platform, limits)?;
         let channel = queues.create_channel()?;
         Ok(Self {
-            link,
-            waiting: Mutex::new(Waiting {
-                last: 0,
-                by_number: Some(HashMap::new()),
-            }),
+            conversation,
             queues: Mutex::new(queues),
             channel,
             cqs: Mutex::default(),
@@ -135,12 +84,8 @@ impl<P: HostPlatform> Program<P> {
     /// Hears what the owner tells until it is gone.
     pub fn hear(&self) {
         loop {
-            match self.link.receive(TICK) {
-                Ok(Some(message)) => {
-                    // The owner sends nothing else.
-                    let Ok(told) = decode(&message) else {
-                        break;
-                    };
+            match self.conversation.hear(TICK) {
+                Ok(Some(told)) => {
                     let is_end = matches!(
                         told,
                         Told::Event(ControlEvent::Device(DeviceEvent::DeviceFatal))
@@ -151,17 +96,19 @@ impl<P: HostPlatform> Program<P> {
                     }
                 }
                 Ok(None) => {}
-                Err(_) => break,
+                Err(Ended) => break,
             }
             lock(&self.queues).progress();
             self.tell_completions();
             self.tell_forgotten();
         }
-        lock(&self.waiting).by_number = None;
+        self.conversation.end();
     }
 
     fn take_note(&self, told: Told) {
         match told {
+            // It was welcomed before.
+            Told::Welcome(_) => {}
             Told::Answer(number, answered) => self.answer(number, answered),
             Told::Event(event) => self.listeners.notify(event),
             Told::Qp(change) => lock(&self.queues).apply(&change),
@@ -174,16 +121,10 @@ impl<P: HostPlatform> Program<P> {
 
     /// An answer has come: what it means for the slots comes first.
     fn answer(&self, number: u64, answered: Result<Answer, Refused>) {
-        let mut waiting = lock(&self.waiting);
-        let caller = waiting
-            .by_number
-            .as_mut()
-            .and_then(|all| all.remove(&number));
-        drop(waiting);
-        let Some(Caller { then, answer }) = caller else {
+        let Some(caller) = self.conversation.take(number) else {
             return;
         };
-        let reply = match self.carry_on(then, &answered) {
+        let reply = match self.carry_on(caller.then, &answered) {
             Ok(()) => Reply {
                 answered,
                 undo: None,
@@ -193,8 +134,7 @@ impl<P: HostPlatform> Program<P> {
                 answered: Err(refused),
             },
         };
-        // The caller may be gone.
-        let _ = answer.send(reply);
+        caller.tell(reply);
     }
 
     fn carry_on(&self, then: Then, answered: &Result<Answer, Refused>) -> Result<(), Refused> {
@@ -234,34 +174,8 @@ impl<P: HostPlatform> Program<P> {
         while let Some(number) = queues.reap() {
             let number = number.get();
             // Without an owner nobody needs it.
-            let _ = self.send(0, Forgotten { number }.command());
+            let _ = self.conversation.tell(Forgotten { number }.command());
         }
-    }
-
-    fn send(&self, number: u64, command: Command) -> Result<(), Refused> {
-        let message = encode(&Asked { number, command });
-        self.link.send(message).map_err(|_| gone())
-    }
-
-    /// Asks the owner, and waits for the answer.
-    fn ask(&self, command: Command, then: Then) -> Result<Reply, Refused> {
-        let (give, take) = channel();
-        let number = {
-            let mut waiting = lock(&self.waiting);
-            waiting.last += 1;
-            let number = waiting.last;
-            let caller = Caller { then, answer: give };
-            let all = waiting.by_number.as_mut().ok_or_else(gone)?;
-            all.insert(number, caller);
-            number
-        };
-        if let Err(refused) = self.send(number, command) {
-            if let Some(all) = &mut lock(&self.waiting).by_number {
-                all.remove(&number);
-            }
-            return Err(refused);
-        }
-        take.recv().map_err(|_| gone())
     }
 
     /// Has the owner destroy what it has just made, before its memory is freed.
@@ -270,13 +184,13 @@ impl<P: HostPlatform> Program<P> {
             Command::DestroyQp(asked) => Some(asked.number),
             _ => None,
         };
-        match self.ask(command, Then::Nothing) {
+        match self.conversation.ask(command, None, Then::Nothing) {
             Ok(Reply {
                 answered: Ok(_), ..
             }) => {
                 if let Some(number) = number {
                     // It was never known here.
-                    let _ = self.send(0, Forgotten { number }.command());
+                    let _ = self.conversation.tell(Forgotten { number }.command());
                 }
                 why
             }
@@ -299,7 +213,7 @@ impl<P: HostPlatform> Program<P> {
             Command::DestroyCq(asked) => self.quiesce(asked.number)?,
             command => Then::of(command),
         };
-        let Reply { answered, undo } = self.ask(command, then)?;
+        let Reply { answered, undo } = self.conversation.ask(command, None, then)?;
         match (answered, undo) {
             (Err(why), Some(command)) => Err(self.undo(command, why)),
             (answered, _) => answered,
@@ -349,4 +263,31 @@ fn undo_of(answer: &Answer) -> Option<Command> {
 
 fn qpn(number: u32) -> Result<Qpn, Refused> {
     Qpn::new(number).ok_or_else(|| Refused::no_such("queue pair", number))
+}
+
+impl Program<AttachedPlatform> {
+    /// A program in another process than its owner, which simulates the function. Once a thread
+    /// [hears](Self::hear), it [lends](Self::lend_process) its memory.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn attach(link: Arc<dyn Link>) -> Result<Self, Refused> {
+        let conversation = Arc::new(Conversation::new(link));
+        let platform = AttachedPlatform::new(conversation.clone());
+        Self::talk(conversation, platform)
+    }
+
+    /// Lets the owner's device reach the memory that this process registers.
+    ///
+    /// # Errors
+    /// The process may not open its own memory, as one that is not dumpable; the owner is gone.
+    pub fn lend_process(&self) -> Result<(), Refused> {
+        let memory = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/proc/self/mem");
+        let memory = memory.map_err(|error| Refused::no_process_memory(&error))?;
+        self.conversation
+            .ask_plainly(LendProcess {}, Some(memory.into()))
+    }
 }

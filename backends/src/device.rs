@@ -1,7 +1,10 @@
 //! An open device, however it is reached.
 
+use std::fs::File;
+
 use anyhow::Result;
 use e810::Lan;
+use e810_hal::{DmaError, Iova, Mapping, RegOffset, SharedBytes};
 
 use crate::interrupts::HostPlatform;
 use crate::{BackendError, Function, Identity, Notice, Properties, Transport};
@@ -13,6 +16,25 @@ use crate::{BackendError, Function, Identity, Notice, Properties, Transport};
 pub trait HostDevice: HostPlatform + TransportInfo + 'static {}
 
 impl<T: HostPlatform + TransportInfo + 'static> HostDevice for T {}
+
+/// A function that reaches memory of other processes, on their behalf.
+pub trait Lends {
+    /// Makes `memory`, which both processes have, visible to the device in one piece.
+    ///
+    /// # Errors
+    /// It cannot be mapped.
+    fn lend(&self, memory: SharedBytes) -> Result<(Mapping, Iova), DmaError>;
+
+    /// From now on memory of another process can be registered by the number that this returns:
+    /// `memory` is a descriptor of its `/proc/self/mem`.
+    fn attach_program(&self, memory: File) -> u64;
+
+    /// That process is gone.
+    fn detach_program(&self, program: u64);
+
+    /// Rings a doorbell, and has the device begin with the work.
+    fn ring(&self, register: RegOffset, value: u32);
+}
 
 /// Properties of a device and of its transport.
 pub trait TransportInfo {
@@ -45,6 +67,11 @@ pub trait TransportInfo {
     /// # Errors
     /// It cannot be read.
     fn config_space(&self) -> Option<Result<Vec<u8>, BackendError>>;
+
+    /// How programs in other processes share the function; `None` if they cannot.
+    fn lends(&self) -> Option<&dyn Lends> {
+        None
+    }
 
     /// The LAN side of a function whose LAN side is ready, as [`lan`](crate::lan).
     ///

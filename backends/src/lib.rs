@@ -68,6 +68,7 @@ mod dma;
 pub mod error;
 mod function;
 pub mod host;
+pub mod host_memory;
 pub mod interrupts;
 pub mod iova;
 mod lan;
@@ -91,7 +92,7 @@ pub mod vfio;
 pub mod vfio_user;
 
 pub use accept::Accept;
-pub use device::{HostDevice, TransportInfo};
+pub use device::{HostDevice, Lends, TransportInfo};
 pub use error::BackendError;
 pub use function::{Function, Identity, Options};
 pub use lan::lan;

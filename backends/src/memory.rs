@@ -63,6 +63,32 @@ impl SharedMemory {
         })
     }
 
+    /// The memory in a file of another process, `bytes` of it from the start, whole pages.
+    ///
+    /// # Errors
+    /// The file has not exactly this size, or is not sealed against another: an access past the end
+    /// of a file kills the process. The operating system's error.
+    pub fn of_file(file: OwnedFd, bytes: usize) -> io::Result<Self> {
+        let wrong = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
+        let file = File::from(file);
+        // SAFETY: no memory is touched.
+        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+        if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
+            return Err(wrong("the file may shrink"));
+        }
+        let is_whole = bytes > 0 && bytes.is_multiple_of(PAGE);
+        if !is_whole || file.metadata()?.len() != bytes as u64 {
+            return Err(wrong("the file has another size"));
+        }
+        let map = MmapOptions::new().len(bytes).map_raw(&file)?;
+        let start = NonNull::new(map.as_mut_ptr()).ok_or_else(|| wrong("no address"))?;
+        Ok(Self {
+            map,
+            start,
+            file: file.into(),
+        })
+    }
+
     /// Bytes, a multiple of the page size.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -142,6 +168,34 @@ mod tests {
         let file = File::from(memory.file().try_clone_to_owned().unwrap());
         assert!(file.set_len(0).is_err());
         assert!(file.set_len(1 << 20).is_err());
+    }
+
+    #[test]
+    fn a_file_of_another_process_is_taken_if_it_keeps_its_size() {
+        let memory = SharedMemory::new(2 * PAGE, false).unwrap();
+        let file = || memory.file().try_clone_to_owned().unwrap();
+        let other = SharedMemory::of_file(file(), 2 * PAGE).unwrap();
+        // SAFETY: used while both live.
+        let (bytes, other) = unsafe { (memory.bytes(), other.bytes()) };
+        other.write(PAGE, &[7]).unwrap();
+        let mut byte = [0];
+        bytes.read(PAGE, &mut byte).unwrap();
+        assert_eq!(byte, [7]);
+        for bytes in [0, 1, PAGE, 3 * PAGE, usize::MAX] {
+            assert!(SharedMemory::of_file(file(), bytes).is_err(), "{bytes}");
+        }
+        let loose = tempfile();
+        loose.set_len(PAGE as u64).unwrap();
+        assert!(SharedMemory::of_file(loose.into(), PAGE).is_err());
+    }
+
+    /// A file without seals.
+    fn tempfile() -> File {
+        // SAFETY: the name is a string that ends with a zero.
+        let fd = unsafe { libc::memfd_create(c"loose".as_ptr(), libc::MFD_CLOEXEC) };
+        assert!(fd >= 0);
+        // SAFETY: a new descriptor that nobody else has.
+        unsafe { File::from_raw_fd(fd) }
     }
 
     #[test]

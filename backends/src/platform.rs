@@ -1,6 +1,5 @@
 //! The platform traits of a [`Function`], once for every transport.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use super::error::BackendError;
 use super::function::{Function, lock, run};
 use super::iova::IovaError;
 use super::transport::Transport;
+use crate::host_memory;
 
 impl<T: Transport> Bus for Function<T> {
     #[inline(always)]
@@ -149,26 +149,15 @@ unsafe impl<T: Transport> DmaMap for Function<T> {
     }
 }
 
-fn host_layout(words: usize) -> Option<Layout> {
-    // At least a word: an allocation of nothing would have no address.
-    Layout::array::<AtomicU64>(words.max(1)).ok()
-}
-
 // SAFETY: fresh zeroed memory of the process's heap, laid out as words.
 unsafe impl<T: Transport> HostMem for Function<T> {
     fn host_alloc(&self, words: usize) -> Result<NonNull<AtomicU64>, NoHostMemory> {
-        let layout = host_layout(words).ok_or(NoHostMemory { words })?;
-        // SAFETY: the layout is not empty.
-        let memory = unsafe { alloc_zeroed(layout) };
-        NonNull::new(memory.cast()).ok_or(NoHostMemory { words })
+        host_memory::alloc(words)
     }
 
     unsafe fn host_free(&self, memory: NonNull<AtomicU64>, words: usize) {
-        if let Some(layout) = host_layout(words) {
-            // SAFETY: allocated above with the layout of these words, and not
-            // freed before (the caller's promise).
-            unsafe { dealloc(memory.as_ptr().cast(), layout) }
-        }
+        // SAFETY: the caller's.
+        unsafe { host_memory::free(memory, words) };
     }
 }
 

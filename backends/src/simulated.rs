@@ -1,13 +1,17 @@
 //! Simulated functions of this process as devices of a host.
 
+use std::fs::File;
+
 use anyhow::{Context, Result};
 use e810::{Lan, MacAddr, VsiId};
-use e810_hal::{Ns, Vector};
+use e810_hal::{
+    Access, Bus as _, DmaError, DmaMap as _, Iova, Mapping, Ns, RegOffset, SharedBytes, Vector,
+};
 use e810_sim::SimPlatform;
 use e810_sim::middleware::Layered;
 
 use crate::buffer::{Buffer, Payload};
-use crate::device::TransportInfo;
+use crate::device::{Lends, TransportInfo};
 use crate::interrupts::Interrupts;
 use crate::{BackendError, Identity, Notice, Properties};
 
@@ -60,8 +64,38 @@ impl<L> TransportInfo for Layered<SimPlatform, L> {
     fn config_space(&self) -> Option<Result<Vec<u8>, BackendError>> {
         self.platform().config_space()
     }
+    fn lends(&self) -> Option<&dyn Lends> {
+        self.platform().lends()
+    }
     fn lan(&self, mac: Option<[u8; 6]>, vsi: Option<u16>, mtu: u16) -> Result<Lan> {
         self.platform().lan(mac, vsi, mtu)
+    }
+}
+
+impl Lends for SimPlatform {
+    fn lend(&self, memory: SharedBytes) -> Result<(Mapping, Iova), DmaError> {
+        let mapping = self.map_whole(memory, Access::ReadWrite)?;
+        match self.dma_segment(&mapping, 0) {
+            Some(segment) => Ok((mapping, segment.iova)),
+            None => {
+                self.dma_unmap(mapping);
+                let bytes = memory.len();
+                Err(DmaError::NoAddresses { bytes })
+            }
+        }
+    }
+
+    fn attach_program(&self, memory: File) -> u64 {
+        self.attach_program(memory)
+    }
+
+    fn detach_program(&self, program: u64) {
+        self.detach_program(program);
+    }
+
+    fn ring(&self, register: RegOffset, value: u32) {
+        self.write32(register, value);
+        self.execute();
     }
 }
 
@@ -90,6 +124,10 @@ impl TransportInfo for SimPlatform {
 
     fn config_space(&self) -> Option<Result<Vec<u8>, BackendError>> {
         None
+    }
+
+    fn lends(&self) -> Option<&dyn Lends> {
+        Some(self)
     }
 
     fn lan(&self, mac: Option<[u8; 6]>, vsi: Option<u16>, mtu: u16) -> Result<Lan> {

@@ -128,7 +128,7 @@ pub use limits::GIDS;
 pub use memory_budget::{HOST_ALLOCATIONS, cq_dma_bytes};
 pub use moderation::{Adaptive, CqModeration, Moderated};
 pub use monitoring::{Depth, Timing};
-pub use mr::{AccessFlags, Mr, MrChange, ReregError};
+pub use mr::{AccessFlags, Mr, MrChange, MrMemory, ReregError};
 pub use pd::Pd;
 pub use port::{DeviceAttr, PortAttr, PortState};
 pub use program_queues::{ProgramLimits, ProgramQueues};

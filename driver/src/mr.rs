@@ -4,7 +4,7 @@ use bitflags::bitflags;
 
 use e810_cqp::hmc::PbleList;
 use e810_cqp::op::{Access, PageSize, Pages};
-use e810_hal::{Mapping, Platform, SharedBytes};
+use e810_hal::{DmaError, Mapping, Platform, ProgramBytes, SharedBytes};
 
 use crate::error::{Error, Result};
 use crate::pd::Pd;
@@ -87,6 +87,54 @@ impl AccessFlags {
     }
 }
 
+/// Memory to register.
+#[derive(Clone, Copy, Debug)]
+pub enum MrMemory {
+    /// Of this process.
+    Own(SharedBytes),
+    /// Of another one that the platform reaches.
+    Program(ProgramBytes),
+}
+
+impl From<SharedBytes> for MrMemory {
+    fn from(memory: SharedBytes) -> Self {
+        Self::Own(memory)
+    }
+}
+
+impl From<ProgramBytes> for MrMemory {
+    fn from(memory: ProgramBytes) -> Self {
+        Self::Program(memory)
+    }
+}
+
+impl MrMemory {
+    pub(crate) fn address(&self) -> u64 {
+        match self {
+            Self::Own(memory) => memory.address(),
+            Self::Program(memory) => memory.address,
+        }
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        match self {
+            Self::Own(memory) => memory.len(),
+            Self::Program(memory) => memory.len,
+        }
+    }
+
+    pub(crate) fn map<P: Platform>(
+        self,
+        platform: &P,
+        access: AccessFlags,
+    ) -> Result<Mapping, DmaError> {
+        match self {
+            Self::Own(memory) => platform.dma_map(memory, access.device()),
+            Self::Program(memory) => platform.dma_map_program(memory, access.device()),
+        }
+    }
+}
+
 /// User handle to a registered memory region.
 ///
 /// The memory stays registered, and lent, until [`Control::dereg_mr`](crate::Control::dereg_mr)
@@ -100,7 +148,7 @@ pub struct Mr<P: Platform> {
     pub(crate) stag: u32,
     pub(crate) pd: u32,
     pub(crate) access: AccessFlags,
-    pub(crate) memory: SharedBytes,
+    pub(crate) memory: MrMemory,
     /// The address of the first byte for SGEs and peers, unless the region is zero-based.
     pub(crate) iova: u64,
     pub(crate) mapping: Mapping,
@@ -124,7 +172,7 @@ pub struct MrChange<'a> {
     /// Other rights.
     pub access: Option<AccessFlags>,
     /// Other memory.
-    pub memory: Option<SharedBytes>,
+    pub memory: Option<MrMemory>,
     /// Another address for its first byte, as in
     /// [`Control::reg_mr_iova`](crate::Control::reg_mr_iova). Without it, other memory is named
     /// by its own address.
@@ -136,7 +184,7 @@ pub struct MrChange<'a> {
 
 impl MrChange<'_> {
     /// Memory of the changed region, and the address of its first byte.
-    pub(crate) fn place<P: Platform>(&self, mr: &Mr<P>) -> (SharedBytes, u64) {
+    pub(crate) fn place<P: Platform>(&self, mr: &Mr<P>) -> (MrMemory, u64) {
         let (memory, address) = match self.memory {
             Some(memory) => (memory, memory.address()),
             None => (mr.memory, mr.iova),
@@ -227,6 +275,6 @@ impl<P: Platform> Mr<P> {
     /// Whether it has no bytes; always false, because an empty region is refused.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.memory.is_empty()
+        self.memory.len() == 0
     }
 }

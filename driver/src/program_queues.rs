@@ -33,6 +33,7 @@ use crate::rings::{CqGrant, QpGrant, Rings};
 
 /// How many objects a program may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ProgramLimits {
     /// Completion queues have numbers below this, because the owner's have.
     pub cqs: u32,

@@ -39,6 +39,13 @@ macro_rules! forward_one {
             ) -> Result<$crate::Mapping, $crate::DmaError> {
                 self.$inner().dma_map(memory, access)
             }
+            fn dma_map_program(
+                &self,
+                memory: $crate::ProgramBytes,
+                access: $crate::Access,
+            ) -> Result<$crate::Mapping, $crate::DmaError> {
+                self.$inner().dma_map_program(memory, access)
+            }
             fn dma_segment(
                 &self,
                 mapping: &$crate::Mapping,

@@ -62,7 +62,7 @@ pub use dma::{DmaAlloc, DmaBuf, DmaError, DmaLayout, Iova, RawDma};
 pub use host::{
     HostBox, HostBuf, HostList, HostMem, HostShared, HostUninit, HostView, NoHostMemory,
 };
-pub use map::{Access, DmaMap, DmaSegment, Mapping};
+pub use map::{Access, DmaMap, DmaSegment, Mapping, ProgramBytes};
 pub use msix::{MsixError, MsixLayout, MsixTable};
 pub use platform::Platform;
 pub use vectors::InterruptVectors;

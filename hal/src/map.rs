@@ -37,6 +37,18 @@ pub struct Mapping {
     pub segments: u32,
 }
 
+/// Memory of another process: only a number and a range of addresses there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct ProgramBytes {
+    /// The platform's number of the process.
+    pub program: u64,
+    /// Address of the first byte in that process.
+    pub address: u64,
+    /// Bytes.
+    pub len: usize,
+}
+
 /// Maps memory the caller has.
 ///
 /// # Implementation safety
@@ -62,6 +74,19 @@ pub unsafe trait DmaMap {
     /// # Errors
     /// [`DmaError`], with the reason if the platform knows it.
     fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError>;
+
+    /// Makes memory of another process visible to the device, if the platform can: otherwise as
+    /// [`dma_map`](Self::dma_map). Memory that the process no longer has is not reached.
+    ///
+    /// # Errors
+    /// [`DmaError::NotAccessible`] where it cannot.
+    fn dma_map_program(&self, memory: ProgramBytes, access: Access) -> Result<Mapping, DmaError> {
+        Err(DmaError::NotAccessible {
+            address: memory.address,
+            bytes: memory.len,
+            access,
+        })
+    }
 
     /// Segment `index` of a live mapping; `None` from [`Mapping::segments`] on.
     fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment>;

@@ -17,6 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use e810_hal::{Access, DmaError, DmaLayout, DmaSegment, Iova, NoHostMemory, RawDma};
 
 use crate::iommu::{Iommu, PAGE};
+use crate::program_memory::AttachedMemory;
 use crate::rng::Rng;
 
 use block::Block;
@@ -84,6 +85,9 @@ pub(crate) struct DriverMemory {
     host: BTreeMap<usize, Block>,
     mappings: BTreeMap<u64, Vec<DmaSegment>>,
     next_mapping: u64,
+    /// Attached programs, whose memory can be mapped.
+    programs: BTreeMap<u64, &'static AttachedMemory>,
+    last_program: u64,
     quarantine: VecDeque<Block>,
     segments: DmaSegmentation,
     /// Memory mapped from now on may be gone when it is accessed.
@@ -102,6 +106,8 @@ impl DriverMemory {
             host: BTreeMap::new(),
             mappings: BTreeMap::new(),
             next_mapping: 1,
+            programs: BTreeMap::new(),
+            last_program: 0,
             quarantine: VecDeque::new(),
             segments,
             checked_access: false,

@@ -22,7 +22,7 @@ use crate::pe::DmaFault;
 use crate::rng::Rng;
 
 pub(crate) use access::NoAccess;
-pub(crate) use target::Target;
+pub(crate) use target::{Target, Window};
 
 /// Granularity of an IOMMU, and the least distance between two mappings.
 pub(crate) const PAGE: u64 = 4096;

@@ -7,6 +7,7 @@ mod vectors;
 
 use crate::findings::{Kind, kind};
 use std::fmt;
+use std::fs::File;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -14,14 +15,14 @@ use std::time::Duration;
 
 use e810_hal::{
     Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
-    Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
+    Mapping, NoHostMemory, Ns, ProgramBytes, RawDma, RegOffset, SharedBytes, Vector,
 };
 
 use crate::function::{EngineEnv, FunctionState};
 use crate::interrupt_lines::InterruptLines;
 use crate::link::Mac;
 use crate::machine::Machine;
-use crate::program_memory;
+use crate::program_memory::{self, AttachedMemory};
 use crate::regs;
 use crate::runtime::{Mode, RuntimeOwner};
 
@@ -147,6 +148,29 @@ impl SimPlatform {
         self.with(|env| env.state.memory.map_at(iova, memory, access))
     }
 
+    /// Makes `memory` visible to the device in one segment: for rings of a program in another
+    /// process, which must be in one piece.
+    ///
+    /// # Errors
+    /// As [`map_at`](Self::map_at); no address is left.
+    pub fn map_whole(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
+        self.with(|env| env.state.memory.map_whole(memory, access))
+    }
+
+    /// From now on memory of another process can be mapped ([`DmaMap::dma_map_program`]) by the
+    /// number that this returns. `memory` is a descriptor of that process' `/proc/self/mem`.
+    #[must_use]
+    pub fn attach_program(&self, memory: File) -> u64 {
+        let memory = AttachedMemory::leak(memory);
+        self.with(|env| env.state.memory.attach_program(memory))
+    }
+
+    /// The process is gone: the device reaches nothing of it any more. Mappings stay until they
+    /// are unmapped.
+    pub fn detach_program(&self, program: u64) {
+        self.with(|env| env.state.memory.detach_program(program));
+    }
+
     /// Reads `into.len()` bytes of BAR0, as a process that only knows offsets and lengths does.
     ///
     /// Registers are 32 bits wide: any other access is a finding and reads as all-ones. Exception:
@@ -252,6 +276,10 @@ unsafe impl DmaMap for SimPlatform {
             program_memory::check(memory, access)?;
         }
         self.with(|env| env.state.memory.dma_map(memory, access))
+    }
+
+    fn dma_map_program(&self, memory: ProgramBytes, access: Access) -> Result<Mapping, DmaError> {
+        self.with(|env| env.state.memory.dma_map_program(memory, access))
     }
 
     fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment> {

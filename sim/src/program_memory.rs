@@ -12,6 +12,7 @@
 
 // UNSAFETY: system calls with addresses of the process, which the kernel checks.
 
+mod attached;
 mod maps;
 
 use std::ffi::c_int;
@@ -19,6 +20,8 @@ use std::io;
 use std::sync::OnceLock;
 
 use e810_hal::{Access, DmaError, SharedBytes};
+
+pub(crate) use attached::AttachedMemory;
 
 /// The program no longer has the memory, or may not use it like that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

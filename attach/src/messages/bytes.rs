@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 const VERSION: u8 = 1;
 
 /// Bytes of the longest message; an error's text is cut to fit.
-const MOST: usize = 4096;
+pub const MOST: usize = 4096;
 
 /// Bytes that are no message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

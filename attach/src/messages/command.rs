@@ -100,6 +100,20 @@ operations! {
     /// Where packets to an address go that are sent from a VLAN, or from none. May take as long as
     /// a neighbour may take to answer.
     Resolve { destination: IpAddr, vlan: Option<u16> } -> Neighbour;
+    /// Lends the owner a file, which comes with the message and has `bytes` bytes: the device
+    /// reaches it at the address of the answer.
+    Lend { bytes: u64 } -> u64;
+    /// The file at this address is lent no more.
+    TakeBack { iova: u64 } -> ();
+    /// Lends the program's own memory, of which it registers pieces later: a descriptor of its
+    /// `/proc/self/mem` comes with the message.
+    LendProcess {} -> ();
+    /// Rings a doorbell of an own object.
+    Ring {
+        /// Its offset.
+        register: u32,
+        value: u32
+    } -> ();
     /// Answers the number of the protection domain.
     AllocPd {} -> u32;
     DeallocPd { number: u32 } -> ();

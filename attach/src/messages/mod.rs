@@ -1,6 +1,6 @@
 //! What an owner and a program say to each other.
 
-use e810::{CqKey, QpChange};
+use e810::{CqKey, ProgramLimits, QpChange};
 use serde::{Deserialize, Serialize};
 
 mod bytes;
@@ -8,7 +8,7 @@ mod command;
 mod events;
 mod refused;
 
-pub use bytes::{Malformed, decode, encode};
+pub use bytes::{MOST, Malformed, decode, encode};
 pub use command::*;
 pub use events::{ControlEvent, DeviceEvent, EventSink, Listeners, QpEvent};
 pub use refused::{Kind, Limit, Refused};
@@ -24,6 +24,8 @@ pub struct Asked {
 /// What a program is told.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Told {
+    /// First of all: how much room the slots of its queues may need.
+    Welcome(ProgramLimits),
     Answer(u64, Result<Answer, Refused>),
     Event(ControlEvent),
     /// Something about a queue pair has changed.

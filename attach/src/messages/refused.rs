@@ -83,6 +83,16 @@ impl Refused {
         Self::new(Kind::Unchanged, errno, format!("a thread: {error}"))
     }
 
+    /// A process may not open its own memory, so no device of another process can reach it.
+    #[must_use]
+    pub fn no_process_memory(error: &std::io::Error) -> Self {
+        let errno = error.raw_os_error().unwrap_or(libc::EACCES);
+        let why = format!(
+            "/proc/self/mem: {error}; the owner's device cannot reach the memory of a program that is not dumpable (prctl PR_SET_DUMPABLE)"
+        );
+        Self::new(Kind::Unchanged, errno, why)
+    }
+
     /// The control path returned something that is no answer to the command.
     #[must_use]
     pub fn unexpected(answer: impl std::fmt::Debug) -> Self {

@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use e810::{Channel, Control, CqKey, ProgramLimits, QpChange};
 use e810_backends::interrupts::HostPlatform;
+use e810_hal::RegOffset;
+use e810_hal::regs::{DB_CQ_ARM, DB_WQE_ALLOC, PFPE_CQARM, PFPE_WQEALLOC};
 
 use crate::lock;
 use crate::messages::{Answer, Command, ControlEvent, DeviceEvent, Refused};
@@ -53,6 +55,42 @@ pub enum SlotsOf {
     Owner,
     /// In a table of its own ([`e810::ProgramQueues`]).
     Program,
+}
+
+/// Whose addresses a program registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemoryOf {
+    /// The owner's process.
+    Owner,
+    /// Those of another process, by the platform's number.
+    Program(u64),
+    /// None.
+    Nobody,
+}
+
+/// The object whose doorbell is rung, by its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Doorbell {
+    /// A queue pair has new requests to send.
+    Qp(u32),
+    /// A completion queue is to tell of the next completion.
+    Cq(u32),
+}
+
+impl Doorbell {
+    /// What a write to a register rings; `None` for registers that are no doorbells of a
+    /// program.
+    #[must_use]
+    pub fn of(register: u32, value: u32) -> Option<Self> {
+        let qp = [PFPE_WQEALLOC.off(), DB_WQE_ALLOC.off()];
+        let cq = [PFPE_CQARM.off(), DB_CQ_ARM.off()];
+        let is = |registers: [RegOffset; 2]| registers.iter().any(|one| one.get() == register);
+        if is(qp) {
+            // Pushes are not used here, so nothing else is in it.
+            return Some(Self::Qp(value));
+        }
+        is(cq).then_some(Self::Cq(value))
+    }
 }
 
 /// How many objects a program has.
@@ -130,14 +168,32 @@ impl<P: HostPlatform> Owner<P> {
     }
 
     /// A program comes.
-    pub fn join(&self, hears: Arc<dyn Hears>, slots: SlotsOf) -> ProgramId {
+    pub fn join(&self, hears: Arc<dyn Hears>, slots: SlotsOf, memory: MemoryOf) -> ProgramId {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = ProgramId(NEXT.fetch_add(1, Ordering::Relaxed));
         lock(&self.programs).insert(id, hears);
         lock(&self.state)
             .objects
-            .insert(id, Objects::new(id, slots));
+            .insert(id, Objects::new(id, slots, memory));
         id
+    }
+
+    /// From now on a program registers memory of this process.
+    pub fn set_memory(&self, program: ProgramId, memory: MemoryOf) {
+        if let Some(objects) = lock(&self.state).objects.get_mut(&program) {
+            objects.set_memory(memory);
+        }
+    }
+
+    /// Whether a program may ring this doorbell: it is that of an object of its own.
+    #[must_use]
+    pub fn may_ring(&self, program: ProgramId, doorbell: Doorbell) -> bool {
+        let names = lock(&self.names);
+        match doorbell {
+            Doorbell::Qp(number) => names.qps.get(&number).map(|name| name.program),
+            Doorbell::Cq(number) => names.cqs.get(&number).map(|name| name.program),
+        }
+        .is_some_and(|of| of == program)
     }
 
     /// A program is gone: everything that it created is destroyed, and it hears nothing any more.

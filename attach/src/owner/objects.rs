@@ -6,13 +6,13 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 
 use e810::{
-    AccessFlags, Ah, Channel, Control, CqControl, CqGrant, CqInit, CqKey, Mr, MrChange, Pd, QpCaps,
-    QpControl, QpGrant, QpInit, QpResetting, ReregError, SharedBytes,
+    AccessFlags, Ah, Channel, Control, CqControl, CqGrant, CqInit, CqKey, Mr, MrChange, MrMemory,
+    Pd, QpCaps, QpControl, QpGrant, QpInit, QpResetting, ReregError, SharedBytes,
 };
 use e810_backends::interrupts::HostPlatform;
-use e810_hal::{Access, DmaError};
+use e810_hal::{Access, DmaError, ProgramBytes};
 
-use super::{Held, ProgramId, SlotsOf};
+use super::{Held, MemoryOf, ProgramId, SlotsOf};
 use crate::lock;
 use crate::messages::{Answer, Command, CreateCq, CreateQp, Memory, Refused, ReregMr, Token};
 
@@ -58,6 +58,7 @@ struct Qp<P: HostPlatform> {
 pub(super) struct Objects<P: HostPlatform> {
     program: ProgramId,
     slots: SlotsOf,
+    memory: MemoryOf,
     pds: HashMap<u32, Pd>,
     /// By key.
     mrs: HashMap<u32, Mr<P>>,
@@ -84,44 +85,60 @@ fn take<T>(table: &mut HashMap<u32, T>, object: &'static str, number: u32) -> Re
 }
 
 /// The program's memory, as the driver takes it.
-fn shared(memory: Memory, access: AccessFlags) -> Result<SharedBytes, Refused> {
+fn lent(of: MemoryOf, memory: Memory, access: AccessFlags) -> Result<MrMemory, Refused> {
+    let Memory { address, length } = memory;
+    let not_accessible = e810::Error::Dma(DmaError::NotAccessible {
+        address: address as u64,
+        bytes: length,
+        access: match access.contains(AccessFlags::LOCAL_WRITE) {
+            true => Access::ReadWrite,
+            false => Access::Read,
+        },
+    });
     // Nothing is at address 0; a region of no bytes there gets the error about its length.
-    let Some(start) = NonNull::new(memory.address as *mut u8) else {
-        let error = match memory.length {
-            0 => e810::Error::Invalid {
-                what: "a region has at least one byte",
-            },
-            bytes => e810::Error::Dma(DmaError::NotAccessible {
-                address: 0,
-                bytes,
-                access: match access.contains(AccessFlags::LOCAL_WRITE) {
-                    true => Access::ReadWrite,
-                    false => Access::Read,
-                },
-            }),
-        };
-        return Err(error.into());
+    if address == 0 && length == 0 {
+        return Err(e810::Error::Invalid {
+            what: "a region has at least one byte",
+        }
+        .into());
+    }
+    let own = match of {
+        MemoryOf::Owner => NonNull::new(address as *mut u8),
+        MemoryOf::Program(program) if address != 0 => {
+            return Ok(MrMemory::Program(ProgramBytes {
+                program,
+                address: address as u64,
+                len: length,
+            }));
+        }
+        MemoryOf::Program(_) | MemoryOf::Nobody => None,
     };
+    let start = own.ok_or(not_accessible)?;
     // SAFETY: by registering memory a program promises that it owns the memory until it deregisters
     // it, and the only references to it are the program's. If the program breaks that promise, the
     // kernel's pinning keeps the pages, and a simulated device of this process checks before it
     // accesses them. No program promises that overlapping regions begin and end at multiples of 8.
     // Nothing here goes through a copy of the window, except a simulated device that is trusted
     // with the program's memory (`MEMORY`); the word at such an edge may be torn for it.
-    Ok(unsafe { SharedBytes::new(start, memory.length) })
+    Ok(MrMemory::Own(unsafe { SharedBytes::new(start, length) }))
 }
 
 impl<P: HostPlatform> Objects<P> {
-    pub(super) fn new(program: ProgramId, slots: SlotsOf) -> Self {
+    pub(super) fn new(program: ProgramId, slots: SlotsOf, memory: MemoryOf) -> Self {
         Self {
             program,
             slots,
+            memory,
             pds: HashMap::new(),
             mrs: HashMap::new(),
             cqs: HashMap::new(),
             qps: HashMap::new(),
             ahs: HashMap::new(),
         }
+    }
+
+    pub(super) fn set_memory(&mut self, memory: MemoryOf) {
+        self.memory = memory;
     }
 
     pub(super) fn held(&self) -> Held {
@@ -161,7 +178,7 @@ impl<P: HostPlatform> Objects<P> {
             }
             Command::RegMr(new) => {
                 let pd = find(&mut self.pds, "protection domain", new.pd)?;
-                let memory = shared(new.memory, new.access)?;
+                let memory = lent(self.memory, new.memory, new.access)?;
                 let mr = control.reg_mr_iova(pd, memory, new.iova, new.access)?;
                 let key = mr.lkey();
                 self.mrs.insert(key, mr);
@@ -260,12 +277,19 @@ impl<P: HostPlatform> Objects<P> {
             }
             // It is about no object, and waits without this lock.
             Command::Resolve(asked) => return Err(Refused::unexpected(asked)),
+            // The session has these: they come with files, or want no answer.
+            Command::Lend(_)
+            | Command::TakeBack(_)
+            | Command::LendProcess(_)
+            | Command::Ring(_) => {
+                return Err(Refused::unexpected("a message of attached programs"));
+            }
         })
     }
 
     fn rereg_mr(&mut self, control: &mut Control<P>, asked: &ReregMr) -> Result<u32, Refused> {
         let access = asked.access.unwrap_or(AccessFlags::empty());
-        let memory = asked.memory.map(|memory| shared(memory, access));
+        let memory = asked.memory.map(|memory| lent(self.memory, memory, access));
         let memory = memory.transpose()?;
         let pd = match asked.pd {
             Some(pd) => Some(&*find(&mut self.pds, "protection domain", pd)?),

@@ -7,7 +7,7 @@ use e810_attach::owner::{Held, Owner};
 use e810_backends::HostDevice;
 
 use crate::program::Client;
-use crate::talk::{One, message};
+use crate::talk::{message, pair};
 use crate::{Scenario, with_function};
 
 /// More than the function has queue pairs, if those of the dead did not come back.
@@ -18,10 +18,10 @@ struct Dies;
 
 impl Scenario for Dies {
     fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
-        let [mut a, mut b] = One::pair(owner, function);
+        let [mut a, mut b] = pair(owner, function);
         let before = owner.programs();
         for n in 0..DEAD {
-            let [mut c, d] = One::pair(owner, function);
+            let [mut c, d] = pair(owner, function);
             let pd = c.client.pd();
             let more: Vec<_> = (0..16).map(|_| c.client.qp(pd, &c.cq)).collect();
             assert_eq!(owner.programs().len(), 4);
@@ -50,7 +50,7 @@ struct Misbehaves;
 
 impl Scenario for Misbehaves {
     fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
-        let [mut a, mut b] = One::pair(owner, function);
+        let [mut a, mut b] = pair(owner, function);
         // What is another's is not there.
         let stranger = Client::new(owner, function);
         let number = a.qp.number.get();

@@ -6,17 +6,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use e810::{
-    AccessFlags, CqRing, Data, MacAddr, Mtu, Notify, Op, Path, QpAttr, QpCaps, QpRecv, QpSend,
-    QpType, Qpn, RecvWr, SendFlags, SendWr, Sge, Wc,
+    AccessFlags, CqRing, Data, MacAddr, Mtu, Notify, Op, Path, Platform, QpAttr, QpCaps, QpRecv,
+    QpSend, QpType, Qpn, RecvWr, SendFlags, SendWr, Sge, Wc,
 };
-use e810_attach::link::{ChannelEnd, Ended, Link};
+use e810_attach::link::{ChannelEnd, Ended, Link, Message};
 use e810_attach::messages::{
     AllocPd, ControlEvent, CreateCq, CreateQp, DestroyCq, DestroyQp, EventSink, Memory, ModifyQp,
     Operation, QueryGid, Refused, RegMr, Resolve, Token,
 };
-use e810_attach::owner::Owner;
+use e810_attach::owner::{MemoryOf, Owner};
+use e810_attach::platform::AttachedPlatform;
 use e810_attach::program::Program;
 use e810_attach::session::Session;
+use e810_attach::socket::Socket;
 use e810_backends::HostDevice;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -24,20 +26,20 @@ pub(crate) const BYTES: usize = 1 << 14;
 
 /// An end of a channel that a test cuts, as the kernel does when a process is killed.
 #[derive(Debug)]
-struct Cuttable {
-    end: ChannelEnd,
+struct Cuttable<L> {
+    end: L,
     cut: Arc<AtomicBool>,
 }
 
-impl Link for Cuttable {
-    fn send(&self, message: Vec<u8>) -> Result<(), Ended> {
+impl<L: Link> Link for Cuttable<L> {
+    fn send(&self, message: Message) -> Result<(), Ended> {
         match self.cut.load(Ordering::Acquire) {
             true => Err(Ended),
             false => self.end.send(message),
         }
     }
 
-    fn receive(&self, limit: Duration) -> Result<Option<Vec<u8>>, Ended> {
+    fn receive(&self, limit: Duration) -> Result<Option<Message>, Ended> {
         let began = Instant::now();
         while !self.cut.load(Ordering::Acquire) {
             let slice = Duration::from_millis(5).min(limit.saturating_sub(began.elapsed()));
@@ -60,8 +62,9 @@ impl EventSink for Heard {
     }
 }
 
-pub(crate) struct Client<D: HostDevice> {
-    pub(crate) program: Arc<Program<D>>,
+/// `P` has its rings.
+pub(crate) struct Client<P: Platform> {
+    pub(crate) program: Arc<Program<P>>,
     link: Arc<dyn Link>,
     cut: Arc<AtomicBool>,
     heard: Arc<Heard>,
@@ -74,33 +77,61 @@ pub(crate) struct Region {
     pub(crate) key: u32,
 }
 
-pub(crate) struct Queue<D: HostDevice> {
+pub(crate) struct Queue<P: Platform> {
     pub(crate) number: Qpn,
-    pub(crate) send: QpSend<D>,
-    pub(crate) recv: QpRecv<D>,
+    pub(crate) send: QpSend<P>,
+    pub(crate) recv: QpRecv<P>,
     pub(crate) token: Token,
 }
 
 /// A completion queue.
-pub(crate) struct Completions<D: HostDevice> {
+pub(crate) struct Completions<P: Platform> {
     pub(crate) number: u32,
-    pub(crate) ring: CqRing<D>,
+    pub(crate) ring: CqRing<P>,
     pub(crate) token: Token,
+}
+
+impl Client<AttachedPlatform> {
+    /// As a program of another process, whose memory the device reaches through the kernel.
+    pub(crate) fn attached<D: HostDevice>(owner: &Arc<Owner<D>>, function: &D) -> Self {
+        let ends = Socket::pair().unwrap();
+        let client = Self::over(owner, function, ends, MemoryOf::Nobody, |link| {
+            Program::attach(link).unwrap()
+        });
+        client.program.lend_process().unwrap();
+        client
+    }
 }
 
 impl<D: HostDevice> Client<D> {
     pub(crate) fn new(owner: &Arc<Owner<D>>, function: &D) -> Self {
+        Self::over(
+            owner,
+            function,
+            ChannelEnd::pair(),
+            MemoryOf::Owner,
+            |link| Program::new(link, function.clone()).unwrap(),
+        )
+    }
+}
+
+impl<P: Platform + Send + Sync + 'static> Client<P> {
+    fn over<D: HostDevice, L: Link + 'static>(
+        owner: &Arc<Owner<D>>,
+        function: &D,
+        ends: [L; 2],
+        memory: MemoryOf,
+        program: impl FnOnce(Arc<dyn Link>) -> Program<P>,
+    ) -> Self {
         let cut = Arc::new(AtomicBool::new(false));
-        let [of_owner, of_program] = ChannelEnd::pair().map(|end| Cuttable {
+        let [of_owner, of_program] = ends.map(|end| Cuttable {
             end,
             cut: cut.clone(),
         });
-        let session = Session::begin(owner.clone(), Arc::new(of_owner));
+        let session = Session::begin(owner.clone(), function.clone(), Arc::new(of_owner), memory);
         let session = thread::spawn(move || session.run());
         let link: Arc<dyn Link> = Arc::new(of_program);
-        let limits = owner.program_limits();
-        let program = Program::new(link.clone(), function.clone(), limits);
-        let program = Arc::new(program.unwrap());
+        let program = Arc::new(program(link.clone()));
         let heard = Arc::new(Heard::default());
         let sink: Arc<dyn EventSink> = heard.clone();
         program.listen(&sink);
@@ -123,7 +154,7 @@ impl<D: HostDevice> Client<D> {
 
     /// Sends bytes that need not be a message, and waits for the end of its session.
     pub(crate) fn send_and_end(self, bytes: &[u8]) {
-        self.link.send(bytes.to_vec()).unwrap();
+        self.link.send(bytes.to_vec().into()).unwrap();
         self.session.join().unwrap();
     }
 
@@ -157,7 +188,7 @@ impl<D: HostDevice> Client<D> {
         }
     }
 
-    pub(crate) fn cq(&self, entries: u32) -> Completions<D> {
+    pub(crate) fn cq(&self, entries: u32) -> Completions<P> {
         let rings = self.program.rings();
         let memory = rings.cq_memory(entries).unwrap();
         let token = Token::next();
@@ -174,7 +205,7 @@ impl<D: HostDevice> Client<D> {
         }
     }
 
-    pub(crate) fn qp(&self, pd: u32, cq: &Completions<D>) -> Queue<D> {
+    pub(crate) fn qp(&self, pd: u32, cq: &Completions<P>) -> Queue<P> {
         let rings = self.program.rings();
         let caps = QpCaps {
             max_send_wr: 32,
@@ -234,14 +265,14 @@ impl<D: HostDevice> Client<D> {
         })
     }
 
-    pub(crate) fn destroy_qp(&self, qp: Queue<D>) {
+    pub(crate) fn destroy_qp(&self, qp: Queue<P>) {
         let number = qp.number.get();
         let destroyed = self.ask(DestroyQp { number }).unwrap();
         qp.send.release(&destroyed);
         qp.recv.release(&destroyed);
     }
 
-    pub(crate) fn destroy_cq(&self, cq: Completions<D>) {
+    pub(crate) fn destroy_cq(&self, cq: Completions<P>) {
         let destroyed = self.ask(DestroyCq { number: cq.number }).unwrap();
         cq.ring.release(&destroyed);
     }
@@ -271,7 +302,7 @@ impl Region {
     }
 }
 
-impl<D: HostDevice> Queue<D> {
+impl<P: Platform> Queue<P> {
     pub(crate) fn send(&mut self, wr_id: u64, sge: Sge) {
         let posted = self.send.post_send(&[SendWr {
             wr_id,
@@ -293,7 +324,7 @@ impl<D: HostDevice> Queue<D> {
     }
 }
 
-impl<D: HostDevice> Completions<D> {
+impl<P: Platform> Completions<P> {
     /// The next `count` completions.
     pub(crate) fn wait(&mut self, count: usize) -> Vec<Wc> {
         let limit = Instant::now() + LIMIT;

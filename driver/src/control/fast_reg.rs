@@ -90,7 +90,7 @@ impl<P: Platform> Control<P> {
     ) -> Result<FastRegister> {
         self.own(mr.owner, Object::Mr, mr.index)?;
         access.check(self.quirks.memory_windows)?;
-        check_length(memory)?;
+        check_length(memory.len())?;
         if mr.is_mapped() {
             return Err(Error::Invalid {
                 what: "this region has memory: invalidate its key and unmap it first",

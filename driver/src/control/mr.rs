@@ -5,18 +5,18 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::limits::MAX_MR_BYTES;
 use e810_cqp::op::{DeallocStag, Extent, RegisterMr, StagKind, TagBase};
-use e810_hal::{Mapping, Platform, SharedBytes};
+use e810_hal::{Mapping, Platform};
 
 use super::{Control, run, run_again};
 use crate::error::{Error, Object, Result};
-use crate::mr::{AccessFlags, Described, Mr, MrChange, ReregError};
+use crate::mr::{AccessFlags, Described, Mr, MrChange, MrMemory, ReregError};
 use crate::pd::Pd;
 
 impl<P: Platform> Control<P> {
     /// Registers `memory` in a protection domain.
     ///
     /// The memory is lent until [`Control::dereg_mr`] has returned, even if the region's handle
-    /// is dropped: this is what [`SharedBytes::new`] promises. SGEs and peers name bytes of it by
+    /// is dropped: this is what [`SharedBytes::new`](crate::SharedBytes::new) promises. SGEs and peers name bytes of it by
     /// their virtual address, or by their offset with [`AccessFlags::ZERO_BASED`].
     ///
     /// # Errors
@@ -27,7 +27,13 @@ impl<P: Platform> Control<P> {
     /// did not answer: it may still register the memory, which then stays
     /// mapped, and lent, for good.
     #[doc(alias = "ibv_reg_mr")]
-    pub fn reg_mr(&mut self, pd: &Pd, memory: SharedBytes, access: AccessFlags) -> Result<Mr<P>> {
+    pub fn reg_mr(
+        &mut self,
+        pd: &Pd,
+        memory: impl Into<MrMemory>,
+        access: AccessFlags,
+    ) -> Result<Mr<P>> {
+        let memory = memory.into();
         self.reg_mr_iova(pd, memory, memory.address(), access)
     }
 
@@ -46,13 +52,23 @@ impl<P: Platform> Control<P> {
     pub fn reg_mr_iova(
         &mut self,
         pd: &Pd,
-        memory: SharedBytes,
+        memory: impl Into<MrMemory>,
+        iova: u64,
+        access: AccessFlags,
+    ) -> Result<Mr<P>> {
+        self.reg_mr_memory(pd, memory.into(), iova, access)
+    }
+
+    fn reg_mr_memory(
+        &mut self,
+        pd: &Pd,
+        memory: MrMemory,
         iova: u64,
         access: AccessFlags,
     ) -> Result<Mr<P>> {
         self.own(pd.owner, Object::Pd, pd.id)?;
         access.check(self.quirks.memory_windows)?;
-        check_length(memory)?;
+        check_length(memory.len())?;
         check_iova(memory, iova, access)?;
         let index = self.take_stag()?;
         let (mapping, pages) = match self.map_pages(memory, iova, access) {
@@ -110,12 +126,12 @@ impl<P: Platform> Control<P> {
 
     fn map_pages(
         &mut self,
-        memory: SharedBytes,
+        memory: MrMemory,
         iova: u64,
         access: AccessFlags,
     ) -> Result<(Mapping, Described<P>)> {
-        let mapping = self.platform.dma_map(memory, access.device())?;
-        match self.describe(iova, memory, &mapping) {
+        let mapping = memory.map(&self.platform, access)?;
+        match self.describe(iova, memory.len(), &mapping) {
             Ok(pages) => Ok((mapping, pages)),
             Err(error) => {
                 self.platform.dma_unmap(mapping);
@@ -226,7 +242,9 @@ impl<P: Platform> Control<P> {
         if let Some(access) = change.access {
             access.check(self.quirks.memory_windows)?;
         }
-        change.memory.map_or(Ok(()), check_length)?;
+        change
+            .memory
+            .map_or(Ok(()), |memory| check_length(memory.len()))?;
         let (memory, iova) = change.place(mr);
         check_iova(memory, iova, change.access.unwrap_or(mr.access))
     }
@@ -281,8 +299,8 @@ impl<P: Platform> Control<P> {
 
 /// A region has at least one byte: length 0 would mean all memory. Checked before mapping, so
 /// that memory which the device cannot describe is not mapped.
-pub(super) fn check_length(memory: SharedBytes) -> Result<()> {
-    is_length(memory.len() as u64)
+pub(super) fn check_length(bytes: usize) -> Result<()> {
+    is_length(bytes as u64)
 }
 
 fn is_length(value: u64) -> Result<()> {
@@ -298,7 +316,7 @@ fn is_length(value: u64) -> Result<()> {
 }
 
 /// Checks the address by which SGEs and peers name a region's first byte.
-fn check_iova(memory: SharedBytes, iova: u64, access: AccessFlags) -> Result<()> {
+fn check_iova(memory: MrMemory, iova: u64, access: AccessFlags) -> Result<()> {
     /// Offset in the smallest page: both addresses must have the same one, because the device
     /// adds the offset of one address to the page of the other.
     const IN_PAGE: u64 = 4095;

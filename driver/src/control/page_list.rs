@@ -3,7 +3,7 @@
 
 use e810_cqp::hmc::PbleUse;
 use e810_cqp::op::{PageSize, Pages};
-use e810_hal::{DmaSegment, Iova, Mapping, Platform, SharedBytes};
+use e810_hal::{DmaSegment, Iova, Mapping, Platform};
 
 use super::Control;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ impl<P: Platform> Control<P> {
     pub(super) fn describe(
         &mut self,
         address: u64,
-        memory: SharedBytes,
+        bytes: usize,
         mapping: &Mapping,
     ) -> Result<Described<P>> {
         let mut pieces = Pieces::new(&self.platform, mapping);
@@ -34,7 +34,7 @@ impl<P: Platform> Control<P> {
         let pieces = Pieces::new(&self.platform, mapping);
         let size = largest_page(address, pieces);
         let page = size.bytes();
-        let count = ((address & (page - 1)) + memory.len() as u64).div_ceil(page);
+        let count = ((address & (page - 1)) + bytes as u64).div_ceil(page);
         let count = u32::try_from(count).map_err(|_| Error::OutOfRange {
             what: "number of pages of a region",
             value: count,

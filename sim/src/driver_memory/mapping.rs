@@ -1,9 +1,10 @@
 //! Mappings of the driver's own memory, and the DMA segments they are split into.
 
-use e810_hal::{Access, DmaError, DmaSegment, Iova, Mapping, SharedBytes};
+use e810_hal::{Access, DmaError, DmaSegment, Iova, Mapping, ProgramBytes, SharedBytes};
 
 use super::{Allocation, DriverMemory};
-use crate::iommu::{PAGE, Target};
+use crate::iommu::{PAGE, Target, Window};
+use crate::program_memory::AttachedMemory;
 
 /// How the driver's mapped memory is split into DMA segments.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -29,6 +30,42 @@ impl DriverMemory {
         memory: SharedBytes,
         access: Access,
     ) -> Result<Mapping, DmaError> {
+        self.map_target(
+            match self.checked_access {
+                true => Target::Checked(memory),
+                false => Target::Direct(memory),
+            },
+            access,
+        )
+    }
+
+    /// Maps memory of an attached program.
+    pub(crate) fn dma_map_program(
+        &mut self,
+        memory: ProgramBytes,
+        access: Access,
+    ) -> Result<Mapping, DmaError> {
+        let ProgramBytes {
+            program,
+            address,
+            len,
+        } = memory;
+        let Some(memory) = self.programs.get(&program) else {
+            return Err(DmaError::NotAccessible {
+                address,
+                bytes: len,
+                access,
+            });
+        };
+        let window = Window {
+            memory,
+            address,
+            len,
+        };
+        self.map_target(Target::Attached(window), access)
+    }
+
+    fn map_target(&mut self, memory: Target, access: Access) -> Result<Mapping, DmaError> {
         let (address, bytes) = (memory.address(), memory.len());
         if bytes == 0 || address.checked_add(bytes as u64).is_none() {
             return Err(DmaError::BadRange { address, bytes });
@@ -40,10 +77,6 @@ impl DriverMemory {
         // Memory that is already mapped gets new IOVAs too. Sharing one mapping among all users of
         // the same addresses would be wrong: the mapping outlives the memory behind it, and a later
         // user of the addresses means other memory.
-        let memory = match self.checked_access {
-            true => Target::checked(memory),
-            false => memory.into(),
-        };
         let mut segments: Vec<DmaSegment> = Vec::new();
         let (block, most_blocks) = self.cut();
         let mut done = 0;
@@ -87,6 +120,32 @@ impl DriverMemory {
             self.iommu.place_aligned(offset + len, block)? + offset
         };
         self.iommu.map(iova, window, access).then_some(iova)
+    }
+
+    /// Maps `memory` in one segment, at a page of its own.
+    pub(crate) fn map_whole(
+        &mut self,
+        memory: SharedBytes,
+        access: Access,
+    ) -> Result<Mapping, DmaError> {
+        let (address, bytes) = (memory.address(), memory.len());
+        let place = self.iommu.place_in_page(bytes as u64, address % PAGE);
+        let iova = place.ok_or(DmaError::NoAddresses { bytes })?;
+        self.map_at(iova, memory, access)
+    }
+
+    /// A program's memory can be mapped from now on.
+    pub(crate) fn attach_program(&mut self, memory: &'static AttachedMemory) -> u64 {
+        self.last_program += 1;
+        self.programs.insert(self.last_program, memory);
+        self.last_program
+    }
+
+    /// Its memory is not reached any more.
+    pub(crate) fn detach_program(&mut self, program: u64) {
+        if let Some(memory) = self.programs.remove(&program) {
+            memory.end();
+        }
     }
 
     /// Maps `memory` at the caller's address, in one segment.

@@ -9,7 +9,7 @@ use crate::pe::DmaFault;
 pub(crate) enum NoAccess {
     /// The IOMMU refused it.
     Refused(Refused),
-    /// The mapping exists, but the program's memory behind it does not ([`Target::checked`]).
+    /// The mapping exists, but the program's memory behind it does not ([`Target::Checked`]).
     NotThere(DmaFault),
 }
 

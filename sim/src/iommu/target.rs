@@ -6,89 +6,104 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use e810_hal::SharedBytes;
 use e810_hal::bytes::OutOfRange;
 
-use crate::program_memory::{self, NotThere};
+use crate::program_memory::{self, AttachedMemory, NotThere};
 
-/// Memory of this process.
+/// Memory that the device reaches.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Target {
-    bytes: SharedBytes,
-    checked: bool,
+pub(crate) enum Target {
+    /// Of this process. It stays valid while it is mapped: accessed directly.
+    Direct(SharedBytes),
+    /// Of this process, whose owner may have taken it away: each access is a system call.
+    Checked(SharedBytes),
+    /// Of another process.
+    Attached(Window),
+}
+
+/// Memory of another process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub(crate) memory: &'static AttachedMemory,
+    pub(crate) address: u64,
+    pub(crate) len: usize,
 }
 
 impl From<SharedBytes> for Target {
-    /// Memory that stays valid while it is mapped: accessed directly.
     fn from(bytes: SharedBytes) -> Self {
-        let checked = false;
-        Self { bytes, checked }
+        Self::Direct(bytes)
     }
 }
 
 impl Target {
-    /// Memory that its owner may have taken away: each access is a system call.
-    pub(crate) fn checked(bytes: SharedBytes) -> Self {
-        let checked = true;
-        Self { bytes, checked }
-    }
-
     pub(crate) fn address(&self) -> u64 {
-        self.bytes.address()
+        match self {
+            Self::Direct(bytes) | Self::Checked(bytes) => bytes.address(),
+            Self::Attached(window) => window.address,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+        match self {
+            Self::Direct(bytes) | Self::Checked(bytes) => bytes.len(),
+            Self::Attached(window) => window.len,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.len() == 0
     }
 
     pub(crate) fn window(&self, offset: usize, bytes: usize) -> Result<Self, OutOfRange> {
-        let bytes = self.bytes.window(offset, bytes)?;
-        Ok(Self { bytes, ..*self })
+        Ok(match self {
+            Self::Direct(all) => Self::Direct(all.window(offset, bytes)?),
+            Self::Checked(all) => Self::Checked(all.window(offset, bytes)?),
+            Self::Attached(all) => Self::Attached(all.window(offset, bytes)?),
+        })
     }
 
     /// Copies bytes out, from the start.
     #[inline]
     pub(super) fn read(&self, into: &mut [u8]) -> Result<(), NotThere> {
-        if self.checked {
-            return program_memory::read(&self.bytes, into);
+        match self {
+            // The windows of the callers have exactly this length.
+            Self::Direct(bytes) => drop(bytes.read(0, into)),
+            Self::Checked(bytes) => return program_memory::read(bytes, into),
+            Self::Attached(window) => return window.memory.read(window.address, into),
         }
-        // The windows of the callers have exactly this length.
-        let _ = self.bytes.read(0, into);
         Ok(())
     }
 
     /// Copies bytes in, from the start.
     #[inline]
     pub(super) fn write(&self, from: &[u8]) -> Result<(), NotThere> {
-        if self.checked {
-            return program_memory::write(&self.bytes, from);
+        match self {
+            Self::Direct(bytes) => drop(bytes.write(0, from)),
+            Self::Checked(bytes) => return program_memory::write(bytes, from),
+            Self::Attached(window) => return window.memory.write(window.address, from),
         }
-        let _ = self.bytes.write(0, from);
         Ok(())
     }
 
     /// Reads word `index` with acquire order. The memory must begin at a word and have that word.
     #[inline]
     pub(super) fn load(&self, index: usize) -> Result<u64, NotThere> {
-        if self.checked {
-            return self.load_checked(index);
+        match self {
+            Self::Direct(bytes) => Ok(u64::from_le(word(bytes, index).load(Ordering::Acquire))),
+            Self::Checked(_) | Self::Attached(_) => self.load_checked(index),
         }
-        Ok(u64::from_le(self.word(index).load(Ordering::Acquire)))
     }
 
     /// Writes word `index` of such memory, with release order if it is `last`.
     #[inline]
     pub(super) fn store(&self, index: usize, value: u64, last: bool) -> Result<(), NotThere> {
-        if self.checked {
+        let Self::Direct(bytes) = self else {
             return self.store_checked(index, value, last);
-        }
+        };
         let order = if last {
             Ordering::Release
         } else {
             Ordering::Relaxed
         };
-        self.word(index).store(value.to_le(), order);
+        word(bytes, index).store(value.to_le(), order);
         Ok(())
     }
 
@@ -98,29 +113,42 @@ impl Target {
     #[cold]
     fn load_checked(&self, index: usize) -> Result<u64, NotThere> {
         let mut word = [0; 8];
-        let window = self.bytes.window(index * 8, 8).map_err(|_| NotThere)?;
-        program_memory::read(&window, &mut word)?;
+        let window = self.window(index * 8, 8).map_err(|_| NotThere)?;
+        window.read(&mut word)?;
         fence(Ordering::Acquire);
         Ok(u64::from_le_bytes(word))
     }
 
     #[cold]
     fn store_checked(&self, index: usize, value: u64, last: bool) -> Result<(), NotThere> {
-        let window = self.bytes.window(index * 8, 8).map_err(|_| NotThere)?;
+        let window = self.window(index * 8, 8).map_err(|_| NotThere)?;
         if last {
             fence(Ordering::Release);
         }
-        program_memory::write(&window, &value.to_le_bytes())
+        window.write(&value.to_le_bytes())
     }
+}
 
-    /// Word `index` of unchecked memory.
-    #[inline]
-    fn word(&self, index: usize) -> &AtomicU64 {
-        debug_assert!(index * 8 + 8 <= self.bytes.len());
-        let start: NonNull<AtomicU64> = self.bytes.as_ptr().cast();
-        // SAFETY: `Iommu::aligned` checked that the window starts at a multiple of 8 and has that
-        // many words; the memory behind a mapping stays valid while it is mapped, and is only
-        // accessed atomically (contract of `SharedBytes`).
-        unsafe { start.add(index).as_ref() }
+impl Window {
+    fn window(&self, offset: usize, bytes: usize) -> Result<Self, OutOfRange> {
+        let len = self.len;
+        let end = offset.checked_add(bytes).filter(|end| *end <= len);
+        end.ok_or(OutOfRange { offset, bytes, len })?;
+        Ok(Self {
+            address: self.address + offset as u64,
+            len: bytes,
+            ..*self
+        })
     }
+}
+
+/// Word `index` of memory that is accessed directly.
+#[inline]
+fn word(bytes: &SharedBytes, index: usize) -> &AtomicU64 {
+    debug_assert!(index * 8 + 8 <= bytes.len());
+    let start: NonNull<AtomicU64> = bytes.as_ptr().cast();
+    // SAFETY: `Iommu::aligned` checked that the window starts at a multiple of 8 and has that many
+    // words; the memory behind a mapping stays valid while it is mapped, and is only accessed
+    // atomically (contract of `SharedBytes`).
+    unsafe { start.add(index).as_ref() }
 }

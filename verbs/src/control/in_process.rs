@@ -9,7 +9,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use anyhow::{Context as _, anyhow};
 use e810::{CqKey, QpChange};
 use e810_attach::messages::Listeners;
-use e810_attach::owner::{self, Hears, Opening, Owner, ProgramId, Ready, SlotsOf};
+use e810_attach::owner::{self, Hears, MemoryOf, Opening, Owner, ProgramId, Ready, SlotsOf};
 use e810_attach::threads::spawn;
 use e810_backends::HostDevice;
 use e810_backends::interrupts::HostPlatform;
@@ -122,7 +122,7 @@ impl<P: HostPlatform> InProcess<P> {
     fn join(owner: &Arc<Owner<P>>, yields: bool, data_path: &'static DataPathOps) -> Self {
         let heard = Arc::new(Heard::default());
         Self {
-            program: owner.join(heard.clone(), SlotsOf::Owner),
+            program: owner.join(heard.clone(), SlotsOf::Owner, MemoryOf::Owner),
             rings: Arc::new(PlatformRings::new(owner.rings(), yields)),
             owner: owner.clone(),
             heard,

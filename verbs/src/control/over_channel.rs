@@ -6,12 +6,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use e810::Platform;
 use e810_attach::link::ChannelEnd;
-use e810_attach::owner::Owner;
+use e810_attach::owner::{MemoryOf, Owner};
 use e810_attach::program::Program;
 use e810_attach::session::Session;
 use e810_attach::threads::spawn;
-use e810_backends::interrupts::HostPlatform;
+use e810_backends::HostDevice;
 
 use super::{Answer, Command, ControlPlane, Refused};
 use crate::control::EventSink;
@@ -29,7 +30,7 @@ pub(super) fn is_wanted() -> bool {
 }
 
 /// A program with slots of its own.
-struct Attached<P: HostPlatform> {
+struct Attached<P: Platform> {
     program: Arc<Program<P>>,
     rings: Arc<dyn RingMaker>,
     data_path: &'static DataPathOps,
@@ -41,16 +42,21 @@ struct Attached<P: HostPlatform> {
 ///
 /// # Errors
 /// No thread, or no memory.
-pub(super) fn attach<P: HostPlatform>(
+pub(super) fn attach<P: HostDevice>(
     owner: &Arc<Owner<P>>,
     platform: P,
     yields: bool,
     data_path: &'static DataPathOps,
 ) -> anyhow::Result<Arc<dyn ControlPlane>> {
     let [of_owner, of_program] = ChannelEnd::pair();
-    let session = Session::begin(owner.clone(), Arc::new(of_owner));
+    let session = Session::begin(
+        owner.clone(),
+        platform.clone(),
+        Arc::new(of_owner),
+        MemoryOf::Owner,
+    );
     spawn("e810-commands", move || session.run()).context("a thread for commands")?;
-    let program = Program::new(Arc::new(of_program), platform, owner.program_limits())?;
+    let program = Program::new(Arc::new(of_program), platform)?;
     let program = Arc::new(program);
     // Like the function's own thread, it holds the control path until the function is gone.
     let hears = program.clone();
@@ -63,13 +69,13 @@ pub(super) fn attach<P: HostPlatform>(
     }))
 }
 
-impl<P: HostPlatform> fmt::Debug for Attached<P> {
+impl<P: Platform + Send + Sync + 'static> fmt::Debug for Attached<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Attached")
     }
 }
 
-impl<P: HostPlatform> ControlPlane for Attached<P> {
+impl<P: Platform + Send + Sync + 'static> ControlPlane for Attached<P> {
     fn call(&self, command: Command) -> Result<Answer, Refused> {
         self.process.check()?;
         if command.makes_something() {

@@ -176,7 +176,7 @@ pub fn re_registration<P: Room>(pair: &mut Pair<P>) {
     assert_eq!(write(pair, A, b"rights", to(&mr)), WcStatus::Success);
     assert_eq!(first.read(0, 6), b"rights");
     let change = MrChange {
-        memory: Some(second.bytes()),
+        memory: Some(second.bytes().into()),
         new_key: true,
         ..MrChange::default()
     };

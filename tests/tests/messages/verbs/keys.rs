@@ -38,7 +38,7 @@ fn a_changed_region_keeps_its_key() {
             ..MrChange::default()
         },
         MrChange {
-            memory: Some(second.bytes()),
+            memory: Some(second.bytes().into()),
             ..MrChange::default()
         },
         MrChange {

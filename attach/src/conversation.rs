@@ -1,0 +1,163 @@
+//! The program's end of a link: who waits for which answer.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use e810::CqKey;
+
+use crate::link::{Ended, Link, Message};
+use crate::lock;
+use crate::messages::{Answer, Asked, Command, Operation, Refused, Token, Told, decode, encode};
+
+/// Commands on their way to the owner, and answers.
+pub(crate) struct Conversation {
+    link: Arc<dyn Link>,
+    waiting: Mutex<Waiting>,
+}
+
+/// Those who wait for an answer.
+struct Waiting {
+    last: u64,
+    /// `None`: nothing comes any more.
+    by_number: Option<HashMap<u64, Caller>>,
+}
+
+/// One of them.
+pub(crate) struct Caller {
+    pub(crate) then: Then,
+    answer: Sender<Reply>,
+}
+
+/// What the caller gets.
+pub(crate) struct Reply {
+    pub(crate) answered: Result<Answer, Refused>,
+    /// The owner has made something for which there is no room here.
+    pub(crate) undo: Option<Command>,
+}
+
+/// What an answer means for the program's slots.
+#[derive(Clone, Copy)]
+pub(crate) enum Then {
+    Nothing,
+    /// A completion queue with this name is made.
+    OpenCq(Token),
+    OpenQp,
+    SetQkey(u32, u32),
+    Hide(u32),
+    Reopen,
+    EndQp,
+    EndCq(CqKey),
+}
+
+impl Then {
+    pub(crate) fn of(command: &Command) -> Self {
+        match command {
+            Command::CreateCq(new) => Self::OpenCq(new.token),
+            Command::CreateQp(_) => Self::OpenQp,
+            Command::ModifyQp(asked) => match asked.attr.qkey {
+                Some(qkey) => Self::SetQkey(asked.number, qkey),
+                None => Self::Nothing,
+            },
+            Command::BeginReset(asked) => Self::Hide(asked.number),
+            Command::Reopen(_) => Self::Reopen,
+            Command::DestroyQp(_) => Self::EndQp,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+impl fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Conversation").field(&self.link).finish()
+    }
+}
+
+pub(crate) fn gone() -> Refused {
+    Refused::gone("the owner of the function has ended")
+}
+
+impl Conversation {
+    pub(crate) fn new(link: Arc<dyn Link>) -> Self {
+        Self {
+            link,
+            waiting: Mutex::new(Waiting {
+                last: 0,
+                by_number: Some(HashMap::new()),
+            }),
+        }
+    }
+
+    /// The next thing that the owner tells; `None` if there is nothing within `limit`.
+    pub(crate) fn hear(&self, limit: Duration) -> Result<Option<Told>, Ended> {
+        let message = self.link.receive(limit)?;
+        // The owner sends nothing else.
+        let told = message.map(|message| decode(&message.bytes));
+        told.transpose().map_err(|_| Ended)
+    }
+
+    /// Sends a command that wants no answer.
+    pub(crate) fn tell(&self, command: Command) -> Result<(), Refused> {
+        self.send(0, command, None)
+    }
+
+    fn send(&self, number: u64, command: Command, file: Option<OwnedFd>) -> Result<(), Refused> {
+        let bytes = encode(&Asked { number, command });
+        let sent = self.link.send(Message { bytes, file });
+        sent.map_err(|Ended| gone())
+    }
+
+    /// Asks the owner, and waits for the answer.
+    pub(crate) fn ask(
+        &self,
+        command: Command,
+        file: Option<OwnedFd>,
+        then: Then,
+    ) -> Result<Reply, Refused> {
+        let (give, take) = channel();
+        let number = {
+            let mut waiting = lock(&self.waiting);
+            waiting.last += 1;
+            let number = waiting.last;
+            let caller = Caller { then, answer: give };
+            let all = waiting.by_number.as_mut().ok_or_else(gone)?;
+            all.insert(number, caller);
+            number
+        };
+        if let Err(refused) = self.send(number, command, file) {
+            drop(self.take(number));
+            return Err(refused);
+        }
+        take.recv().map_err(|_| gone())
+    }
+
+    /// The same for what means nothing to the slots.
+    pub(crate) fn ask_plainly<O: Operation>(
+        &self,
+        operation: O,
+        file: Option<OwnedFd>,
+    ) -> Result<O::Answer, Refused> {
+        let reply = self.ask(operation.command(), file, Then::Nothing)?;
+        O::answer(reply.answered?).map_err(Refused::unexpected)
+    }
+
+    /// Who waits for this answer.
+    pub(crate) fn take(&self, number: u64) -> Option<Caller> {
+        lock(&self.waiting).by_number.as_mut()?.remove(&number)
+    }
+
+    /// No more answers come: those who wait are told.
+    pub(crate) fn end(&self) {
+        lock(&self.waiting).by_number = None;
+    }
+}
+
+impl Caller {
+    pub(crate) fn tell(self, reply: Reply) {
+        // It may be gone.
+        let _ = self.answer.send(reply);
+    }
+}

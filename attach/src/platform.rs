@@ -1,0 +1,163 @@
+//! The platform of a program whose owner simulates the function: rings lie in files that both have,
+//! and doorbells are messages.
+
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use e810_backends::host_memory;
+use e810_backends::memory::SharedMemory;
+use e810_hal::{
+    Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
+    InterruptVectors, Iova, Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
+};
+
+use crate::conversation::Conversation;
+use crate::lock;
+use crate::messages::{Command, Lend, Ring, TakeBack};
+
+/// See the [module documentation](self). A clone is another handle.
+#[derive(Clone, Debug)]
+pub struct AttachedPlatform(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    conversation: Arc<Conversation>,
+    /// By I/O address.
+    lent: Mutex<BTreeMap<u64, SharedMemory>>,
+    began: Instant,
+}
+
+impl AttachedPlatform {
+    pub(crate) fn new(conversation: Arc<Conversation>) -> Self {
+        Self(Arc::new(Inner {
+            conversation,
+            lent: Mutex::default(),
+            began: Instant::now(),
+        }))
+    }
+}
+
+impl Bus for AttachedPlatform {
+    /// A program reads no register: as of a device that is not there.
+    fn read32(&self, _: RegOffset) -> u32 {
+        u32::MAX
+    }
+
+    /// Doorbells; the owner refuses others.
+    fn write32(&self, register: RegOffset, value: u32) {
+        let ring = Command::Ring(Ring {
+            register: register.get(),
+            value,
+        });
+        // Without an owner nothing completes, and its end is told elsewhere.
+        let _ = self.0.conversation.tell(ring);
+    }
+}
+
+// SAFETY: each allocation is a file of its own, zeroed, mapped here until `dma_free`, and at the
+// owner, which gives the device access to all of it at the address that it answers, a multiple of
+// the page size. `dma_free` has the owner take it back first.
+unsafe impl DmaAlloc for AttachedPlatform {
+    fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
+        let none = DmaError::OutOfMemory {
+            bytes: layout.bytes(),
+            align: layout.align(),
+        };
+        let memory = SharedMemory::new(layout.bytes(), false).map_err(|_| none)?;
+        let file = memory.file().try_clone_to_owned().map_err(|_| none)?;
+        let lend = Lend {
+            bytes: memory.len() as u64,
+        };
+        let lent = self.0.conversation.ask_plainly(lend, Some(file));
+        let iova = lent.map_err(|_| none)?;
+        let raw = RawDma {
+            iova: Iova(iova),
+            words: memory.start().cast(),
+            len: layout.bytes() / 8,
+        };
+        lock(&self.0.lent).insert(iova, memory);
+        if !iova.is_multiple_of(layout.align() as u64) {
+            // SAFETY: it was made just now, and nobody has it.
+            unsafe { self.dma_free(raw) };
+            return Err(none);
+        }
+        Ok(raw)
+    }
+
+    unsafe fn dma_free(&self, raw: RawDma) {
+        let Some(memory) = lock(&self.0.lent).remove(&raw.iova.0) else {
+            return;
+        };
+        let taken = self
+            .0
+            .conversation
+            .ask_plainly(TakeBack { iova: raw.iova.0 }, None);
+        // An owner that is gone has no device that writes there; it has mapped the file itself, so
+        // it reaches no other memory of this process in any case.
+        drop(taken);
+        drop(memory);
+    }
+}
+
+// SAFETY: nothing is mapped: the owner maps what the program registers.
+unsafe impl DmaMap for AttachedPlatform {
+    fn dma_map(&self, memory: SharedBytes, access: Access) -> Result<Mapping, DmaError> {
+        Err(DmaError::NotAccessible {
+            address: memory.address(),
+            bytes: memory.len(),
+            access,
+        })
+    }
+
+    fn dma_segment(&self, _: &Mapping, _: u32) -> Option<DmaSegment> {
+        None
+    }
+
+    fn dma_unmap(&self, _: Mapping) {}
+}
+
+// SAFETY: as the functions say.
+unsafe impl HostMem for AttachedPlatform {
+    fn host_alloc(&self, words: usize) -> Result<NonNull<AtomicU64>, NoHostMemory> {
+        host_memory::alloc(words)
+    }
+
+    unsafe fn host_free(&self, memory: NonNull<AtomicU64>, words: usize) {
+        // SAFETY: the caller's.
+        unsafe { host_memory::free(memory, words) };
+    }
+}
+
+impl Clock for AttachedPlatform {
+    fn now(&self) -> Ns {
+        let passed = self.0.began.elapsed().as_nanos();
+        Ns(u64::try_from(passed).unwrap_or(u64::MAX))
+    }
+
+    fn delay(&self, time: Ns) {
+        thread::sleep(Duration::from_nanos(time.0));
+    }
+
+    fn relax(&self) {
+        // The device is a program of this machine.
+        thread::yield_now();
+    }
+}
+
+impl Barrier for AttachedPlatform {}
+
+impl InterruptVectors for AttachedPlatform {
+    fn vector_count(&self) -> u16 {
+        0
+    }
+
+    fn vector_alloc(&self) -> Option<Vector> {
+        None
+    }
+
+    fn vector_free(&self, _: Vector) {}
+}

@@ -1,0 +1,315 @@
+//! A link between two processes: a Unix socket that keeps messages whole (SOCK_SEQPACKET).
+
+use std::collections::VecDeque;
+use std::ffi::c_int;
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use vmm_sys_util::sock_ctrl_msg::ScmSocket as _;
+
+use crate::link::{Ended, Link, Message};
+use crate::lock;
+use crate::messages::MOST;
+
+/// Messages that wait for a program which does not read. One that lets more wait is cut off.
+const WAITING: usize = 1 << 16;
+/// Programs that wait to be accepted.
+const BACKLOG: c_int = 128;
+
+/// Who is at the other end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Number of its process when it connected.
+    pub pid: u32,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// One end.
+#[derive(Debug)]
+pub struct Socket {
+    /// A seqpacket socket; only its methods that fit are used.
+    socket: UnixDatagram,
+    waiting: Mutex<VecDeque<Message>>,
+}
+
+impl Socket {
+    /// Connects to the owner that listens at `path`.
+    ///
+    /// # Errors
+    /// The system's: nobody listens there.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        let socket = new_socket()?;
+        let (address, length) = address(path)?;
+        // SAFETY: an address of this length.
+        let done =
+            unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) };
+        check(done)?;
+        Ok(Self::over(socket))
+    }
+
+    /// Two ends, connected.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn pair() -> io::Result<[Self; 2]> {
+        let mut ends: [RawFd; 2] = [-1; 2];
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+        // SAFETY: room for two descriptors.
+        check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) })?;
+        // SAFETY: new descriptors that nobody else has.
+        Ok(ends.map(|end| Self::over(unsafe { OwnedFd::from_raw_fd(end) })))
+    }
+
+    fn over(socket: OwnedFd) -> Self {
+        Self {
+            socket: socket.into(),
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// Who is at the other end, as the kernel says.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn peer(&self) -> io::Result<Peer> {
+        // SAFETY: numbers.
+        let mut who: libc::ucred = unsafe { mem::zeroed() };
+        let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+        // SAFETY: room for the structure of that length.
+        let done = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut who).cast(),
+                &raw mut length,
+            )
+        };
+        check(done)?;
+        Ok(Peer {
+            pid: who.pid.cast_unsigned(),
+            uid: who.uid,
+            gid: who.gid,
+        })
+    }
+
+    /// Sends what waits, as far as there is room.
+    fn flush(&self, waiting: &mut VecDeque<Message>) -> Result<(), Ended> {
+        while let Some(message) = waiting.front() {
+            match self.send_now(message) {
+                Ok(()) => drop(waiting.pop_front()),
+                Err(libc::EAGAIN) => return Ok(()),
+                Err(libc::EINTR) => {}
+                Err(_) => return Err(Ended),
+            }
+        }
+        Ok(())
+    }
+
+    /// The error number if it is not sent.
+    fn send_now(&self, message: &Message) -> Result<(), c_int> {
+        let Some(file) = &message.file else {
+            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            let (bytes, length) = (message.bytes.as_ptr(), message.bytes.len());
+            // SAFETY: bytes of this length.
+            let sent = unsafe { libc::send(self.socket.as_raw_fd(), bytes.cast(), length, flags) };
+            return match sent {
+                ..0 => Err(last_error()),
+                _ => Ok(()),
+            };
+        };
+        // Files go with the first messages of a program, or one at a time: there is room. The
+        // crate's call has no flags, so it waits if there is none.
+        let fds = [file.as_raw_fd()];
+        let sent = self.socket.send_with_fds(&[&message.bytes[..]], &fds);
+        sent.map(drop).map_err(|error| error.errno())
+    }
+
+    /// Waits until there is something to read, or room for what waits; for `limit` at most.
+    fn wait(&self, limit: Duration, for_room: bool) -> Result<bool, Ended> {
+        let mut poll = libc::pollfd {
+            fd: self.socket.as_raw_fd(),
+            events: libc::POLLIN | if for_room { libc::POLLOUT } else { 0 },
+            revents: 0,
+        };
+        let limit = c_int::try_from(limit.as_millis()).unwrap_or(c_int::MAX);
+        // SAFETY: one structure.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, limit) };
+        match ready {
+            ..0 if last_error() == libc::EINTR => Ok(false),
+            ..0 => Err(Ended),
+            0 => Ok(false),
+            _ => Ok(poll.revents & (libc::POLLIN | libc::POLLHUP | libc::POLLERR) != 0),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Link for Socket {
+    fn send(&self, message: Message) -> Result<(), Ended> {
+        let mut waiting = lock(&self.waiting);
+        if waiting.len() >= WAITING {
+            // The other end finds its socket closed, and so does who receives here.
+            let _ = self.socket.shutdown(std::net::Shutdown::Both);
+            return Err(Ended);
+        }
+        waiting.push_back(message);
+        self.flush(&mut waiting)
+    }
+
+    fn receive(&self, limit: Duration) -> Result<Option<Message>, Ended> {
+        let for_room = {
+            let mut waiting = lock(&self.waiting);
+            self.flush(&mut waiting)?;
+            !waiting.is_empty()
+        };
+        if !self.wait(limit, for_room)? {
+            return Ok(None);
+        }
+        // One byte more than a message may have.
+        let mut bytes = vec![0; MOST + 1];
+        let mut fds = [-1; 4];
+        let mut into = [libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        }];
+        // SAFETY: room for as many bytes as the vector says.
+        let received = unsafe { self.socket.recv_with_fds(&mut into, &mut fds) };
+        let (length, count) = received.map_err(|_| Ended)?;
+        let files: Vec<OwnedFd> = fds
+            .into_iter()
+            .take(count)
+            // SAFETY: the kernel has just made them for this process.
+            .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+            .collect();
+        if length == 0 || length > MOST {
+            return Err(Ended);
+        }
+        bytes.truncate(length);
+        Ok(Some(Message {
+            bytes,
+            file: files.into_iter().next(),
+        }))
+    }
+}
+
+/// Where an owner waits for programs.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    path: PathBuf,
+}
+
+impl Listener {
+    /// Listens at `path`. A socket that is there and that nobody listens at is replaced.
+    ///
+    /// # Errors
+    /// The system's; [`io::ErrorKind::AddrInUse`] if somebody listens there.
+    pub fn bind(path: &Path) -> io::Result<Self> {
+        let socket = new_socket()?;
+        let (address, length) = address(path)?;
+        // SAFETY: an address of this length.
+        let bind = || {
+            check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })
+        };
+        match bind() {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => match Socket::connect(path) {
+                Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
+                    std::fs::remove_file(path)?;
+                    bind()?;
+                }
+                _ => return Err(error),
+            },
+            bound => bound?,
+        }
+        // SAFETY: no memory is touched.
+        check(unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) })?;
+        Ok(Self {
+            socket,
+            path: path.to_owned(),
+        })
+    }
+
+    /// The next program; waits for one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn accept(&self) -> io::Result<Socket> {
+        loop {
+            let (none, no_length) = (std::ptr::null_mut(), std::ptr::null_mut());
+            // SAFETY: no address is asked for.
+            let taken = unsafe {
+                libc::accept4(self.socket.as_raw_fd(), none, no_length, libc::SOCK_CLOEXEC)
+            };
+            match check(taken) {
+                // SAFETY: a new descriptor that nobody else has.
+                Ok(()) => return Ok(Socket::over(unsafe { OwnedFd::from_raw_fd(taken) })),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Whoever looks for it finds nothing, and not a socket without an owner.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn new_socket() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory is touched.
+    let socket = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
+    check(socket)?;
+    // SAFETY: a new descriptor that nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
+}
+
+fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
+    // SAFETY: numbers.
+    let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    let bytes = path.as_os_str().as_bytes();
+    // One stays zero.
+    if bytes.len() >= address.sun_path.len() || bytes.contains(&0) {
+        let why = "the path of a socket has at most 107 bytes, and no zero";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    for (place, byte) in address.sun_path.iter_mut().zip(bytes) {
+        *place = byte.cast_signed();
+    }
+    Ok((address, size_of::<libc::sockaddr_un>() as libc::socklen_t))
+}
+
+fn check(done: c_int) -> io::Result<()> {
+    match done {
+        ..0 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+fn last_error() -> c_int {
+    io::Error::last_os_error()
+        .raw_os_error()
+        .unwrap_or(libc::EIO)
+}
