@@ -96,7 +96,13 @@ impl<P: Platform> Program<P> {
                     }
                 }
                 Ok(None) => {}
-                Err(Ended) => break,
+                Err(Ended) => {
+                    // The same as a function that is gone.
+                    let gone = ControlEvent::Device(DeviceEvent::DeviceFatal);
+                    self.conversation.end();
+                    self.listeners.notify(gone);
+                    break;
+                }
             }
             lock(&self.queues).progress();
             self.tell_completions();

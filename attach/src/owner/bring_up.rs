@@ -1,5 +1,6 @@
 //! Bringing up a function for programs that do not say in advance what they need.
 
+use std::any::Any;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -80,11 +81,16 @@ pub trait Ready {
     /// It cannot be built.
     fn simulator(&mut self, spec: &SimSpec) -> anyhow::Result<Sim>;
 
-    /// The function is up, and programs can come.
+    /// The function is up, and programs can come. What this returns is dropped when the function is
+    /// gone.
     ///
     /// # Errors
     /// The function is not wanted after all.
-    fn ready<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) -> anyhow::Result<()>;
+    fn ready<D: HostDevice>(
+        self,
+        owner: &Arc<Owner<D>>,
+        function: &D,
+    ) -> anyhow::Result<Box<dyn Any>>;
 }
 
 /// Opens a function and brings it up, says so, and serves it on this thread until it is gone.
@@ -158,7 +164,7 @@ impl<R: Ready> DeviceVisitor<1> for Serving<'_, R> {
             }
         };
         let owner = Arc::new(Owner::new(control, channel, resolver));
-        self.ready.ready(&owner, &function)?;
+        let _kept = self.ready.ready(&owner, &function)?;
         let why = owner.serve(&function, events);
         // Commands are refused before a program hears that the device is gone.
         let _ = owner.gone.set(format!("{}: {why:#}", self.opening.spec));

@@ -7,6 +7,7 @@
     reason = "a test fails by a panic"
 )]
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -36,7 +37,11 @@ impl<S: Scenario> Ready for Starts<S> {
         Ok(simulator(spec, 1, Mode::Real, 1, false).build())
     }
 
-    fn ready<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) -> anyhow::Result<()> {
+    fn ready<D: HostDevice>(
+        self,
+        owner: &Arc<Owner<D>>,
+        function: &D,
+    ) -> anyhow::Result<Box<dyn Any>> {
         let (owner, function) = (owner.clone(), function.clone());
         thread::spawn(move || {
             let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -44,7 +49,7 @@ impl<S: Scenario> Ready for Starts<S> {
             }));
             self.done.send(ran)
         });
-        Ok(())
+        Ok(Box::new(()))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The control path in this process: a thread opens the function, brings it up and handles its
 //! events; the thread that gives a command carries it out itself.
 
+use std::any::Any;
 use std::env;
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use e810_backends::spec::SimSpec;
 use e810_node::simulated::simulator;
 use e810_sim::{Mode, Sim, can_check_access};
 
-use super::{Answer, Command, ControlPlane, Refused, over_channel};
+use super::over_channel::Over;
+use super::{Answer, Command, ControlPlane, Refused};
 use crate::control::{ControlEvent, EventSink};
 use crate::errno::NotOpened;
 use crate::fork::Process;
@@ -76,19 +78,24 @@ impl Ready for Waits {
         Ok(simulator)
     }
 
-    fn ready<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) -> anyhow::Result<()> {
+    fn ready<D: HostDevice>(
+        self,
+        owner: &Arc<Owner<D>>,
+        function: &D,
+    ) -> anyhow::Result<Box<dyn Any>> {
         // Only a card needs no processor of this machine.
         let data_path = match self.yields {
             true => DataPathOps::uncancelled::<D>(),
             false => DataPathOps::of::<D>(),
         };
-        let control: Arc<dyn ControlPlane> = match over_channel::is_wanted() {
-            true => over_channel::attach(owner, function.clone(), self.yields, data_path)?,
-            false => Arc::new(InProcess::join(owner, self.yields, data_path)),
+        let control: Arc<dyn ControlPlane> = match Over::wanted() {
+            Some(over) => over.attach(owner, function.clone(), self.yields)?,
+            None => Arc::new(InProcess::join(owner, self.yields, data_path)),
         };
         // Somebody waits.
-        let _ = self.control.send(Ok(control));
-        Ok(())
+        let _ = self.control.send(Ok(control.clone()));
+        // The function's thread holds it until the function is gone, whoever else does.
+        Ok(Box::new(control))
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::rings::{DataPathOps, RingMaker};
 
+pub(crate) mod attached;
 pub(crate) mod closed;
 pub mod in_process;
 pub mod over_channel;

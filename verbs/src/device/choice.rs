@@ -12,11 +12,10 @@ use e810_backends::spec::DeviceSpec;
 
 use super::complain::complain;
 use super::ownership::{Locks, Refusal};
-use super::words::{self, Alternatives};
+use super::words::{self, Alternatives, Named};
 use super::{DEVICES, ListedDevice};
 use crate::fork::PerProcess;
 use crate::panics;
-use e810_attach::owner::Opening;
 
 /// What a process has chosen.
 struct Made {
@@ -56,16 +55,20 @@ fn choose() -> Made {
 ///
 /// # Errors
 /// One line that says which process has them.
-fn first_free(alternatives: Alternatives, locks: &mut Locks) -> Result<Opening, String> {
+fn first_free(alternatives: Alternatives, locks: &mut Locks) -> Result<Named, String> {
     let mut taken = Vec::new();
-    for mut opening in alternatives {
+    for named in alternatives {
+        // Any number of programs may be attached to it.
+        let Named::Own(mut opening) = named else {
+            return Ok(named);
+        };
         match locks.take(&opening.spec) {
             Ok(()) => {
                 // An address that is to be drawn is drawn now, so that it is known.
                 if let DeviceSpec::Sim(sim) = &mut opening.spec {
                     sim.mac = Some(sim.first_mac());
                 }
-                return Ok(opening);
+                return Ok(Named::Own(opening));
             }
             Err(refusal) => taken.push((opening.spec.to_string(), refusal)),
         }
@@ -112,7 +115,10 @@ pub(super) mod tests {
     #[test]
     fn a_drawn_address_is_known_from_then_on() {
         let mac = |text: &str| {
-            let opening = first_free(alternatives(text), &mut Locks::default()).unwrap();
+            let named = first_free(alternatives(text), &mut Locks::default()).unwrap();
+            let Named::Own(opening) = named else {
+                panic!("{named}");
+            };
             opening.spec.simulated().unwrap().mac.unwrap()
         };
         assert_eq!(mac("sim"), [2, 0xe8, 0x10, 0, 0, 0]);

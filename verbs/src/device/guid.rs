@@ -6,6 +6,7 @@ use e810_backends::host::{Host, identity};
 use e810_backends::spec::DeviceSpec;
 
 use super::ListedDevice;
+use super::words::Named;
 use crate::control::QueryDevice;
 use crate::errno::NotOpened;
 
@@ -41,7 +42,10 @@ impl ListedDevice {
     }
 
     fn known_mac(&self) -> Option<[u8; 6]> {
-        match &self.opening.spec {
+        let Named::Own(opening) = &self.named else {
+            return None;
+        };
+        match &opening.spec {
             DeviceSpec::Sim(sim) => sim.mac,
             DeviceSpec::Vfio(bdf, _) => identity::mac(&Host::default(), *bdf),
             DeviceSpec::VfioUser(_) => None,

@@ -10,9 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use complain::complain;
 
 use crate::abi::device::Device;
-use e810_attach::owner::Opening;
-
 use crate::control::ControlPlane;
+use crate::control::attached;
 use crate::control::closed::Closed;
 use crate::control::in_process;
 use crate::errno::{self, NotOpened};
@@ -29,6 +28,7 @@ mod ownership;
 mod words;
 
 pub use ownership::LOCKS;
+use words::Named;
 
 /// The environment variable with the devices of the process, separated by white space. Each device
 /// is a function, written as for `--device` of the command, then an `@` and its IP addresses,
@@ -50,7 +50,7 @@ pub struct ListedDevice {
     zeroes: [u64; 16],
     number: usize,
     process: Process,
-    opening: Opening,
+    named: Named,
     up: Mutex<Option<Up>>,
 }
 
@@ -67,7 +67,7 @@ struct Up {
 unsafe impl Sync for ListedDevice {}
 
 impl ListedDevice {
-    fn new(number: usize, opening: Opening) -> Self {
+    fn new(number: usize, named: Named) -> Self {
         let name = name_of(number);
         let sysfs = sysfs::root().to_string_lossy();
         Self {
@@ -83,7 +83,7 @@ impl ListedDevice {
             zeroes: [0; 16],
             number,
             process: Process::this(),
-            opening,
+            named,
             up: Mutex::default(),
         }
     }
@@ -114,7 +114,7 @@ impl ListedDevice {
         own.ok_or_else(|| {
             NotOpened::no_device(format!(
                 "{}: it belongs to process {}, which forked, and no other is free for this one",
-                self.opening.spec, self.process.number
+                self.named, self.process.number
             ))
         })
     }
@@ -133,7 +133,10 @@ impl ListedDevice {
             let control = up.control.upgrade();
             return Ok(control.unwrap_or_else(|| Arc::new(Closed(up.data_path))));
         }
-        let control = in_process::open(self.opening.clone())?;
+        let control = match &self.named {
+            Named::Own(opening) => in_process::open(opening.clone())?,
+            Named::At(path) => attached::open(path)?,
+        };
         *up = Some(Up {
             control: Arc::downgrade(&control),
             data_path: control.data_path(),

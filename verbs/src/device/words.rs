@@ -1,6 +1,9 @@
 //! The functions that the environment names: the devices of the process, and the alternatives for
 //! each.
 
+use std::fmt;
+use std::path::PathBuf;
+
 use e810_backends::spec::{AddressedSpec, DeviceSpec};
 use e810_hal::Ns;
 use e810_node::address::addresses_of;
@@ -8,8 +11,28 @@ use e810_node::start::MTU;
 
 use e810_attach::owner::{Opening, SIMULATED_MTU, WAIT};
 
+use crate::control::attached::AT;
+
+/// A function that the environment names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Named {
+    /// One that this process opens, and then owns.
+    Own(Opening),
+    /// One that another process serves on this socket.
+    At(PathBuf),
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Own(opening) => opening.spec.fmt(f),
+            Self::At(path) => write!(f, "{AT}{}", path.display()),
+        }
+    }
+}
+
 /// A device of the process: the functions that it may be, in order of preference. Never empty.
-pub(super) type Alternatives = Vec<Opening>;
+pub(super) type Alternatives = Vec<Named>;
 
 /// Parses `SPEC@IP,IP|SPEC@IP SPEC`: each word is a device, its alternatives separated by `|`. A
 /// word that names no function is skipped, and the second list has a line about it.
@@ -19,8 +42,8 @@ pub(super) fn parse(text: &str) -> (Vec<Alternatives>, Vec<String>) {
     for word in text.split_whitespace() {
         let alternatives = word.split('|').filter(|name| !name.is_empty());
         let alternatives: Alternatives = alternatives
-            .filter_map(|name| match opening(name) {
-                Ok(opening) => Some(opening),
+            .filter_map(|name| match named(name) {
+                Ok(named) => Some(named),
                 Err(why) => {
                     wrong.push(format!("`{name}`: {why}"));
                     None
@@ -32,6 +55,14 @@ pub(super) fn parse(text: &str) -> (Vec<Alternatives>, Vec<String>) {
         }
     }
     (words, wrong)
+}
+
+fn named(name: &str) -> Result<Named, String> {
+    match name.strip_prefix(AT) {
+        None => opening(name).map(Named::Own),
+        Some("") => Err(format!("{AT} is followed by the path of a socket")),
+        Some(path) => Ok(Named::At(PathBuf::from(path))),
+    }
 }
 
 fn opening(name: &str) -> Result<Opening, String> {
@@ -69,14 +100,18 @@ mod tests {
 
     /// The functions and the number of their addresses.
     fn names(words: &[Alternatives]) -> Vec<Vec<(String, usize)>> {
-        let name = |opening: &Opening| (opening.spec.to_string(), opening.addresses.len());
+        let name = |named: &Named| match named {
+            Named::Own(opening) => (named.to_string(), opening.addresses.len()),
+            Named::At(_) => (named.to_string(), 0),
+        };
         let names = words.iter().map(|word| word.iter().map(name).collect());
         names.collect()
     }
 
     #[test]
     fn words_are_devices_and_have_alternatives() {
-        let text = "sim@10.8.1.1,fd00:8::1|vfio:3b:00.0@10.8.1.2\n  sim:wire=a \t3b:00.1@";
+        let text =
+            "sim@10.8.1.1,fd00:8::1|vfio:3b:00.0@10.8.1.2\n  sim:wire=a|at:/run/a.sock \t3b:00.1@";
         let (words, wrong) = parse(text);
         assert_eq!(wrong, [""; 0]);
         let owned = |name: &str, addresses| (name.to_owned(), addresses);
@@ -84,7 +119,7 @@ mod tests {
             names(&words),
             [
                 vec![owned("sim", 2), owned("vfio:0000:3b:00.0", 1)],
-                vec![owned("sim:wire=a", 0)],
+                vec![owned("sim:wire=a", 0), owned("at:/run/a.sock", 0)],
                 vec![owned("vfio:0000:3b:00.1", 0)],
             ]
         );
@@ -92,7 +127,7 @@ mod tests {
         let (words, wrong) = parse("sim@10.8.1.1/24,gateway=10.8.1.254,wait=7 sim");
         assert_eq!(wrong, [""; 0]);
         let openings = words.concat();
-        let [said, usual] = &openings[..] else {
+        let [Named::Own(said), Named::Own(usual)] = &openings[..] else {
             panic!("{openings:?}");
         };
         assert_eq!(said.gateways, ["10.8.1.254".parse::<IpAddr>().unwrap()]);
@@ -136,10 +171,10 @@ mod tests {
 
     #[test]
     fn what_names_no_function_is_said_and_passed_over() {
-        let (words, wrong) = parse("nonsense sim|sim@10.8 | vfio:zz||sim sim@10.8.1.0/24");
+        let (words, wrong) = parse("nonsense sim|sim@10.8 | vfio:zz||sim sim@10.8.1.0/24 at:");
         assert_eq!(names(&words).concat().len(), 2);
         assert_eq!(words.len(), 2);
-        assert_eq!(wrong.len(), 4, "{wrong:?}");
+        assert_eq!(wrong.len(), 5, "{wrong:?}");
         assert!(wrong[0].starts_with("`nonsense`: `nonsense` names no device"));
         assert_eq!(wrong[1], "`sim@10.8`: `10.8` is not an IP address");
         assert!(wrong[2].starts_with("`vfio:zz`: "));
