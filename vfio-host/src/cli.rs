@@ -23,6 +23,7 @@ mod pingpong;
 mod rendezvous;
 mod report;
 mod run;
+mod serve;
 mod sim;
 mod start;
 mod stat;
@@ -46,6 +47,7 @@ pub use pingpong::{PingpongArgs, ServiceArg};
 pub use rendezvous::RendezvousArgs;
 pub use report::{ReportArgs, ResetArg};
 pub use run::RunArgs;
+pub use serve::ServeArgs;
 pub use sim::{ProfileArg, SimArgs};
 pub use start::{BackendArgs, StartArgs};
 pub use stat::StatArgs;
@@ -84,6 +86,8 @@ pub enum Command {
     Unbind(BindArgs),
     /// Run an unmodified libibverbs program on this driver.
     Run(RunArgs),
+    /// Own a function that any number of libibverbs programs share.
+    Serve(ServeArgs),
     /// Exchange messages between two functions and verify every byte.
     Pingpong(PingpongArgs),
     /// Measure the latency or bandwidth of an operation over message sizes.
@@ -130,6 +134,7 @@ impl Command {
             Self::Bind(_)
             | Self::Unbind(_)
             | Self::Run(_)
+            | Self::Serve(_)
             | Self::Report(_)
             | Self::Trace(_)
             | Self::Sim(_) => false,

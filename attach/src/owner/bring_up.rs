@@ -7,11 +7,11 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use e810::hmc::{Backing, Capacity};
 use e810::{Channel, Control, Device, GidEntry, LinkPolicy, Mtu, StageError};
-use e810_backends::spec::{DeviceSpec, SimSpec};
+use e810_backends::spec::{AddressedSpec, DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice, Options};
 use e810_hal::Ns;
-use e810_node::address::OwnAddress;
-use e810_node::start::{Sizes, Start};
+use e810_node::address::{OwnAddress, addresses_of};
+use e810_node::start::{MTU, Sizes, Start};
 use e810_sim::Sim;
 
 use super::Owner;
@@ -170,6 +170,35 @@ impl<R: Ready> DeviceVisitor<1> for Serving<'_, R> {
         let _ = owner.gone.set(format!("{}: {why:#}", self.opening.spec));
         owner.tell_all(DeviceEvent::DeviceFatal);
         Ok(())
+    }
+}
+
+impl TryFrom<AddressedSpec> for Opening {
+    type Error = String;
+
+    fn try_from(said: AddressedSpec) -> Result<Self, String> {
+        let addresses = addresses_of(&said)?;
+        let AddressedSpec {
+            spec,
+            addresses: _,
+            tap,
+            gateways,
+            wait,
+            mtu,
+        } = said;
+        // Nothing is known of a card's network; a simulated one takes every path MTU.
+        let usual = match spec {
+            DeviceSpec::Vfio(..) => MTU,
+            _ => SIMULATED_MTU,
+        };
+        Ok(Self {
+            spec,
+            addresses,
+            tap,
+            gateways,
+            wait: wait.map_or(WAIT, |seconds| Ns::from_ms(u64::from(seconds) * 1000)),
+            mtu: mtu.unwrap_or(usual),
+        })
     }
 }
 

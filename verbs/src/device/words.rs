@@ -4,12 +4,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use e810_backends::spec::{AddressedSpec, DeviceSpec};
-use e810_hal::Ns;
-use e810_node::address::addresses_of;
-use e810_node::start::MTU;
+use e810_backends::spec::AddressedSpec;
 
-use e810_attach::owner::{Opening, SIMULATED_MTU, WAIT};
+use e810_attach::owner::Opening;
 
 use crate::control::attached::AT;
 
@@ -66,35 +63,14 @@ fn named(name: &str) -> Result<Named, String> {
 }
 
 fn opening(name: &str) -> Result<Opening, String> {
-    let said: AddressedSpec = name.parse()?;
-    let addresses = addresses_of(&said)?;
-    let AddressedSpec {
-        spec,
-        addresses: _,
-        tap,
-        gateways,
-        wait,
-        mtu,
-    } = said;
-    // Nothing is known of a card's network; a simulated one takes every path MTU.
-    let usual = match spec {
-        DeviceSpec::Vfio(..) => MTU,
-        _ => SIMULATED_MTU,
-    };
-    let mtu = mtu.unwrap_or(usual);
-    Ok(Opening {
-        spec,
-        addresses,
-        tap,
-        gateways,
-        wait: wait.map_or(WAIT, |seconds| Ns::from_ms(u64::from(seconds) * 1000)),
-        mtu,
-    })
+    Opening::try_from(name.parse::<AddressedSpec>()?)
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
+
+    use e810_attach::owner::SIMULATED_MTU;
 
     use super::*;
 

@@ -8,8 +8,8 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::{
-    BackendArgs, Command, MonitorArgs, PairArgs, PerfArgs, PingArgs, ReportArgs, SimArgs,
-    StartArgs, StatArgs, TapArgs, UpArgs,
+    BackendArgs, Command, MonitorArgs, PairArgs, PerfArgs, PingArgs, ReportArgs, ServeArgs,
+    SimArgs, StartArgs, StatArgs, TapArgs, UpArgs,
 };
 use crate::cli::capture::CaptureArgs;
 use crate::usage::Usage;
@@ -259,6 +259,7 @@ impl Command {
                 .writes("--report", report)
                 .writes("--package", package)
                 .capture(capture),
+            Self::Serve(ServeArgs { at, .. }) => files.writes("--at", [at]),
             Self::List(_)
             | Self::Doctor(_)
             | Self::Bind(_)

@@ -25,6 +25,9 @@ pub struct RunArgs {
     /// mtu=BYTES.
     #[arg(short, long, value_name = "SPEC[@IP,..]")]
     pub device: Vec<AddressedSpec>,
+    /// The socket of `e810 serve`, whose function all processes share.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["device", "all", "functions", "wire", "ddp"])]
+    pub at: Option<PathBuf>,
     /// Give each process all functions instead of one.
     #[arg(long)]
     pub all: bool,

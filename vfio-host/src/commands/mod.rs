@@ -11,6 +11,7 @@ pub mod ping;
 pub mod pingpong;
 pub mod report;
 pub mod run;
+pub mod serve;
 pub mod sim;
 pub mod stat;
 pub mod tap;

@@ -3,7 +3,7 @@
 use std::env;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path;
+use std::path::{self, Path, PathBuf};
 use std::process;
 
 use anyhow::Result;
@@ -18,11 +18,13 @@ use e810_node::address::addresses_of;
 /// Default number of simulated functions.
 const COUNT: u8 = 8;
 
-/// Functions, at least one.
+/// Functions, at least one: `all`, or the one that is served.
 pub(super) struct Functions {
     all: Vec<AddressedSpec>,
     /// The wire, if the command made simulated functions.
     made_on: Option<WireName>,
+    /// The socket at which another process serves the only one.
+    at: Option<PathBuf>,
 }
 
 impl Functions {
@@ -55,6 +57,21 @@ impl Functions {
         Ok(Self {
             all: all?,
             made_on: None,
+            at: None,
+        })
+    }
+
+    /// The function that another process serves.
+    pub(super) fn served(path: &Path) -> Result<Self> {
+        let path = path::absolute(path)?;
+        let text = path.to_string_lossy();
+        if text.contains(|c: char| c.is_whitespace() || c == '|') {
+            refuse!("--at {text}: white space and | separate functions: rename the socket");
+        }
+        Ok(Self {
+            all: Vec::new(),
+            made_on: None,
+            at: Some(path),
         })
     }
 
@@ -83,11 +100,15 @@ impl Functions {
         Ok(Self {
             all: all.collect(),
             made_on: spec.wire,
+            at: None,
         })
     }
 
     /// The value of the library's variable.
     pub(super) fn value(&self, to_all: bool) -> String {
+        if let Some(path) = &self.at {
+            return format!("at:{}", path.display());
+        }
         let names = self.all.iter().map(ToString::to_string);
         let between = if to_all { " " } else { "|" };
         names.collect::<Vec<_>>().join(between)
@@ -95,6 +116,9 @@ impl Functions {
 
     /// Says what each process gets.
     pub(super) fn shared(&self, to_all: bool) -> &'static str {
+        if self.at.is_some() {
+            return "all processes share it";
+        }
         let is_private = |spec: &AddressedSpec| {
             let simulated = spec.spec.simulated();
             simulated.is_some_and(|sim| sim.wire.is_none() || sim.mac.is_none())
@@ -142,6 +166,9 @@ fn own_wire() -> Result<WireName> {
 
 impl fmt::Display for Functions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.at {
+            return write!(f, "the function served at {}", path.display());
+        }
         let (Some(wire), [first, .., last]) = (&self.made_on, &*self.all) else {
             let names = self.all.iter().map(ToString::to_string);
             return f.write_str(&names.collect::<Vec<_>>().join(", "));

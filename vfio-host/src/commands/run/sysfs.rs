@@ -88,8 +88,8 @@ fn device(folder: &Path, number: usize, functions: &[AddressedSpec]) -> io::Resu
     write(&port.join("pkeys"), "0", "0xffff")?;
     let gids = known.map(|known| gids(own_link_local, known));
     let gids = gids.unwrap_or_default();
-    // The entries that each of them has.
-    let entries = functions.iter().map(entries).min().unwrap_or_default();
+    // The entries that each of them has; of a served one only the link-local address is known to be there.
+    let entries = functions.iter().map(entries).min().unwrap_or(1);
     for index in 0..GIDS {
         let gid = gids.get(index).copied().flatten();
         write(&port.join("gids"), &index.to_string(), &text(gid))?;

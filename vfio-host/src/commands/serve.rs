@@ -1,0 +1,93 @@
+//! `e810 serve`: owns a function that any number of programs share.
+
+use std::any::Any;
+use std::io::Write;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::{Context as _, Error, Result};
+use e810_attach::owner::{self, MemoryOf, Opening, Owner, Ready};
+use e810_attach::session::Session;
+use e810_attach::socket::{Listener, Peer, Socket};
+use e810_attach::threads;
+use e810_backends::HostDevice;
+use e810_backends::host::{Host, process};
+use e810_backends::spec::SimSpec;
+use e810_node::simulated::simulator;
+use e810_sim::{Mode, Sim};
+
+use crate::cli::ServeArgs;
+use crate::stop::{Stop, watched};
+use crate::usage::{Usage, refuse};
+
+/// Runs the command until a signal, or until the function is gone.
+///
+/// # Errors
+/// A socket that cannot be made, a bring-up that failed, a function that is gone.
+pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
+    let opening = Opening::try_from(args.device.clone());
+    let opening = opening.map_err(|why| Usage(format!("--device {}: {why}", args.device)))?;
+    if !args.device.spec.is_simulated() {
+        refuse!(
+            "--device {}: programs can share simulated functions only; give sim or sim:wire=NAME",
+            args.device
+        );
+    }
+    let stop = Stop::on_signals()?;
+    let path = args.at.display();
+    let listener = Listener::bind(&args.at).with_context(|| format!("--at {path}"))?;
+    writeln!(out, "serving {} at {path}", args.device)?;
+    out.flush()?;
+    let serves = Serves(listener);
+    // A signal ends it as the end of its process ends any owner: its programs see a device that is
+    // gone.
+    let watch = || Ok(stop.check()?);
+    let served = watched("e810-serve", move || owner::serve(&opening, serves), &watch);
+    // Nobody finds a socket without an owner.
+    let _ = std::fs::remove_file(&args.at);
+    match served {
+        Ok(gone) => gone,
+        Err(_) if stop.is_asked() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// What serves a function.
+struct Serves(Listener);
+
+impl Ready for Serves {
+    fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
+        Ok(simulator(spec, 1, Mode::Real, 1, false).build())
+    }
+
+    fn ready<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) -> Result<Box<dyn Any>> {
+        let (owner, function) = (owner.clone(), function.clone());
+        let thread = thread::Builder::new().name("e810-accept".to_owned());
+        let accepts = thread.spawn(move || {
+            loop {
+                let come = self.0.accept().map_err(Error::from);
+                let begun = come.and_then(|socket| begin(&owner, &function, socket));
+                if let Err(error) = begun {
+                    log::error!("a program cannot be attached: {error:#}");
+                    // What there is too few of may come back.
+                    thread::sleep(std::time::Duration::from_millis(100));
+                }
+            }
+        });
+        accepts.context("a thread for programs")?;
+        Ok(Box::new(()))
+    }
+}
+
+/// Begins to serve a program.
+fn begin<D: HostDevice>(owner: &Arc<Owner<D>>, function: &D, socket: Socket) -> Result<()> {
+    let Peer { pid, uid, .. } = socket.peer()?;
+    let name = process::name(&Host::default(), &pid.to_string()).unwrap_or_default();
+    let (owner, function) = (owner.clone(), function.clone());
+    threads::spawn("e810-program", move || {
+        log::info!("process {pid} ({name}) of user {uid} is attached");
+        Session::begin(owner, function, Arc::new(socket), MemoryOf::Nobody).run();
+        log::info!("process {pid} ({name}) has left");
+    })
+    .context("a thread for a program")
+}
