@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use e810::CqKey;
+use e810::{CqKey, ProgramLimits};
 
 use crate::link::{Ended, Link, Message};
 use crate::lock;
@@ -76,7 +76,7 @@ impl fmt::Debug for Conversation {
     }
 }
 
-pub(crate) fn gone() -> Refused {
+fn gone() -> Refused {
     Refused::gone("the owner of the function has ended")
 }
 
@@ -91,6 +91,14 @@ impl Conversation {
         }
     }
 
+    /// What the owner says first.
+    pub(crate) fn welcome(&self, limit: Duration) -> Result<ProgramLimits, Refused> {
+        match self.hear(limit) {
+            Ok(Some(Told::Welcome(limits))) => Ok(limits),
+            _ => Err(gone()),
+        }
+    }
+
     /// The next thing that the owner tells; `None` if there is nothing within `limit`.
     pub(crate) fn hear(&self, limit: Duration) -> Result<Option<Told>, Ended> {
         let message = self.link.receive(limit)?;
@@ -99,9 +107,9 @@ impl Conversation {
         told.transpose().map_err(|_| Ended)
     }
 
-    /// Sends a command that wants no answer.
-    pub(crate) fn tell(&self, command: Command) -> Result<(), Refused> {
-        self.send(0, command, None)
+    /// Sends a command that wants no answer, and perhaps a file.
+    pub(crate) fn tell(&self, command: Command, file: Option<OwnedFd>) -> Result<(), Refused> {
+        self.send(0, command, file)
     }
 
     fn send(&self, number: u64, command: Command, file: Option<OwnedFd>) -> Result<(), Refused> {

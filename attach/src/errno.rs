@@ -6,6 +6,8 @@ use std::io;
 use e810::StageError;
 use e810_backends::BackendError;
 
+use crate::messages::Refused;
+
 /// The number of the first cause: the system's or the driver's; no device if it has none.
 #[must_use]
 pub fn of_any(error: &anyhow::Error) -> c_int {
@@ -20,12 +22,14 @@ pub fn of_any(error: &anyhow::Error) -> c_int {
         let tap = None;
         let stage = cause.downcast_ref::<StageError>();
         let driver = cause.downcast_ref::<e810::Error>();
+        let refused = cause.downcast_ref::<Refused>();
         system
             .and_then(io::Error::raw_os_error)
             .or_else(|| backend?.errno())
             .or(tap)
             .or_else(|| stage.map(StageError::errno))
             .or_else(|| driver.map(e810::Error::errno))
+            .or_else(|| refused.map(|refused| refused.errno))
     });
     numbers.next().unwrap_or(libc::ENODEV)
 }

@@ -12,6 +12,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 mod conversation;
+mod doorbells;
 pub mod errno;
 pub mod link;
 pub mod messages;

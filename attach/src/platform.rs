@@ -1,5 +1,5 @@
-//! The platform of a program whose owner simulates the function: rings lie in files that both have,
-//! and doorbells are messages.
+//! The platform of a program whose owner simulates the function: rings and doorbells lie in files
+//! that both have.
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
@@ -8,16 +8,19 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use e810::ProgramLimits;
 use e810_backends::host_memory;
-use e810_backends::memory::SharedMemory;
+use e810_backends::memory::{MappedMemory, SharedMemory};
 use e810_hal::{
     Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
     InterruptVectors, Iova, Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
 };
 
 use crate::conversation::Conversation;
+use crate::doorbells::Doorbells;
 use crate::lock;
-use crate::messages::{Command, Lend, Ring, TakeBack};
+use crate::messages::{Command, Lend, LendDoorbells, Operation as _, Refused, TakeBack, Wake};
+use crate::owner::Doorbell;
 
 /// See the [module documentation](self). A clone is another handle.
 #[derive(Clone, Debug)]
@@ -26,18 +29,31 @@ pub struct AttachedPlatform(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     conversation: Arc<Conversation>,
+    doorbells: Doorbells,
     /// By I/O address.
-    lent: Mutex<BTreeMap<u64, SharedMemory>>,
+    lent: Mutex<BTreeMap<u64, MappedMemory>>,
     began: Instant,
 }
 
 impl AttachedPlatform {
-    pub(crate) fn new(conversation: Arc<Conversation>) -> Self {
-        Self(Arc::new(Inner {
+    /// For a program that the owner has welcomed with these limits.
+    pub(crate) fn new(
+        conversation: Arc<Conversation>,
+        limits: &ProgramLimits,
+    ) -> Result<Self, Refused> {
+        let memory = SharedMemory::new(Doorbells::bytes(limits), false);
+        let memory = memory.map_err(|_| Refused::no_memory())?;
+        let file = memory.file().try_clone_to_owned();
+        let file = file.map_err(|_| Refused::no_memory())?;
+        let doorbells = Doorbells::new(memory.without_file(), limits);
+        let doorbells = doorbells.ok_or_else(Refused::no_memory)?;
+        conversation.tell(LendDoorbells {}.command(), Some(file))?;
+        Ok(Self(Arc::new(Inner {
             conversation,
+            doorbells,
             lent: Mutex::default(),
             began: Instant::now(),
-        }))
+        })))
     }
 }
 
@@ -47,14 +63,15 @@ impl Bus for AttachedPlatform {
         u32::MAX
     }
 
-    /// Doorbells; the owner refuses others.
+    /// Doorbells; nothing else is there.
     fn write32(&self, register: RegOffset, value: u32) {
-        let ring = Command::Ring(Ring {
-            register: register.get(),
-            value,
-        });
-        // Without an owner nothing completes, and its end is told elsewhere.
-        let _ = self.0.conversation.tell(ring);
+        let Some(doorbell) = Doorbell::of(register.get(), value) else {
+            return;
+        };
+        if self.0.doorbells.ring(doorbell) {
+            // Without an owner nothing completes, and its end is told elsewhere.
+            let _ = self.0.conversation.tell(Command::Wake(Wake {}), None);
+        }
     }
 }
 
@@ -72,6 +89,7 @@ unsafe impl DmaAlloc for AttachedPlatform {
         let lend = Lend {
             bytes: memory.len() as u64,
         };
+        let memory = memory.without_file();
         let lent = self.0.conversation.ask_plainly(lend, Some(file));
         let iova = lent.map_err(|_| none)?;
         let raw = RawDma {

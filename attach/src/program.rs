@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use e810::{Channel, CqKey, Platform, ProgramQueues, Qpn};
+use e810::{Channel, CqKey, Platform, ProgramLimits, ProgramQueues, Qpn};
 
-use crate::conversation::{Conversation, Reply, Then, gone};
+use crate::conversation::{Conversation, Reply, Then};
 use crate::link::{Ended, Link};
 use crate::lock;
 use crate::messages::{
@@ -52,13 +52,16 @@ impl<P: Platform> Program<P> {
     /// # Errors
     /// No memory; the owner is gone, or does not welcome it.
     pub fn new(link: Arc<dyn Link>, platform: P) -> Result<Self, Refused> {
-        Self::talk(Arc::new(Conversation::new(link)), platform)
+        let conversation = Arc::new(Conversation::new(link));
+        let limits = conversation.welcome(WELCOME)?;
+        Self::with(conversation, platform, limits)
     }
 
-    fn talk(conversation: Arc<Conversation>, platform: P) -> Result<Self, Refused> {
-        let Ok(Some(Told::Welcome(limits))) = conversation.hear(WELCOME) else {
-            return Err(gone());
-        };
+    fn with(
+        conversation: Arc<Conversation>,
+        platform: P,
+        limits: ProgramLimits,
+    ) -> Result<Self, Refused> {
         let mut queues = ProgramQueues::new(platform, limits)?;
         let channel = queues.create_channel()?;
         Ok(Self {
@@ -180,7 +183,7 @@ impl<P: Platform> Program<P> {
         while let Some(number) = queues.reap() {
             let number = number.get();
             // Without an owner nobody needs it.
-            let _ = self.conversation.tell(Forgotten { number }.command());
+            let _ = self.conversation.tell(Forgotten { number }.command(), None);
         }
     }
 
@@ -196,7 +199,7 @@ impl<P: Platform> Program<P> {
             }) => {
                 if let Some(number) = number {
                     // It was never known here.
-                    let _ = self.conversation.tell(Forgotten { number }.command());
+                    let _ = self.conversation.tell(Forgotten { number }.command(), None);
                 }
                 why
             }
@@ -272,18 +275,20 @@ fn qpn(number: u32) -> Result<Qpn, Refused> {
 }
 
 impl Program<AttachedPlatform> {
-    /// A program in another process than its owner, which simulates the function. Once a thread
-    /// [hears](Self::hear), it [lends](Self::lend_process) its memory.
+    /// A program in another process than its owner, which simulates the function. Before it
+    /// registers memory, it [lends](Self::lend_process) that.
     ///
     /// # Errors
     /// As [`new`](Self::new).
     pub fn attach(link: Arc<dyn Link>) -> Result<Self, Refused> {
         let conversation = Arc::new(Conversation::new(link));
-        let platform = AttachedPlatform::new(conversation.clone());
-        Self::talk(conversation, platform)
+        let limits = conversation.welcome(WELCOME)?;
+        let platform = AttachedPlatform::new(conversation.clone(), &limits)?;
+        Self::with(conversation, platform, limits)
     }
 
-    /// Lets the owner's device reach the memory that this process registers.
+    /// Lets the owner's device reach the memory that this process registers. Waits for no answer: an
+    /// owner that cannot reach it refuses each region.
     ///
     /// # Errors
     /// The process may not open its own memory, as one that is not dumpable; the owner is gone.
@@ -294,6 +299,6 @@ impl Program<AttachedPlatform> {
             .open("/proc/self/mem");
         let memory = memory.map_err(|error| Refused::no_process_memory(&error))?;
         self.conversation
-            .ask_plainly(LendProcess {}, Some(memory.into()))
+            .tell(LendProcess {}.command(), Some(memory.into()))
     }
 }

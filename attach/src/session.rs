@@ -6,22 +6,27 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use e810::{CqKey, QpChange};
 use e810_backends::HostDevice;
-use e810_backends::memory::SharedMemory;
-use e810_hal::{Mapping, RegOffset};
+use e810_backends::memory::{MappedMemory, PAGE, SharedMemory};
+use e810_hal::Mapping;
 
+use crate::doorbells::Doorbells;
 use crate::link::{Ended, Link};
 use crate::messages::{
-    Answer, Asked, Command, ControlEvent, Lend, Refused, Ring, TakeBack, Told, decode, encode,
+    Answer, Asked, Command, ControlEvent, Lend, Refused, TakeBack, Told, decode, encode,
 };
-use crate::owner::{Doorbell, Hears, MemoryOf, Owner, ProgramId, SlotsOf};
+use crate::owner::{Hears, MemoryOf, Owner, ProgramId, SlotsOf};
 use crate::threads::spawn;
 
 /// How often the thread looks whether the link still is there.
 const TICK: Duration = Duration::from_secs(1);
+
+/// How long the thread looks for doorbells after the last one, before it sleeps.
+const AWAKE: Duration = Duration::from_micros(50);
 
 /// Files that a program may lend at a time: two for each queue pair and completion queue.
 const MOST_LENT: usize = 8192;
@@ -37,13 +42,14 @@ pub struct Session<P: HostDevice> {
     lent: BTreeMap<u64, Lent>,
     /// The platform's number of the program's memory.
     process: Option<u64>,
+    doorbells: Option<Doorbells>,
 }
 
 /// A file of the program that the device reaches.
 #[derive(Debug)]
 struct Lent {
     mapping: Mapping,
-    _memory: SharedMemory,
+    _memory: MappedMemory,
 }
 
 /// The link, as what is told of events.
@@ -89,14 +95,35 @@ impl<P: HostDevice> Session<P> {
             to_program,
             lent: BTreeMap::new(),
             process: None,
+            doorbells: None,
         }
     }
 
-    /// Carries out its commands until it is gone, or sends what is none.
+    /// Carries out its commands and has its doorbells rung until it is gone, or sends what is no
+    /// message.
     pub fn run(mut self) {
+        let mut busy = Instant::now();
         loop {
-            let message = match self.to_program.0.receive(TICK) {
+            if self.ring() {
+                busy = Instant::now();
+            }
+            // A program that has just rung often rings again.
+            let limit = match busy.elapsed() < AWAKE {
+                true => Duration::ZERO,
+                false if self.is_rung_before_sleep() => continue,
+                false => TICK,
+            };
+            let received = self.to_program.0.receive(limit);
+            if let Some(doorbells) = &self.doorbells {
+                doorbells.end_sleep();
+            }
+            let message = match received {
                 Ok(Some(message)) => message,
+                Ok(None) if limit.is_zero() => {
+                    // The program may need this processor.
+                    thread::yield_now();
+                    continue;
+                }
                 Ok(None) => continue,
                 Err(Ended) => return,
             };
@@ -124,7 +151,10 @@ impl<P: HostDevice> Session<P> {
                     refuse(Err(Refused::no_thread(&error)));
                 }
             }
-            Command::Ring(asked) => self.ring(&asked),
+            Command::Wake(_) => {}
+            Command::LendDoorbells(_) => {
+                reply(self.lend_doorbells(file).map(Answer::LendDoorbells));
+            }
             Command::Lend(asked) => reply(self.lend(&asked, file).map(Answer::Lend)),
             Command::TakeBack(asked) => reply(self.take_back(&asked).map(Answer::TakeBack)),
             Command::LendProcess(_) => {
@@ -134,16 +164,47 @@ impl<P: HostDevice> Session<P> {
         }
     }
 
-    fn ring(&self, asked: &Ring) {
-        let doorbell = Doorbell::of(asked.register, asked.value);
-        let register = RegOffset::try_new(asked.register);
-        // A doorbell of others, or none at all: nothing happens, as on a page without it.
-        if let (Some(doorbell), Some(register), Some(lends)) =
-            (doorbell, register, self.platform.lends())
-            && self.owner.may_ring(self.program, doorbell)
-        {
-            lends.ring(register, asked.value);
+    /// Rings what the program has rung; returns whether there was something.
+    fn ring(&self) -> bool {
+        let (Some(doorbells), Some(lends)) = (&self.doorbells, self.platform.lends()) else {
+            return false;
+        };
+        doorbells.take(|doorbell| {
+            // One of others, or of nobody: nothing happens.
+            if self.owner.may_ring(self.program, doorbell) {
+                let (register, value) = doorbell.register();
+                lends.ring(register, value);
+            }
+        })
+    }
+
+    /// From now on the program wakes this thread. Whether something was rung before.
+    fn is_rung_before_sleep(&self) -> bool {
+        let Some(doorbells) = &self.doorbells else {
+            return false;
+        };
+        doorbells.begin_sleep();
+        let is_rung = self.ring();
+        if is_rung {
+            doorbells.end_sleep();
         }
+        is_rung
+    }
+
+    fn lend_doorbells(&mut self, file: Option<OwnedFd>) -> Result<(), Refused> {
+        let limits = self.owner.program_limits();
+        let bytes = Doorbells::bytes(&limits).next_multiple_of(PAGE);
+        let memory = file.and_then(|file| SharedMemory::of_file(file, bytes).ok());
+        let doorbells = memory.and_then(|memory| Doorbells::new(memory.without_file(), &limits));
+        match (doorbells, &self.doorbells) {
+            (Some(doorbells), None) => self.doorbells = Some(doorbells),
+            _ => {
+                return Err(Refused::unexpected(
+                    "no file, a second one, or one of another size",
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn lend(&mut self, asked: &Lend, file: Option<OwnedFd>) -> Result<u64, Refused> {
@@ -156,6 +217,7 @@ impl<P: HostDevice> Session<P> {
             return Err(no_room());
         }
         let memory = SharedMemory::of_file(file, bytes).map_err(|_| no_room())?;
+        let memory = memory.without_file();
         // SAFETY: it is kept until it is unmapped.
         let (mapping, iova) = lends
             .lend(unsafe { memory.bytes() })

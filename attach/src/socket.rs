@@ -132,6 +132,49 @@ impl Socket {
         sent.map(drop).map_err(|error| error.errno())
     }
 
+    /// Receives a message and the first file that comes with it; any others are closed. Programs
+    /// that this process starts do not get them.
+    fn receive_into(&self, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+        // Room for a header and a few descriptors, aligned for the header: the kernel closes those
+        // beyond.
+        let mut control = [0_u64; 8];
+        let mut into = libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        };
+        // SAFETY: numbers and null pointers.
+        let mut header: libc::msghdr = unsafe { mem::zeroed() };
+        header.msg_iov = &raw mut into;
+        header.msg_iovlen = 1;
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = size_of_val(&control);
+        let flags = libc::MSG_CMSG_CLOEXEC;
+        // SAFETY: room for as much as the header says.
+        let received = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut header, flags) };
+        let length = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        let mut first = None;
+        // SAFETY: the header that the kernel has filled in.
+        let mut next = unsafe { libc::CMSG_FIRSTHDR(&raw const header) };
+        // SAFETY: null, or a header in `control`, which the kernel has filled in.
+        while let Some(part) = unsafe { next.as_ref() } {
+            if (part.cmsg_level, part.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+                // SAFETY: no memory is touched.
+                let head = unsafe { libc::CMSG_LEN(0) } as usize;
+                let count = (part.cmsg_len.saturating_sub(head)) / size_of::<RawFd>();
+                // SAFETY: what follows the header are so many descriptors.
+                let data = unsafe { libc::CMSG_DATA(next) }.cast::<RawFd>();
+                for index in 0..count {
+                    // SAFETY: as above; the kernel has made them for this process just now.
+                    let file = unsafe { OwnedFd::from_raw_fd(data.add(index).read_unaligned()) };
+                    first.get_or_insert(file);
+                }
+            }
+            // SAFETY: as above.
+            next = unsafe { libc::CMSG_NXTHDR(&raw const header, next) };
+        }
+        Ok((length, first))
+    }
+
     /// Waits until there is something to read, or room for what waits; for `limit` at most.
     fn wait(&self, limit: Duration, for_room: bool) -> Result<bool, Ended> {
         let mut poll = libc::pollfd {
@@ -180,28 +223,12 @@ impl Link for Socket {
         }
         // One byte more than a message may have.
         let mut bytes = vec![0; MOST + 1];
-        let mut fds = [-1; 4];
-        let mut into = [libc::iovec {
-            iov_base: bytes.as_mut_ptr().cast(),
-            iov_len: bytes.len(),
-        }];
-        // SAFETY: room for as many bytes as the vector says.
-        let received = unsafe { self.socket.recv_with_fds(&mut into, &mut fds) };
-        let (length, count) = received.map_err(|_| Ended)?;
-        let files: Vec<OwnedFd> = fds
-            .into_iter()
-            .take(count)
-            // SAFETY: the kernel has just made them for this process.
-            .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
-            .collect();
+        let (length, file) = self.receive_into(&mut bytes).map_err(|_| Ended)?;
         if length == 0 || length > MOST {
             return Err(Ended);
         }
         bytes.truncate(length);
-        Ok(Some(Message {
-            bytes,
-            file: files.into_iter().next(),
-        }))
+        Ok(Some(Message { bytes, file }))
     }
 }
 
@@ -220,9 +247,10 @@ impl Listener {
     pub fn bind(path: &Path) -> io::Result<Self> {
         let socket = new_socket()?;
         let (address, length) = address(path)?;
-        // SAFETY: an address of this length.
         let bind = || {
-            check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })
+            let address = (&raw const address).cast();
+            // SAFETY: an address of this length.
+            check(unsafe { libc::bind(socket.as_raw_fd(), address, length) })
         };
         match bind() {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => match Socket::connect(path) {

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::AtomicU64;
 
 use e810_hal::SharedBytes;
 use memmap2::{MmapOptions, MmapRaw};
@@ -13,6 +15,62 @@ use memmap2::{MmapOptions, MmapRaw};
 pub const PAGE: usize = 4096;
 /// Page size of huge memory in bytes.
 pub const HUGE_PAGE: usize = 2 << 20;
+
+/// Memory of a file whose descriptor is closed: it is shared with those who have mapped it already.
+#[derive(Debug)]
+pub struct MappedMemory {
+    map: MmapRaw,
+    start: NonNull<u8>,
+}
+
+impl MappedMemory {
+    /// Bytes, a multiple of the page size.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Never: there is at least a page.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.map.len() == 0
+    }
+
+    /// Pointer to the first byte.
+    #[must_use]
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// All of it, as words.
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU64] {
+        let (start, count) = (
+            self.start.as_ptr().cast(),
+            self.map.len() / size_of::<u64>(),
+        );
+        // SAFETY: a mapping begins with a page and has this length while `self` lives; others access
+        // it atomically, or as they like: any value is a word.
+        unsafe { slice::from_raw_parts(start, count) }
+    }
+
+    /// A window on all of it.
+    ///
+    /// # Safety
+    /// As [`SharedMemory::bytes`].
+    #[must_use]
+    pub unsafe fn bytes(&self) -> SharedBytes {
+        // SAFETY: the mapping has this length and no reference is ever made to it; how long the
+        // window lives is the caller's promise.
+        unsafe { SharedBytes::new(self.start, self.map.len()) }
+    }
+}
+
+// SAFETY: the memory is only accessed through `SharedBytes` and atomics; the mapping may be closed
+// by any thread.
+unsafe impl Send for MappedMemory {}
+// SAFETY: as above; `&MappedMemory` gives out pointers, not references.
+unsafe impl Sync for MappedMemory {}
 
 /// Zeroed memory behind a file descriptor.
 ///
@@ -105,6 +163,14 @@ impl SharedMemory {
     #[must_use]
     pub fn start(&self) -> NonNull<u8> {
         self.start
+    }
+
+    /// Closes the file, of which a process may not have many.
+    #[must_use]
+    pub fn without_file(self) -> MappedMemory {
+        let Self { map, start, file } = self;
+        drop(file);
+        MappedMemory { map, start }
     }
 
     /// Address of the first byte.

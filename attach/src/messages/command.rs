@@ -108,12 +108,10 @@ operations! {
     /// Lends the program's own memory, of which it registers pieces later: a descriptor of its
     /// `/proc/self/mem` comes with the message.
     LendProcess {} -> ();
-    /// Rings a doorbell of an own object.
-    Ring {
-        /// Its offset.
-        register: u32,
-        value: u32
-    } -> ();
+    /// The file of the program's doorbells comes with the message (`doorbells.rs`).
+    LendDoorbells {} -> ();
+    /// Some were rung while the owner slept.
+    Wake {} -> ();
     /// Answers the number of the protection domain.
     AllocPd {} -> u32;
     DeallocPd { number: u32 } -> ();

@@ -87,9 +87,13 @@ impl Refused {
     #[must_use]
     pub fn no_process_memory(error: &std::io::Error) -> Self {
         let errno = error.raw_os_error().unwrap_or(libc::EACCES);
-        let why = format!(
-            "/proc/self/mem: {error}; the owner's device cannot reach the memory of a program that is not dumpable (prctl PR_SET_DUMPABLE)"
-        );
+        let remedy = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => {
+                "; the owner's device cannot reach the memory of a program that is not dumpable (prctl PR_SET_DUMPABLE)"
+            }
+            _ => "",
+        };
+        let why = format!("/proc/self/mem: {error}{remedy}");
         Self::new(Kind::Unchanged, errno, why)
     }
 

@@ -91,6 +91,15 @@ impl Doorbell {
         }
         is(cq).then_some(Self::Cq(value))
     }
+
+    /// The register that is written for it, and what.
+    #[must_use]
+    pub const fn register(self) -> (RegOffset, u32) {
+        match self {
+            Self::Qp(number) => (PFPE_WQEALLOC.off(), number),
+            Self::Cq(number) => (PFPE_CQARM.off(), number),
+        }
+    }
 }
 
 /// How many objects a program has.

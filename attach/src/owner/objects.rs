@@ -281,7 +281,8 @@ impl<P: HostPlatform> Objects<P> {
             Command::Lend(_)
             | Command::TakeBack(_)
             | Command::LendProcess(_)
-            | Command::Ring(_) => {
+            | Command::LendDoorbells(_)
+            | Command::Wake(_) => {
                 return Err(Refused::unexpected("a message of attached programs"));
             }
         })

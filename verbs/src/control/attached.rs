@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use e810::Platform;
 use e810_attach::platform::AttachedPlatform;
 use e810_attach::program::Program;
 use e810_attach::socket::Socket;
@@ -23,8 +22,8 @@ use crate::rings::{DataPathOps, PlatformRings, RingMaker};
 pub(crate) const AT: &str = "at:";
 
 /// This program, which has slots of its own.
-pub(super) struct Attached<P: Platform> {
-    program: Program<P>,
+pub(super) struct Attached {
+    program: Program<AttachedPlatform>,
     rings: Arc<dyn RingMaker>,
     data_path: &'static DataPathOps,
     /// The process whose thread hears the owner.
@@ -43,30 +42,19 @@ pub(crate) fn open(path: &Path) -> Result<Arc<dyn ControlPlane>, NotOpened> {
 fn attach(path: &Path) -> anyhow::Result<Arc<dyn ControlPlane>> {
     let socket = Socket::connect(path).context("nobody serves a function there")?;
     let program = Program::attach(Arc::new(socket))?;
-    let attached = Attached::hearing(program, true)?;
-    attached.lend_process()?;
-    Ok(attached)
+    program.lend_process()?;
+    Ok(Attached::hearing(program)?)
 }
 
-impl Attached<AttachedPlatform> {
-    /// Lets the owner's device reach what the program registers.
-    pub(super) fn lend_process(&self) -> Result<(), Refused> {
-        self.program.lend_process()
-    }
-}
-
-impl<P: Platform + Send + Sync + 'static> Attached<P> {
+impl Attached {
     /// Starts the thread that hears the owner. It holds the control path until the owner is gone.
-    /// `yields`: the device is a program of this machine, and needs its processors.
-    pub(super) fn hearing(program: Program<P>, yields: bool) -> anyhow::Result<Arc<Self>> {
-        let data_path = match yields {
-            true => DataPathOps::uncancelled::<P>(),
-            false => DataPathOps::of::<P>(),
-        };
+    pub(super) fn hearing(program: Program<AttachedPlatform>) -> anyhow::Result<Arc<Self>> {
+        // The device is a program of this machine, and needs its processors.
+        let yields = true;
         let attached = Arc::new(Self {
             rings: Arc::new(PlatformRings::new(program.rings(), yields)),
             program,
-            data_path,
+            data_path: DataPathOps::uncancelled::<AttachedPlatform>(),
             process: Process::this(),
         });
         let hears = attached.clone();
@@ -75,13 +63,13 @@ impl<P: Platform + Send + Sync + 'static> Attached<P> {
     }
 }
 
-impl<P: Platform + Send + Sync + 'static> fmt::Debug for Attached<P> {
+impl fmt::Debug for Attached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Attached")
     }
 }
 
-impl<P: Platform + Send + Sync + 'static> ControlPlane for Attached<P> {
+impl ControlPlane for Attached {
     fn call(&self, command: Command) -> Result<Answer, Refused> {
         self.process.check()?;
         if command.makes_something() {

@@ -18,8 +18,7 @@ use e810_backends::spec::SimSpec;
 use e810_node::simulated::simulator;
 use e810_sim::{Mode, Sim, can_check_access};
 
-use super::over_channel::Over;
-use super::{Answer, Command, ControlPlane, Refused};
+use super::{Answer, Command, ControlPlane, Refused, over_socket};
 use crate::control::{ControlEvent, EventSink};
 use crate::errno::NotOpened;
 use crate::fork::Process;
@@ -88,9 +87,9 @@ impl Ready for Waits {
             true => DataPathOps::uncancelled::<D>(),
             false => DataPathOps::of::<D>(),
         };
-        let control: Arc<dyn ControlPlane> = match Over::wanted() {
-            Some(over) => over.attach(owner, function.clone(), self.yields)?,
-            None => Arc::new(InProcess::join(owner, self.yields, data_path)),
+        let control: Arc<dyn ControlPlane> = match over_socket::is_wanted() {
+            true => over_socket::attach(owner, function.clone())?,
+            false => Arc::new(InProcess::join(owner, self.yields, data_path)),
         };
         // Somebody waits.
         let _ = self.control.send(Ok(control.clone()));

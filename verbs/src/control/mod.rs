@@ -1,8 +1,9 @@
 //! Commands to the control path of a device, and the interface that carries them out.
 //!
 //! Verbs do not use the driver's `Control`: they send a [`Command`] and get an [`Answer`]. One
-//! [`ControlPlane`] is in the same process ([`in_process`]); [`over_channel`], for tests, is
-//! attached to it as another process would be.
+//! [`ControlPlane`] is in the same process ([`in_process`]); a
+//! function of another process is reached over a socket; [`over_socket`] does so with one of the
+//! same process, for tests.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::rings::{DataPathOps, RingMaker};
 pub(crate) mod attached;
 pub(crate) mod closed;
 pub mod in_process;
-pub mod over_channel;
+pub mod over_socket;
 
 pub use e810_attach::messages::*;
 

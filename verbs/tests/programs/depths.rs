@@ -11,7 +11,7 @@ use e810_verbs::abi::make::QpCap;
 use e810_verbs::abi::query::DeviceAttr;
 use e810_verbs::abi::state::Gid;
 use e810_verbs::channel::create_comp_channel;
-use e810_verbs::control::over_channel::CONTROL;
+use e810_verbs::control::over_socket::CONTROL;
 
 use crate::churn::ROUNDS;
 use crate::descriptors::{leave_descriptors, open_files};
@@ -24,7 +24,7 @@ pub(crate) const PART: &str = "all of a function";
 
 #[test]
 fn every_count_and_depth_can_be_had() {
-    // A hundred thousand objects are many messages: `tests/programs/churn` has them over a channel.
+    // A hundred thousand objects are many messages: `tests/programs/churn` has them over a socket.
     if env::var_os(CONTROL).is_some() && env::var_os(ROUNDS).is_none() {
         return;
     }

@@ -13,7 +13,8 @@ use e810_verbs::abi::work::{AsyncEvent, Sge};
 use crate::harness::connection::INCOMING;
 use crate::harness::objects::{RC, address, flag, opcode, state};
 use crate::harness::{
-    ALONE, Connection, Cq, Ctx, Qp, SERVED, acknowledge, readable, set_nonblocking, socket,
+    ALONE, Connection, Cq, Ctx, Qp, SERVED, acknowledge, is_over_socket, readable, set_nonblocking,
+    socket,
 };
 
 /// A time in which nothing happens.
@@ -194,6 +195,10 @@ fn an_event_that_waits_goes_with_its_queue_pair() {
 /// and every call says EIO or does nothing.
 #[test]
 fn a_device_that_goes_ends_every_wait_and_every_call() {
+    // Such a function cannot be shared with other processes.
+    if is_over_socket() {
+        return;
+    }
     let sim = Sim::builder().functions(2).mode(Mode::Real);
     let sim = sim.profile(Profile::small()).cold().build();
     // The folder is there once devices are named.

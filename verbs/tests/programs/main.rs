@@ -6,7 +6,7 @@
 //!   `threads`, tests by subject;
 //! * `depths`, what a device says that it has, and tables that are full;
 //! * `processes`, `forks`, `memory`, those whose programs are processes of their own;
-//! * `over_channel`, all of them over the other control plane.
+//! * `over_socket`, all of them over the other control plane.
 
 // UNSAFETY: calls the functions as C does.
 
@@ -32,7 +32,7 @@ mod harness;
 mod interface;
 mod memory;
 mod neighbours;
-mod over_channel;
+mod over_socket;
 mod paths;
 mod processes;
 mod requests;

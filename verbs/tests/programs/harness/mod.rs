@@ -21,6 +21,7 @@ use e810_verbs::abi::query::DeviceAttr;
 use e810_verbs::abi::state::Gid;
 use e810_verbs::abi::work::{AsyncElement, AsyncEvent};
 use e810_verbs::async_events::{ack_async_event, get_async_event};
+use e810_verbs::control::over_socket::CONTROL;
 use e810_verbs::device::context::{close_device, open_device};
 use e810_verbs::device::{DEVICES, free_device_list, get_device_list};
 use e810_verbs::query::device::query_device;
@@ -247,6 +248,11 @@ pub(crate) fn memory(length: usize) -> &'static mut [u8] {
 pub(crate) fn acknowledge(mut event: AsyncEvent) {
     // SAFETY: it was taken, and its object is there.
     unsafe { ack_async_event(&raw mut event) };
+}
+
+/// Whether this process is attached to its own function over a socket.
+pub(crate) fn is_over_socket() -> bool {
+    env::var_os(CONTROL).is_some_and(|how| how == "socket")
 }
 
 /// Whether a descriptor becomes readable in time.

@@ -1,4 +1,4 @@
-//! The other control plane: whatever works in the process works through a channel.
+//! The other control plane: whatever works in the process works over a socket.
 
 use std::env;
 use std::io::Read as _;
@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use e810_verbs::control::over_channel::CONTROL;
+use e810_verbs::control::over_socket::CONTROL;
 use e810_verbs::device::{DEVICES, LOCKS};
 
 /// What ends a run that hangs.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 #[test]
-fn all_tests_pass_over_a_channel() {
+fn all_tests_pass_over_a_socket() {
     if env::var_os(CONTROL).is_some() {
         return;
     }
@@ -22,7 +22,7 @@ fn all_tests_pass_over_a_channel() {
     for variable in [DEVICES, LOCKS] {
         command.env_remove(variable);
     }
-    command.env(CONTROL, "channel").stdin(Stdio::null());
+    command.env(CONTROL, "socket").stdin(Stdio::null());
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut output = child.stdout.take().unwrap();
     let printed = thread::spawn(move || {
