@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use e810::{CqKey, QpChange};
 use e810_backends::HostDevice;
 use e810_backends::memory::{MappedMemory, PAGE, SharedMemory};
-use e810_hal::Mapping;
+use e810_hal::{Iova, Mapping};
 
 use crate::doorbells::Doorbells;
 use crate::link::{Ended, Link};
@@ -31,6 +31,9 @@ const AWAKE: Duration = Duration::from_micros(50);
 /// Files that a program may lend at a time: two for each queue pair and completion queue.
 const MOST_LENT: usize = 8192;
 
+/// Questions for addresses of peers that a program may have under way.
+const MOST_RESOLVING: usize = 64;
+
 /// An attached program. Everything that it has created is destroyed when this is dropped.
 #[derive(Debug)]
 pub struct Session<P: HostDevice> {
@@ -38,17 +41,22 @@ pub struct Session<P: HostDevice> {
     platform: P,
     program: ProgramId,
     to_program: Arc<ToProgram>,
+    /// The program is in the owner's process and has rings on its platform, so it lends none.
+    is_own: bool,
     /// By I/O address.
     lent: BTreeMap<u64, Lent>,
     /// The platform's number of the program's memory.
     process: Option<u64>,
     doorbells: Option<Doorbells>,
+    /// Each question for a peer's address that is under way has it, too.
+    resolving: Arc<()>,
 }
 
 /// A file of the program that the device reaches.
 #[derive(Debug)]
 struct Lent {
     mapping: Mapping,
+    bytes: u64,
     _memory: MappedMemory,
 }
 
@@ -93,9 +101,11 @@ impl<P: HostDevice> Session<P> {
             owner,
             platform,
             to_program,
+            is_own: memory == MemoryOf::Owner,
             lent: BTreeMap::new(),
             process: None,
             doorbells: None,
+            resolving: Arc::new(()),
         }
     }
 
@@ -146,7 +156,15 @@ impl<P: HostDevice> Session<P> {
             Command::Resolve(_) => {
                 let (owner, program) = (self.owner.clone(), self.program);
                 let refuse = reply.clone();
-                let asked = spawn("e810-resolve", move || reply(owner.call(program, command)));
+                // One of these is the session's own.
+                if Arc::strong_count(&self.resolving) > MOST_RESOLVING {
+                    return refuse(Err(Refused::no_memory()));
+                }
+                let resolving = self.resolving.clone();
+                let asked = spawn("e810-resolve", move || {
+                    reply(owner.call(program, command));
+                    drop(resolving);
+                });
                 if let Err(error) = asked {
                     refuse(Err(Refused::no_thread(&error)));
                 }
@@ -160,7 +178,38 @@ impl<P: HostDevice> Session<P> {
             Command::LendProcess(_) => {
                 reply(self.lend_process(file).map(Answer::LendProcess));
             }
-            command => reply(self.owner.call(self.program, command)),
+            command => reply(match self.check_places(&command) {
+                Ok(()) => self.owner.call(self.program, command),
+                Err(refused) => Err(refused),
+            }),
+        }
+    }
+
+    /// Rings lie in files that the program has lent: the device must not read or write anything
+    /// else for it.
+    fn check_places(&self, command: &Command) -> Result<(), Refused> {
+        match command {
+            Command::CreateCq(new) => self.check_spans(&new.place.spans()),
+            Command::ResizeCq(asked) => self.check_spans(&[asked.place.span()]),
+            Command::CreateQp(new) => self.check_spans(&new.place.spans(&new.caps)?),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_spans(&self, spans: &[(Iova, u64)]) -> Result<(), Refused> {
+        if self.is_own {
+            return Ok(());
+        }
+        let is_lent = |&(start, bytes): &(Iova, u64)| {
+            let file = self.lent.range(..=start.0).next_back();
+            file.is_some_and(|(from, lent)| {
+                let room = lent.bytes.saturating_sub(start.0 - from);
+                bytes <= room
+            })
+        };
+        match spans.iter().all(is_lent) {
+            true => Ok(()),
+            false => Err(Refused::not_lent()),
         }
     }
 
@@ -224,6 +273,7 @@ impl<P: HostDevice> Session<P> {
             .map_err(|error| Refused::from(e810::Error::Dma(error)))?;
         let lent = Lent {
             mapping,
+            bytes: asked.bytes,
             _memory: memory,
         };
         self.lent.insert(iova.0, lent);

@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
+use std::fs;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -253,13 +255,19 @@ impl Listener {
             check(unsafe { libc::bind(socket.as_raw_fd(), address, length) })
         };
         match bind() {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => match Socket::connect(path) {
-                Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
-                    std::fs::remove_file(path)?;
-                    bind()?;
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                // A file that is no socket refuses connections, too.
+                let is_socket = fs::symlink_metadata(path)?.file_type().is_socket();
+                let is_alive = match Socket::connect(path) {
+                    Err(refused) => refused.kind() != io::ErrorKind::ConnectionRefused,
+                    Ok(_) => true,
+                };
+                if is_alive || !is_socket {
+                    return Err(error);
                 }
-                _ => return Err(error),
-            },
+                fs::remove_file(path)?;
+                bind()?;
+            }
             bound => bound?,
         }
         // SAFETY: no memory is touched.
@@ -300,7 +308,7 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         // Whoever looks for it finds nothing, and not a socket without an owner.
-        let _ = std::fs::remove_file(&self.path);
+        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -340,4 +348,126 @@ fn last_error() -> c_int {
     io::Error::last_os_error()
         .raw_os_error()
         .unwrap_or(libc::EIO)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Read as _, Seek as _, Write as _};
+    use std::thread;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    fn bytes(message: Option<Message>) -> Vec<u8> {
+        message.expect("a message").bytes
+    }
+
+    #[test]
+    fn messages_are_whole_and_in_order_and_bring_files() {
+        let [one, other] = Socket::pair().unwrap();
+        assert_eq!(one.peer().unwrap().pid, std::process::id());
+        assert!(other.receive(Duration::ZERO).unwrap().is_none());
+        let mut file = crate_file();
+        file.write_all(b"theirs").unwrap();
+        for length in [1, 7, MOST] {
+            one.send(vec![7; length].into()).unwrap();
+        }
+        one.send(Message {
+            bytes: vec![8],
+            file: Some(file.into()),
+        })
+        .unwrap();
+        for length in [1, 7, MOST] {
+            assert_eq!(bytes(other.receive(SOON).unwrap()), vec![7; length]);
+        }
+        let brought = other.receive(SOON).unwrap().unwrap();
+        assert_eq!(brought.bytes, [8]);
+        let mut file = File::from(brought.file.unwrap());
+        // SAFETY: no memory is touched.
+        let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFD) };
+        assert_eq!(flags & libc::FD_CLOEXEC, libc::FD_CLOEXEC);
+        file.rewind().unwrap();
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "theirs");
+        // What is too long ends it, and so does an end that is dropped, after what it has sent.
+        one.send(vec![9; MOST + 1].into()).unwrap();
+        assert_eq!(other.receive(SOON).unwrap_err(), Ended);
+        let [one, other] = Socket::pair().unwrap();
+        one.send(vec![1].into()).unwrap();
+        drop(one);
+        assert_eq!(bytes(other.receive(SOON).unwrap()), [1]);
+        assert_eq!(other.receive(SOON).unwrap_err(), Ended);
+        assert_eq!(other.send(vec![1].into()).unwrap_err(), Ended);
+    }
+
+    /// A file without a name.
+    fn crate_file() -> File {
+        // SAFETY: the name is a string that ends with a zero.
+        let file = unsafe { libc::memfd_create(c"test".as_ptr(), libc::MFD_CLOEXEC) };
+        assert!(file >= 0);
+        // SAFETY: a new descriptor that nobody else has.
+        unsafe { File::from_raw_fd(file) }
+    }
+
+    #[test]
+    fn who_sends_does_not_wait_and_who_does_not_read_is_cut_off() {
+        let [one, other] = Socket::pair().unwrap();
+        let message = |number: u32| Message::from(number.to_le_bytes().to_vec());
+        // Far more than the system keeps.
+        let most = WAITING as u32;
+        for number in 0..most {
+            one.send(message(number)).unwrap();
+        }
+        // While it reads, everything comes, in order; the sender's own thread sends what waits.
+        thread::scope(|scope| {
+            scope.spawn(|| while one.receive(SOON).unwrap().is_none() {});
+            for number in 0..most {
+                assert_eq!(bytes(other.receive(SOON).unwrap()), number.to_le_bytes());
+            }
+            other.send(message(0)).unwrap();
+        });
+        let refused = (0..3 * most).find(|number| one.send(message(*number)).is_err());
+        assert!(refused.is_some_and(|number| number >= most), "{refused:?}");
+        assert_eq!(one.receive(SOON).unwrap_err(), Ended);
+    }
+
+    #[test]
+    fn one_owner_listens_at_a_path_and_a_socket_of_the_dead_is_replaced() {
+        let folder = std::env::temp_dir().join(format!("e810-listen-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("e810.sock");
+        assert!(Socket::connect(&path).is_err(), "nobody is there");
+        let listener = Listener::bind(&path).unwrap();
+        let program = Socket::connect(&path).unwrap();
+        let accepted = listener.accept().unwrap();
+        assert_eq!(accepted.peer().unwrap().pid, std::process::id());
+        program.send(vec![1].into()).unwrap();
+        assert_eq!(bytes(accepted.receive(SOON).unwrap()), [1]);
+        let second = Listener::bind(&path).unwrap_err();
+        assert_eq!(second.kind(), io::ErrorKind::AddrInUse);
+        drop(listener);
+        assert!(!path.exists());
+        // As one leaves it that is killed.
+        let killed = Listener::bind(&path).unwrap();
+        let socket = killed.socket.as_raw_fd();
+        mem::forget(killed);
+        // SAFETY: nobody else has it any more.
+        drop(unsafe { OwnedFd::from_raw_fd(socket) });
+        assert!(path.exists());
+        drop(Listener::bind(&path).unwrap());
+        // What is no socket stays.
+        fs::write(&path, "somebody's").unwrap();
+        let second = Listener::bind(&path).unwrap_err();
+        assert_eq!(second.kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(fs::read(&path).unwrap(), b"somebody's");
+        let long = folder.join("a".repeat(108));
+        assert_eq!(
+            Listener::bind(&long).unwrap_err().kind(),
+            io::ErrorKind::InvalidInput
+        );
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

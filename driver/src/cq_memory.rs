@@ -7,6 +7,8 @@ use crate::error::Result;
 
 /// Alignment of the rings of completion queues and queue pairs (control-path 4.8, 4.9).
 pub(crate) const RING_ALIGN: usize = 256;
+/// Bytes of an entry of a completion queue (data-path 4.1).
+const CQE_BYTES: u64 = 32;
 /// Alignment of a completion queue's shadow area (control-path 4.8).
 const SHADOW_ALIGN: usize = 64;
 
@@ -45,6 +47,22 @@ pub struct CqPlace {
     pub ring: CqRingPlace,
     /// 64 bytes, 64-byte aligned.
     pub shadow: Iova,
+}
+
+impl CqRingPlace {
+    /// Where the device writes: the first address, and how many bytes.
+    #[must_use]
+    pub const fn span(&self) -> (Iova, u64) {
+        (self.ring, self.entries as u64 * CQE_BYTES)
+    }
+}
+
+impl CqPlace {
+    /// Where the device reads and writes: the first address of each part, and how many bytes.
+    #[must_use]
+    pub const fn spans(&self) -> [(Iova, u64); 2] {
+        [self.ring.span(), (self.shadow, SHADOW_BYTES as u64)]
+    }
 }
 
 impl<P: Platform> CqRingMemory<P> {

@@ -107,6 +107,19 @@ impl Sizes {
     }
 }
 
+impl QpPlace {
+    /// Where the device reads: the first address of each ring, and how many bytes, for a queue pair
+    /// with these capacities.
+    ///
+    /// # Errors
+    /// Sizes beyond the device's.
+    pub fn spans(&self, caps: &QpCaps) -> Result<[(Iova, u64); 2]> {
+        let sizes = Sizes::of(caps)?;
+        let (sq, rq) = (sizes.sq.bytes(), sizes.rq.bytes());
+        Ok([(self.sq, sq.into()), (self.rq, rq.into())])
+    }
+}
+
 impl<P: Platform> QpMemory<P> {
     pub(crate) fn new(platform: &P, caps: &QpCaps) -> Result<Self> {
         let sizes = Sizes::of(caps)?;

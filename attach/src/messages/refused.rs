@@ -83,6 +83,13 @@ impl Refused {
         Self::new(Kind::Unchanged, errno, format!("a thread: {error}"))
     }
 
+    /// The program names memory for a ring that it has not lent.
+    #[must_use]
+    pub fn not_lent() -> Self {
+        let why = "the memory of a queue is not in a file that the program has lent";
+        Self::new(Kind::Unchanged, libc::EFAULT, why)
+    }
+
     /// A process may not open its own memory, so no device of another process can reach it.
     #[must_use]
     pub fn no_process_memory(error: &std::io::Error) -> Self {

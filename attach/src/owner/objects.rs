@@ -1,6 +1,6 @@
 //! The objects of the control path, by number, and the commands about them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -65,6 +65,8 @@ pub(super) struct Objects<P: HostPlatform> {
     cqs: HashMap<u32, CqControl>,
     qps: HashMap<u32, Qp<P>>,
     ahs: HashMap<u32, Ah>,
+    /// Numbers of destroyed queue pairs that the program's own slots have not forgotten.
+    retired: HashSet<u32>,
 }
 
 /// The entry of a table with this number.
@@ -134,6 +136,7 @@ impl<P: HostPlatform> Objects<P> {
             cqs: HashMap::new(),
             qps: HashMap::new(),
             ahs: HashMap::new(),
+            retired: HashSet::new(),
         }
     }
 
@@ -245,11 +248,17 @@ impl<P: HostPlatform> Objects<P> {
                     }
                 };
                 lock(names).qps.remove(&number);
+                if self.slots == SlotsOf::Program {
+                    self.retired.insert(number);
+                }
                 Answer::DestroyQp(destroyed)
             }
             Command::Forgotten(asked) => {
-                let number = e810::Qpn::new(asked.number).ok_or(NO_NUMBER)?;
-                Answer::Forgotten(control.forgotten(number)?)
+                if !self.retired.remove(&asked.number) {
+                    return Err(Refused::no_such("destroyed queue pair", asked.number));
+                }
+                forgotten(control, asked.number);
+                Answer::Forgotten(())
             }
             Command::CreateAh(new) => {
                 let pd = find(&mut self.pds, "protection domain", new.pd)?;
@@ -376,12 +385,12 @@ impl<P: HostPlatform> Objects<P> {
         drain(&mut self.qps, |number, qp| {
             let destroyed = control.destroy_qp_control(qp.control);
             let _ = destroyed.map_err(|(qp, error)| (Qp::new(qp), error))?;
-            // Nobody polls for it any more.
-            if let Some(number) = e810::Qpn::new(number) {
-                let _ = control.forgotten(number);
-            }
+            forgotten(control, number);
             Ok(())
         });
+        for number in self.retired.drain() {
+            forgotten(control, number);
+        }
         drain(&mut self.ahs, |_, ah| control.destroy_ah(ah));
         drain(&mut self.cqs, |_, cq| {
             control.destroy_cq_control(cq).map(drop)
@@ -389,6 +398,14 @@ impl<P: HostPlatform> Objects<P> {
         drain(&mut self.mrs, |_, mr| control.dereg_mr(mr).map(drop));
         drain(&mut self.pds, |_, pd| control.dealloc_pd(pd));
         self.held() == Held::default()
+    }
+}
+
+/// Nobody has the number of a destroyed queue pair any more.
+fn forgotten<P: HostPlatform>(control: &mut Control<P>, number: u32) {
+    // One with slots of the owner's own is refused: those know by themselves.
+    if let Some(number) = e810::Qpn::new(number) {
+        let _ = control.forgotten(number);
     }
 }
 
@@ -424,10 +441,6 @@ impl<P: HostPlatform> Qp<P> {
         }
     }
 }
-
-const NO_NUMBER: e810::Error = e810::Error::Invalid {
-    what: "queue pairs have numbers of 24 bits",
-};
 
 const OUT_OF_ORDER: e810::Error = e810::Error::Invalid {
     what: "this step of a reset comes after another one",

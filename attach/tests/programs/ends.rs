@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use e810_attach::messages::{Asked, DeallocPd, DestroyQp, Operation, encode};
+use e810::Iova;
+use e810_attach::messages::{
+    Asked, CreateCq, DeallocPd, DestroyQp, Forgotten, Operation, Token, encode,
+};
 use e810_attach::owner::{Held, Owner};
 use e810_backends::HostDevice;
 
@@ -43,6 +46,85 @@ impl Scenario for Dies {
 #[test]
 fn a_program_that_dies_takes_nothing_along_and_leaves_nothing() {
     with_function(Dies);
+}
+
+/// Destroys its queue pairs and dies before it can say that it has forgotten them.
+#[derive(Clone, Copy)]
+struct DiesLater;
+
+impl Scenario for DiesLater {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        for _ in 0..DEAD {
+            let client = Client::attached(owner, function);
+            let pd = client.pd();
+            let cq = client.cq(8);
+            let made: Vec<_> = (0..16).map(|_| client.qp(pd, &cq)).collect();
+            for qp in made {
+                client.destroy_qp(qp);
+            }
+            client.die();
+        }
+        assert_eq!(owner.programs(), []);
+    }
+}
+
+#[test]
+fn numbers_of_the_dead_come_back() {
+    with_function(DiesLater);
+}
+
+#[derive(Clone, Copy)]
+struct NamesMemory;
+
+impl Scenario for NamesMemory {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let victim = Client::attached(owner, function);
+        let rings = victim.program.rings();
+        let theirs = rings.cq_memory(64).unwrap().place();
+        let attacker = Client::attached(owner, function);
+        let own = attacker.program.rings().cq_memory(64).unwrap().place();
+        let cq = |place| {
+            attacker.ask(CreateCq {
+                place,
+                vector: 0,
+                token: Token::next(),
+            })
+        };
+        let beyond = |iova: Iova, bytes: u64| Iova(iova.0 + bytes);
+        let mut wrong = vec![theirs];
+        for ring in [
+            theirs.ring.ring,
+            Iova(1 << 20),
+            Iova(u64::MAX - 255),
+            beyond(own.ring.ring, 4096),
+        ] {
+            let mut place = own;
+            place.ring.ring = ring;
+            wrong.push(place);
+        }
+        let mut place = own;
+        place.ring.entries = 1 << 19;
+        wrong.push(place);
+        place = own;
+        place.shadow = theirs.shadow;
+        wrong.push(place);
+        for place in wrong {
+            let refused = cq(place).unwrap_err();
+            assert_eq!(refused.errno, libc::EFAULT, "{place:?}: {refused}");
+        }
+        cq(own).unwrap();
+        // Nor may it say that another has forgotten something.
+        let (pd, cq) = (victim.pd(), victim.cq(8));
+        let qp = victim.qp(pd, &cq);
+        let number = qp.number.get();
+        victim.destroy_qp(qp);
+        assert!(attacker.ask(Forgotten { number }).is_err());
+    }
+}
+
+#[test]
+fn rings_are_in_memory_that_their_program_has_lent() {
+    with_function(NamesMemory);
 }
 
 #[derive(Clone, Copy)]

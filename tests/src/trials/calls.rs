@@ -232,7 +232,7 @@ fn change_mr(world: &mut World) -> Option<String> {
     }
     let change = MrChange {
         new_key: draw & 2 == 0,
-        memory: (draw & 4 == 0).then(memory),
+        memory: (draw & 4 == 0).then(|| memory().into()),
         ..MrChange::default()
     };
     Some(match world.control.rereg_mr(mr, &change) {
