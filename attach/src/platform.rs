@@ -42,9 +42,9 @@ impl AttachedPlatform {
         limits: &ProgramLimits,
     ) -> Result<Self, Refused> {
         let memory = SharedMemory::new(Doorbells::bytes(limits), false);
-        let memory = memory.map_err(|_| Refused::no_memory())?;
-        let file = memory.file().try_clone_to_owned();
-        let file = file.map_err(|_| Refused::no_memory())?;
+        let no_file = |error| Refused::by_system("memory for doorbells", &error);
+        let memory = memory.map_err(no_file)?;
+        let file = memory.file().try_clone_to_owned().map_err(no_file)?;
         let doorbells = Doorbells::new(memory.without_file(), limits);
         let doorbells = doorbells.ok_or_else(Refused::no_memory)?;
         conversation.tell(LendDoorbells {}.command(), Some(file))?;

@@ -32,7 +32,7 @@ const AWAKE: Duration = Duration::from_micros(50);
 const MOST_LENT: usize = 8192;
 
 /// Questions for addresses of peers that a program may have under way.
-const MOST_RESOLVING: usize = 64;
+const MOST_RESOLVING: usize = 1024;
 
 /// An attached program. Everything that it has created is destroyed when this is dropped.
 #[derive(Debug)]
@@ -166,7 +166,7 @@ impl<P: HostDevice> Session<P> {
                     drop(resolving);
                 });
                 if let Err(error) = asked {
-                    refuse(Err(Refused::no_thread(&error)));
+                    refuse(Err(Refused::by_system("a thread", &error)));
                 }
             }
             Command::Wake(_) => {}

@@ -7,7 +7,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -21,6 +21,10 @@ use crate::messages::MOST;
 
 /// Messages that wait for a program which does not read. One that lets more wait is cut off.
 const WAITING: usize = 1 << 16;
+/// The option of a socket that gives a descriptor of the peer's process (Linux 6.5).
+const SO_PEERPIDFD: c_int = 77;
+/// Permissions of a new socket.
+const OWNER_ALONE: u32 = 0o600;
 /// Programs that wait to be accepted.
 const BACKLOG: c_int = 128;
 
@@ -38,6 +42,9 @@ pub struct Peer {
 pub struct Socket {
     /// A seqpacket socket; only its methods that fit are used.
     socket: UnixDatagram,
+    /// Becomes readable when the process at the other end is gone. Its socket may live on in a
+    /// child of `fork`.
+    peer: Option<OwnedFd>,
     waiting: Mutex<VecDeque<Message>>,
 }
 
@@ -72,8 +79,36 @@ impl Socket {
     fn over(socket: OwnedFd) -> Self {
         Self {
             socket: socket.into(),
+            peer: None,
             waiting: Mutex::default(),
         }
+    }
+
+    /// Ends also when the process that connected is gone.
+    fn watching_peer(mut self) -> io::Result<Self> {
+        let mut pidfd: RawFd = -1;
+        let mut length = size_of::<RawFd>() as libc::socklen_t;
+        // SAFETY: room for a descriptor.
+        let asked = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                SO_PEERPIDFD,
+                (&raw mut pidfd).cast(),
+                &raw mut length,
+            )
+        };
+        if asked != 0 {
+            // Before Linux 6.5: by the number, which may be another process's by now.
+            let pid = self.peer()?.pid;
+            // SAFETY: no memory is touched.
+            let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+            pidfd = RawFd::try_from(opened).unwrap_or(-1);
+            check(pidfd)?;
+        }
+        // SAFETY: a new descriptor that nobody else has, closed in programs that this one starts.
+        self.peer = Some(unsafe { OwnedFd::from_raw_fd(pidfd) });
+        Ok(self)
     }
 
     /// Who is at the other end, as the kernel says.
@@ -179,19 +214,30 @@ impl Socket {
 
     /// Waits until there is something to read, or room for what waits; for `limit` at most.
     fn wait(&self, limit: Duration, for_room: bool) -> Result<bool, Ended> {
-        let mut poll = libc::pollfd {
-            fd: self.socket.as_raw_fd(),
-            events: libc::POLLIN | if for_room { libc::POLLOUT } else { 0 },
+        let poll = |fd, events| libc::pollfd {
+            fd,
+            events,
             revents: 0,
         };
+        let wanted = libc::POLLIN | if for_room { libc::POLLOUT } else { 0 };
+        // A negative descriptor is passed over.
+        let peer = self.peer.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let mut polled = [
+            poll(self.socket.as_raw_fd(), wanted),
+            poll(peer, libc::POLLIN),
+        ];
         let limit = c_int::try_from(limit.as_millis()).unwrap_or(c_int::MAX);
-        // SAFETY: one structure.
-        let ready = unsafe { libc::poll(&raw mut poll, 1, limit) };
+        // SAFETY: two structures.
+        let ready = unsafe { libc::poll(polled.as_mut_ptr(), 2, limit) };
+        let [socket, peer] = polled;
+        let is_readable = socket.revents & (libc::POLLIN | libc::POLLHUP | libc::POLLERR) != 0;
         match ready {
             ..0 if last_error() == libc::EINTR => Ok(false),
             ..0 => Err(Ended),
-            0 => Ok(false),
-            _ => Ok(poll.revents & (libc::POLLIN | libc::POLLHUP | libc::POLLERR) != 0),
+            // What it has sent before comes first.
+            _ if is_readable => Ok(true),
+            _ if peer.revents != 0 => Err(Ended),
+            _ => Ok(false),
         }
     }
 }
@@ -270,6 +316,8 @@ impl Listener {
             }
             bound => bound?,
         }
+        // Before anybody can connect.
+        fs::set_permissions(path, fs::Permissions::from_mode(OWNER_ALONE))?;
         // SAFETY: no memory is touched.
         check(unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) })?;
         Ok(Self {
@@ -290,8 +338,11 @@ impl Listener {
                 libc::accept4(self.socket.as_raw_fd(), none, no_length, libc::SOCK_CLOEXEC)
             };
             match check(taken) {
-                // SAFETY: a new descriptor that nobody else has.
-                Ok(()) => return Ok(Socket::over(unsafe { OwnedFd::from_raw_fd(taken) })),
+                Ok(()) => {
+                    // SAFETY: a new descriptor that nobody else has.
+                    let socket = Socket::over(unsafe { OwnedFd::from_raw_fd(taken) });
+                    return socket.watching_peer();
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -435,12 +486,55 @@ mod tests {
     }
 
     #[test]
+    fn a_process_is_gone_although_its_child_has_the_socket() {
+        let name = format!("e810-child-{}.sock", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let listener = Listener::bind(&path).unwrap();
+        let (address, length) = address(&path).unwrap();
+        // SAFETY: the child makes system calls only, with what was made before.
+        unsafe {
+            if libc::fork() == 0 {
+                let socket = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0);
+                libc::connect(socket, (&raw const address).cast(), length);
+                let child = libc::fork();
+                if child == 0 {
+                    libc::pause();
+                } else {
+                    libc::send(socket, (&raw const child).cast(), size_of_val(&child), 0);
+                }
+                libc::_exit(0);
+            }
+        }
+        let program = listener.accept().unwrap();
+        let child = bytes(program.receive(SOON).unwrap());
+        let child = libc::pid_t::from_ne_bytes(child.try_into().unwrap());
+        let ended = loop {
+            match program.receive(SOON) {
+                Ok(None) => {}
+                other => break other.map(|_| ()),
+            }
+        };
+        assert_eq!(ended, Err(Ended));
+        // SAFETY: what this test has started.
+        unsafe {
+            assert_eq!(
+                libc::kill(child, libc::SIGKILL),
+                0,
+                "it has the socket still"
+            );
+            libc::wait(std::ptr::null_mut());
+        }
+    }
+
+    #[test]
     fn one_owner_listens_at_a_path_and_a_socket_of_the_dead_is_replaced() {
         let folder = std::env::temp_dir().join(format!("e810-listen-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("e810.sock");
         assert!(Socket::connect(&path).is_err(), "nobody is there");
         let listener = Listener::bind(&path).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, OWNER_ALONE);
         let program = Socket::connect(&path).unwrap();
         let accepted = listener.accept().unwrap();
         assert_eq!(accepted.peer().unwrap().pid, std::process::id());

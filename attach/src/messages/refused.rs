@@ -76,11 +76,11 @@ impl Refused {
         Self::new(Kind::Unchanged, libc::ENOMEM, "out of memory")
     }
 
-    /// The system has no thread for a command that waits.
+    /// The system has no more of something that a command takes.
     #[must_use]
-    pub fn no_thread(error: &std::io::Error) -> Self {
+    pub fn by_system(what: &str, error: &std::io::Error) -> Self {
         let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
-        Self::new(Kind::Unchanged, errno, format!("a thread: {error}"))
+        Self::new(Kind::Unchanged, errno, format!("{what}: {error}"))
     }
 
     /// The program names memory for a ring that it has not lent.
