@@ -1,5 +1,7 @@
 //! Processing of queue pairs: doorbells, packets, timers, drains.
 
+use std::sync::atomic::{Ordering, fence};
+
 use super::aeq::{Event, Named};
 use super::device::{Device, Unreachable};
 use super::env::Env;
@@ -108,8 +110,8 @@ impl Device {
             (QpType::Iwarp | QpType::Uda, _) => false,
         };
         self.drained(id, &mut qp, env);
-        self.update_shadow(&mut qp, env);
-        if more {
+        let has_moved = self.update_shadow(&mut qp, env);
+        if more || has_moved {
             self.schedule.wake(id);
         }
         // The failure is already reported.
@@ -191,15 +193,24 @@ impl Device {
         self.async_event(event, env);
     }
 
-    /// HW_SQ_TAIL in the QP's shadow area. The sources do not say when the card writes it; no
-    /// driver reads it.
-    fn update_shadow(&mut self, qp: &mut Qp, env: &mut dyn Env) {
+    /// HW_SQ_TAIL in the QP's shadow area; true when it was written. The sources do not say when the
+    /// card writes it.
+    ///
+    /// Drivers that elide doorbells read it (data-path 1.10): while it is behind what they rang for
+    /// last, the card has yet to come to the entries that they add, and they do not ring again. So
+    /// the send queue is looked at once more after each write: an entry that became valid before
+    /// the driver could see the new tail has no doorbell.
+    fn update_shadow(&mut self, qp: &mut Qp, env: &mut dyn Env) -> bool {
         let (tail, _) = qp.send_head();
-        if tail != qp.shadow_tail {
+        let is_new = tail != qp.shadow_tail;
+        if is_new {
             qp.shadow_tail = tail;
             // A refused write is recorded and has no other effect.
             let _ = env.store(qp.shadow, replace(0, tail.into(), 14, 0));
+            // The tail first, then the entry: the driver writes and reads them the other way round.
+            fence(Ordering::SeqCst);
         }
+        is_new
     }
 
     /// Serves the next QP in turn.

@@ -28,6 +28,9 @@ pub(in crate::pe) struct TestEnv {
     /// The LAN side knows no queue set, and no VSI.
     pub(in crate::pe) no_queue_set: bool,
     pub(in crate::pe) no_vsi: bool,
+    /// What software does just before the device's next store to an address: the address, and a
+    /// word with its own.
+    pub(in crate::pe) before_store: Option<(u64, (u64, u64))>,
 }
 
 impl TestEnv {
@@ -47,6 +50,7 @@ impl TestEnv {
             faults: 0,
             no_queue_set: false,
             no_vsi: false,
+            before_store: None,
         }
     }
 
@@ -174,6 +178,9 @@ impl Env for TestEnv {
     fn store(&mut self, iova: u64, value: u64) -> Result<(), DmaFault> {
         assert!(iova.is_multiple_of(8), "a word at {iova:#x}");
         self.check(iova, 8, true)?;
+        if let Some((_, (at, word))) = self.before_store.take_if(|(store, _)| *store == iova) {
+            self.set_word(at, word);
+        }
         self.set_word(iova, value);
         Ok(())
     }

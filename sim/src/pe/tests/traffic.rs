@@ -121,6 +121,27 @@ fn a_stale_valid_bit_is_executed() {
     assert_eq!(header(pair.send_cqe().unwrap()).0, stale);
 }
 
+/// A driver that elides doorbells makes an entry valid while the device writes HW_SQ_TAIL. It still
+/// reads the old tail, from which the device has yet to come to this entry, and so it does not ring.
+#[test]
+fn an_entry_that_came_before_the_tail_needs_no_doorbell() {
+    let mut pair = EnginePair::new(Config::default());
+    let (local, remote) = (pair.regions[0].0, pair.regions[1].0);
+    let [a, _] = &mut pair.rigs;
+    let qp = &mut pair.qps[0];
+    qp.post(a, 0, (VA, 8, local), (VA, remote));
+    let second = qp.post(a, 0, (VA + 8, 8, local), (VA + 100, remote));
+    let valid = qp.sq + second * 32 + 24;
+    a.env.before_store = Some((qp.shadow, (valid, a.env.word(valid))));
+    a.env.set_word(valid, 0);
+    qp.doorbell(a);
+    pair.settle();
+    assert_eq!(header(pair.send_cqe().unwrap()).0, 0);
+    assert_eq!(header(pair.send_cqe().unwrap()).0, second);
+    assert_eq!(pair.rigs[0].env.word(pair.qps[0].shadow), 2);
+    pair.no_findings();
+}
+
 #[test]
 fn rings_wrap() {
     let mut pair = EnginePair::new(Config::default());
