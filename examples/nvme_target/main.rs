@@ -37,9 +37,10 @@ use e810_backends::{DeviceVisitor, HostDevice, Options, open};
 use e810_connect::{News, Told};
 use e810_examples::nvme::fabrics::Rejection;
 use e810_node::attended::{Attended, Listener};
+use e810_node::start::Sizes;
 
-use queue::{PLACE, Served, Site};
-use target::{Config, Target};
+use queue::{PLACE, Served, Site, caps};
+use target::{Config, DEPTH, Target};
 
 const NAME: &str = "nqn.2025-01.example:e810";
 /// Connections at a time: hosts with an admin queue and some I/O queues each.
@@ -59,8 +60,9 @@ impl DeviceVisitor<1> for Server {
     type Error = anyhow::Error;
 
     fn visit<D: HostDevice>(self, [device]: [D; 1]) -> anyhow::Result<()> {
-        let memory = device.payload(self.disk + PLACES * PLACE)?.bytes();
-        let function = Attended::open(device, &self.spec)?;
+        let bytes = self.disk + PLACES * PLACE;
+        let memory = device.payload(bytes)?.bytes();
+        let function = Attended::open_for(device, &self.spec, sizes(bytes))?;
         let own = self.spec.addresses.first().context("no address")?;
         let (pd, mr) = function.control(|control| {
             let pd = control.alloc_pd()?;
@@ -101,6 +103,15 @@ impl DeviceVisitor<1> for Server {
             function.close_with(Remaining { qps: [], ahs: [], cqs: [], mrs: [mr], pds: [pd] });
         done.and(closed)
     }
+}
+
+/// What a function needs for all connections, with the queue pair that makes them, and for a region
+/// of so many bytes in pages of 4 KiB. A device that has fewer is used as well.
+fn sizes(bytes: usize) -> Sizes {
+    let mut sizes = Sizes::of_queue_pairs(PLACES as u32 + 1, caps(DEPTH));
+    sizes.or_fewer = true;
+    sizes.capacity.pbles += u32::try_from(bytes >> 12).unwrap_or(u32::MAX / 2);
+    sizes
 }
 
 /// Linux refuses two namespaces with one UUID, so each address and port has its own.

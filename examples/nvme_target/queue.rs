@@ -28,6 +28,12 @@ const TICK: Duration = Duration::from_millis(500);
 /// How long the end of a connection may take.
 const END: Duration = Duration::from_secs(20);
 
+/// What a queue of `depth` entries needs.
+pub(crate) fn caps(depth: u16) -> QpCaps {
+    let receives = u32::from(depth);
+    QpCaps { max_send_wr: 2 * receives, max_recv_wr: receives, max_inline: 16, ..QpCaps::default() }
+}
+
 /// What the queues share.
 pub(crate) struct Site<'a, D: HostDevice> {
     pub(crate) function: &'a Attended<D>,
@@ -103,12 +109,7 @@ impl<'s, 'a, D: HostDevice> Served<'s, 'a, D> {
 
     fn at(site: &'s Site<'a, D>, queue: Queue, place: usize) -> Result<Self> {
         let receives = u32::from(queue.depth);
-        let caps = QpCaps {
-            max_send_wr: 2 * receives,
-            max_recv_wr: receives,
-            max_inline: 16,
-            ..QpCaps::default()
-        };
+        let caps = caps(queue.depth);
         let cq = site.function.control(|control| control.create_cq(3 * receives, 0))?;
         let init = QpInit::rc(&cq, &cq, caps);
         let qp = match site.function.control(|control| control.create_qp(site.pd, &init)) {

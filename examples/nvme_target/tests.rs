@@ -391,6 +391,14 @@ fn random_capsules() {
     assert!(moved.iter().all(|&count| count > 100), "{moved:?}");
 }
 
+/// A queue pair for each place beside the one that makes connections, and 2 GiB in pages of 4 KiB.
+#[test]
+fn a_function_has_room_for_every_place() {
+    let sizes = crate::sizes(2 << 30);
+    assert!(sizes.capacity.usable_qps() > crate::PLACES as u32);
+    assert!(sizes.capacity.pbles >= 1 << 19);
+}
+
 /// Immediate data takes a receive, too, but is no capsule. A host that sends some, without a byte
 /// of memory, loses its own queue at most.
 #[test]

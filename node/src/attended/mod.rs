@@ -204,6 +204,14 @@ impl<P: HostDevice> Attended<P> {
     /// As [`start`](Self::start); addresses that no function can have; a TAP interface, which
     /// attended functions do not use yet.
     pub fn open(platform: P, spec: &AddressedSpec) -> Result<Self> {
+        Self::open_for(platform, spec, Sizes::default())
+    }
+
+    /// The same, for the numbers of objects in `sizes`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_for(platform: P, spec: &AddressedSpec, sizes: Sizes) -> Result<Self> {
         if let Some(tap) = &spec.tap {
             bail!("tap={tap}: a TAP interface is not possible here; name addresses instead");
         }
@@ -214,7 +222,7 @@ impl<P: HostDevice> Attended<P> {
             gateways: spec.gateways.clone(),
             ..Network::default()
         };
-        Self::start(platform, &start, Sizes::default(), network)
+        Self::start(platform, &start, sizes, network)
     }
 
     /// Brings a function up with the addresses of `network`, and attends it from now on.
