@@ -73,24 +73,22 @@ impl Doorbells {
     }
 
     /// The owner takes what was rung; returns whether something was.
+    ///
+    /// A program that asks for an event and then posts gets the event, because a card takes doorbells
+    /// in their order. So completion queues come first: of those that were rung before a queue pair,
+    /// each is seen by who has seen the queue pair's bit.
     pub(crate) fn take(&self, mut rung: impl FnMut(Doorbell)) -> bool {
+        let (qps, cqs) = self.bits().split_at(self.qps.min(self.bits().len()));
         let mut any = false;
-        for (at, word) in self.bits().iter().enumerate() {
-            if word.load(Ordering::SeqCst) == 0 {
-                continue;
-            }
-            let mut bits = word.swap(0, Ordering::SeqCst);
-            while bits != 0 {
-                let number = |at: usize| at as u32 * u64::BITS + bits.trailing_zeros();
-                rung(match at.checked_sub(self.qps) {
-                    None => Doorbell::Qp(number(at)),
-                    Some(at) => Doorbell::Cq(number(at)),
-                });
-                bits &= bits - 1;
+        for (at, word) in qps.iter().enumerate() {
+            let bits = taken(word);
+            if bits != 0 {
+                take_all(cqs, |number| rung(Doorbell::Cq(number)));
+                each(at, bits, |number| rung(Doorbell::Qp(number)));
                 any = true;
             }
         }
-        any
+        any | take_all(cqs, |number| rung(Doorbell::Cq(number)))
     }
 
     /// The owner is about to sleep: from now on it is woken. It looks once more before it does.
@@ -105,6 +103,33 @@ impl Doorbells {
         if let Some(sleeps) = self.sleeps() {
             sleeps.store(0, Ordering::SeqCst);
         }
+    }
+}
+
+/// The bits of a word, which are 0 then.
+fn taken(word: &AtomicU64) -> u64 {
+    match word.load(Ordering::SeqCst) {
+        0 => 0,
+        _ => word.swap(0, Ordering::SeqCst),
+    }
+}
+
+/// Takes the bits of all words; returns whether there were any.
+fn take_all(words: &[AtomicU64], mut one: impl FnMut(u32)) -> bool {
+    let mut any = false;
+    for (at, word) in words.iter().enumerate() {
+        let bits = taken(word);
+        any |= bits != 0;
+        each(at, bits, &mut one);
+    }
+    any
+}
+
+/// The numbers of the bits of word `at`.
+fn each(at: usize, mut bits: u64, mut one: impl FnMut(u32)) {
+    while bits != 0 {
+        one(at as u32 * u64::BITS + bits.trailing_zeros());
+        bits &= bits - 1;
     }
 }
 
@@ -130,12 +155,13 @@ mod tests {
             all
         };
         assert!(taken().is_empty());
+        // Completion queues before queue pairs.
         let all = [
+            Doorbell::Cq(0),
+            Doorbell::Cq(99),
             Doorbell::Qp(0),
             Doorbell::Qp(63),
             Doorbell::Qp(64),
-            Doorbell::Cq(0),
-            Doorbell::Cq(99),
         ];
         for one in all.iter().chain(&all) {
             assert!(!doorbells.ring(*one), "nobody sleeps");
@@ -148,6 +174,17 @@ mod tests {
         doorbells.end_sleep();
         assert!(!doorbells.ring(all[1]));
         assert_eq!(taken(), all[..2]);
+        // Also those that are rung while a word of queue pairs is taken.
+        doorbells.ring(Doorbell::Qp(0));
+        doorbells.ring(Doorbell::Qp(64));
+        let mut order = Vec::new();
+        doorbells.take(|one| {
+            if one == Doorbell::Qp(0) {
+                doorbells.ring(Doorbell::Cq(7));
+            }
+            order.push(one);
+        });
+        assert_eq!(order, [Doorbell::Qp(0), Doorbell::Cq(7), Doorbell::Qp(64)]);
         // Numbers that no object has.
         for one in [Doorbell::Qp(1 << 20), Doorbell::Cq(u32::MAX)] {
             doorbells.ring(one);
