@@ -92,7 +92,7 @@ mod mr;
 mod pd;
 pub mod polling;
 mod port;
-mod program_queues;
+pub mod program_queues;
 mod progress;
 mod qp;
 mod ref_counts;
