@@ -93,9 +93,13 @@ impl Conversation {
 
     /// What the owner says first.
     pub(crate) fn welcome(&self, limit: Duration) -> Result<ProgramLimits, Refused> {
-        match self.hear(limit) {
-            Ok(Some(Told::Welcome(limits))) => Ok(limits),
-            _ => Err(gone()),
+        let message = self.link.receive(limit).map_err(|Ended| gone())?;
+        let message = message.ok_or_else(|| Refused::silent("the server", limit))?;
+        match decode(&message.bytes) {
+            Ok(Told::Welcome(limits)) => Ok(limits),
+            Ok(Told::Refused(refused)) => Err(refused),
+            Ok(_) => Err(gone()),
+            Err(said) => Err(Refused::unintelligible("the server", said)),
         }
     }
 

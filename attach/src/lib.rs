@@ -3,9 +3,11 @@
 //!
 //! * [`messages`], what passes between the two: plain data, and its bytes;
 //! * [`owner`], the function: its control path, its events, and the objects of each program;
-//! * [`session`], the owner's end of a program that is attached over a [`link`], such as a
-//!   [`socket`];
-//! * [`program`], that program's end, and its [`platform`].
+//! * [`reception`], who comes to the owner's [`socket`];
+//! * [`session`], the owner's end of a program that is attached over a [`link`], such as that
+//!   socket;
+//! * [`places`], where the owner's socket is, and how a program gets there;
+//! * [`program`], the program's end, and its [`platform`].
 //!
 //! A program in the owner's own process needs no link: it calls [`owner::Owner`] itself.
 
@@ -17,8 +19,10 @@ pub mod errno;
 pub mod link;
 pub mod messages;
 pub mod owner;
+pub mod places;
 pub mod platform;
 pub mod program;
+pub mod reception;
 pub mod session;
 pub mod socket;
 pub mod threads;

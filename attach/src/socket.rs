@@ -326,6 +326,12 @@ impl Listener {
         })
     }
 
+    /// Where it listens.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The next program; waits for one.
     ///
     /// # Errors

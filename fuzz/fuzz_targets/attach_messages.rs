@@ -3,13 +3,16 @@
 
 #![no_main]
 
-use e810_attach::messages::{Asked, Told, decode, encode};
+use e810_attach::messages::{Asked, Hello, Told, decode, encode};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(asked) = decode::<Asked>(bytes) {
         assert_eq!(encode(&asked), bytes);
         let _ = asked.command.makes_something();
+    }
+    if let Ok(hello) = decode::<Hello>(bytes) {
+        assert_eq!(encode(&hello), bytes);
     }
     if let Ok(told) = decode::<Told>(bytes) {
         assert_eq!(encode(&told), bytes);

@@ -1,14 +1,19 @@
 //! Commands, answers and events as bytes, as they would pass between two processes.
 //!
-//! A message is its [`VERSION`], then the fields of its type in their order, in the format of
-//! [`postcard`](https://postcard.jamesmunns.com/wire-format). Each message has exactly one
-//! encoding: a decoder refuses all other bytes.
+//! A message is its [`VERSION`], a byte, then the fields of its type in their order, in the format of
+//! [`postcard`](https://postcard.jamesmunns.com/wire-format): little-endian, with numbers of 16 bits
+//! and more in groups of seven bits, the lowest first. Each message has exactly one encoding: a
+//! decoder refuses all other bytes.
+//!
+//! The version is the first byte in all versions. Whoever gets a message of another version can
+//! therefore say which, and the owner answers a first message that it does not understand with one
+//! of its own version.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Changes with each change of a message.
-const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Bytes of the longest message; an error's text is cut to fit.
 pub const MOST: usize = 4096;

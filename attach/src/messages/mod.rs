@@ -6,11 +6,13 @@ use serde::{Deserialize, Serialize};
 mod bytes;
 mod command;
 mod events;
+mod hello;
 mod refused;
 
-pub use bytes::{MOST, Malformed, decode, encode};
+pub use bytes::{MOST, Malformed, VERSION, decode, encode};
 pub use command::*;
 pub use events::{ControlEvent, DeviceEvent, EventSink, Listeners, QpEvent};
+pub use hello::Hello;
 pub use refused::{Kind, Limit, Refused};
 
 /// What a program asks.
@@ -26,6 +28,8 @@ pub struct Asked {
 pub enum Told {
     /// First of all: how much room the slots of its queues may need.
     Welcome(ProgramLimits),
+    /// Instead of a welcome: the program is not attached.
+    Refused(Refused),
     Answer(u64, Result<Answer, Refused>),
     Event(ControlEvent),
     /// Something about a queue pair has changed.

@@ -7,6 +7,7 @@ use e810_hal::DmaError;
 use e810_node::station::Unresolved;
 use serde::{Deserialize, Serialize};
 
+use super::{Malformed, VERSION};
 use crate::owner::QUEUE_ENTRIES;
 
 /// Characters of the longest text; the rest is cut off.
@@ -61,6 +62,24 @@ impl Refused {
     #[must_use]
     pub fn gone(why: impl ToString) -> Self {
         Self::new(Kind::Gone, libc::EIO, why)
+    }
+
+    /// What the other end said first is no message of this version; `other` is that end.
+    pub(crate) fn unintelligible(other: &str, said: Malformed) -> Self {
+        let why = match said {
+            Malformed::Version(theirs) => format!(
+                "{other} speaks version {theirs} of the messages between programs and their server, this process version {VERSION}: \
+                 use one version of e810 for both, and restart what is older"
+            ),
+            Malformed::Other(_) => format!("{other} sends {said}"),
+        };
+        Self::new(Kind::Gone, libc::EPROTO, why)
+    }
+
+    /// Nothing came from the other end in time.
+    pub(crate) fn silent(other: &str, limit: std::time::Duration) -> Self {
+        let why = format!("{other} has said nothing for {} s", limit.as_secs());
+        Self::new(Kind::Gone, libc::ETIMEDOUT, why)
     }
 
     /// No object has this number (any more).

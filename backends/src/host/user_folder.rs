@@ -41,14 +41,19 @@ fn user() -> u32 {
 /// [`NoUserFolder`].
 pub fn user_folder() -> Result<PathBuf, NoUserFolder> {
     let user = user();
-    let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    // With `sudo -E` it belongs to another user.
-    let own = runtime.filter(|path| path.is_absolute() && is_private(path, user).unwrap_or(false));
-    let path = match own {
+    let path = match runtime_folder() {
         Some(runtime) => runtime.join("e810"),
         None => PathBuf::from(format!("/tmp/e810-{user}")),
     };
     private(path, user)
+}
+
+/// XDG_RUNTIME_DIR, if that is a folder of this user in which nobody else may write. With `sudo -E`
+/// it belongs to another user.
+#[must_use]
+pub fn runtime_folder() -> Option<PathBuf> {
+    let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    runtime.filter(|path| path.is_absolute() && is_private(path, user()).unwrap_or(false))
 }
 
 fn private(path: PathBuf, user: u32) -> Result<PathBuf, NoUserFolder> {

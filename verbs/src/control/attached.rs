@@ -3,11 +3,12 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
+use e810_attach::places::Places;
 use e810_attach::platform::AttachedPlatform;
 use e810_attach::program::Program;
-use e810_attach::socket::Socket;
 use e810_attach::threads::spawn;
 
 use super::{Answer, Command, ControlPlane, Refused};
@@ -18,8 +19,10 @@ use crate::limits::complain_of_table;
 use crate::memory;
 use crate::rings::{DataPathOps, PlatformRings, RingMaker};
 
-/// How an `at:PATH` device is written.
+/// How an `at:PATH` device is written; [`WAIT`] may follow.
 pub(crate) const AT: &str = "at:";
+/// Before the seconds that it waits for a server.
+pub(crate) const WAIT: &str = "@wait=";
 
 /// This program, which has slots of its own.
 pub(super) struct Attached {
@@ -30,17 +33,17 @@ pub(super) struct Attached {
     process: Process,
 }
 
-/// Attaches this process to the owner that listens at `path`.
+/// Attaches this process to the owner that listens at `path`, for which it waits.
 ///
 /// # Errors
 /// One line that says what failed, and what to do.
-pub(crate) fn open(path: &Path) -> Result<Arc<dyn ControlPlane>, NotOpened> {
-    let attached = attach(path);
+pub(crate) fn open(path: &Path, wait: Duration) -> Result<Arc<dyn ControlPlane>, NotOpened> {
+    let attached = attach(path, wait);
     attached.map_err(|error| NotOpened::new(&format!("{AT}{}", path.display()), &error))
 }
 
-fn attach(path: &Path) -> anyhow::Result<Arc<dyn ControlPlane>> {
-    let socket = Socket::connect(path).context("nobody serves a function there")?;
+fn attach(path: &Path, wait: Duration) -> anyhow::Result<Arc<dyn ControlPlane>> {
+    let socket = Places::only(path.to_owned()).connect(wait)?;
     let program = Program::attach(Arc::new(socket))?;
     program.lend_process()?;
     Ok(Attached::hearing(program)?)

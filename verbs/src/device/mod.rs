@@ -135,7 +135,7 @@ impl ListedDevice {
         }
         let control = match &self.named {
             Named::Own(opening) => in_process::open(opening.clone())?,
-            Named::At(path) => attached::open(path)?,
+            Named::At { path, wait } => attached::open(path, *wait)?,
         };
         *up = Some(Up {
             control: Arc::downgrade(&control),

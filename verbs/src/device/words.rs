@@ -3,12 +3,13 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use e810_backends::spec::AddressedSpec;
 
 use e810_attach::owner::Opening;
 
-use crate::control::attached::AT;
+use crate::control::attached::{AT, WAIT};
 
 /// A function that the environment names.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,14 +17,18 @@ pub(super) enum Named {
     /// One that this process opens, and then owns.
     Own(Opening),
     /// One that another process serves on this socket.
-    At(PathBuf),
+    At {
+        path: PathBuf,
+        /// How long to wait for that process.
+        wait: Duration,
+    },
 }
 
 impl fmt::Display for Named {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Own(opening) => opening.spec.fmt(f),
-            Self::At(path) => write!(f, "{AT}{}", path.display()),
+            Self::At { path, .. } => write!(f, "{AT}{}", path.display()),
         }
     }
 }
@@ -58,8 +63,29 @@ fn named(name: &str) -> Result<Named, String> {
     match name.strip_prefix(AT) {
         None => opening(name).map(Named::Own),
         Some("") => Err(format!("{AT} is followed by the path of a socket")),
-        Some(path) => Ok(Named::At(PathBuf::from(path))),
+        Some(place) => at(place),
     }
+}
+
+/// The longest time to wait for a server, in seconds: a day.
+const LONGEST_WAIT: u64 = 86_400;
+
+/// Parses `PATH`, or `PATH@wait=SECONDS`.
+fn at(place: &str) -> Result<Named, String> {
+    let (path, wait) = match place.rsplit_once(WAIT) {
+        None => (place, 0),
+        Some((path, seconds)) => {
+            let wait = seconds.parse().ok().filter(|wait| *wait <= LONGEST_WAIT);
+            let wait = wait.ok_or_else(|| {
+                format!("wait={seconds}: it is whole seconds, {LONGEST_WAIT} at most")
+            })?;
+            (path, wait)
+        }
+    };
+    Ok(Named::At {
+        path: PathBuf::from(path),
+        wait: Duration::from_secs(wait),
+    })
 }
 
 fn opening(name: &str) -> Result<Opening, String> {
@@ -78,7 +104,7 @@ mod tests {
     fn names(words: &[Alternatives]) -> Vec<Vec<(String, usize)>> {
         let name = |named: &Named| match named {
             Named::Own(opening) => (named.to_string(), opening.addresses.len()),
-            Named::At(_) => (named.to_string(), 0),
+            Named::At { .. } => (named.to_string(), 0),
         };
         let names = words.iter().map(|word| word.iter().map(name).collect());
         names.collect()
@@ -111,6 +137,20 @@ mod tests {
             [said.wait, usual.wait].map(|wait| wait.0 / 1_000_000),
             [7000, 3000]
         );
+    }
+
+    #[test]
+    fn a_server_is_waited_for_as_long_as_is_said() {
+        let wait = |text| match named(text)? {
+            Named::At { path, wait } => Ok((path, wait.as_secs())),
+            Named::Own(opening) => Err(format!("{opening:?}")),
+        };
+        assert_eq!(wait("at:/a@b"), Ok(("/a@b".into(), 0)));
+        assert_eq!(wait("at:/a@b@wait=30"), Ok(("/a@b".into(), 30)));
+        for wrong in ["at:/a@wait=", "at:/a@wait=-1", "at:/a@wait=86401"] {
+            let said = wait(wrong).unwrap_err();
+            assert!(said.contains("whole seconds"), "{said}");
+        }
     }
 
     #[test]

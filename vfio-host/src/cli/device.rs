@@ -4,12 +4,27 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use e810_attach::places::Places;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 
 use crate::usage::Usage;
 
 /// The environment variable that names the function if no option does.
 pub(crate) const DEVICE: &str = "E810_DEVICE";
+
+/// The environment variable that names the socket of `e810 serve` if no option does.
+const AT: &str = "E810_AT";
+
+/// Where the socket of `e810 serve` is: where the option says, else the environment, else at one of
+/// the usual places.
+#[must_use]
+pub fn places(named: Option<&PathBuf>) -> Places {
+    let of_environment = || env::var_os(AT).filter(|path| !path.is_empty());
+    let path = named
+        .cloned()
+        .or_else(|| of_environment().map(PathBuf::from));
+    path.map_or_else(Places::default, Places::only)
+}
 
 /// The function that the option `named`, else the one of the environment, else a simulated one.
 ///

@@ -259,7 +259,7 @@ impl Command {
                 .writes("--report", report)
                 .writes("--package", package)
                 .capture(capture),
-            Self::Serve(ServeArgs { at, .. }) => files.writes("--at", [at]),
+            Self::Serve(ServeArgs { at, .. }) => files.writes("--at", at),
             Self::List(_)
             | Self::Doctor(_)
             | Self::Bind(_)

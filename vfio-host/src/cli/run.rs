@@ -5,9 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use e810_backends::spec::AddressedSpec;
+use e810_hal::Ns;
 use e810_sim_wire::WireName;
 
-use super::number::number;
+use super::device::socket_path;
+use super::file::checked;
+use super::number::{number, seconds};
 
 /// Arguments of `e810 run`.
 #[derive(Args, Debug, Clone)]
@@ -17,7 +20,7 @@ use super::number::number;
 )]
 pub struct RunArgs {
     /// A function, with its IP addresses after an `@`; can be repeated [default: E810_DEVICE, else
-    /// simulated functions].
+    /// the one of `e810 serve`, else simulated functions].
     ///
     /// Each process that uses libibverbs gets the first of them that no other process has, and
     /// keeps it until it ends. After the `@` come IP/LEN (without LEN, every address is on the
@@ -25,9 +28,16 @@ pub struct RunArgs {
     /// mtu=BYTES.
     #[arg(short, long, value_name = "SPEC[@IP,..]")]
     pub device: Vec<AddressedSpec>,
-    /// The socket of `e810 serve`, whose function all processes share.
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["device", "all", "functions", "wire", "ddp"])]
+    /// The socket of `e810 serve`, whose function all processes share [default: E810_AT, else
+    /// /run/e810/e810.sock, else $XDG_RUNTIME_DIR/e810.sock].
+    ///
+    /// Without a server at the default places, without --wait and without a device, the functions
+    /// are simulated.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["device", "all", "functions", "wire", "ddp"], value_parser = checked(socket_path))]
     pub at: Option<PathBuf>,
+    /// Wait for a server that is not there yet, for this long.
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["device", "all", "functions", "wire", "ddp"], value_parser = seconds)]
+    pub wait: Option<Ns>,
     /// Give each process all functions instead of one.
     #[arg(long)]
     pub all: bool,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context as _, Error, Result};
-use e810_attach::owner::{self, MemoryOf, Opening, Owner, Ready};
-use e810_attach::session::Session;
+use e810_attach::owner::{self, Opening, Owner, Ready};
+use e810_attach::reception::receive;
 use e810_attach::socket::{Listener, Peer, Socket};
 use e810_attach::threads;
 use e810_backends::HostDevice;
@@ -17,6 +17,7 @@ use e810_node::simulated::simulator;
 use e810_sim::{Mode, Sim};
 
 use crate::cli::ServeArgs;
+use crate::cli::device::places;
 use crate::stop::{Stop, watched};
 use crate::usage::{Usage, refuse};
 
@@ -34,9 +35,10 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
         );
     }
     let stop = Stop::on_signals()?;
-    let path = args.at.display();
-    let listener = Listener::bind(&args.at).with_context(|| format!("--at {path}"))?;
-    writeln!(out, "serving {} at {path}", args.device)?;
+    let listener = places(args.at.as_ref()).listen();
+    let listener = listener.context("no socket for programs; --at PATH names one")?;
+    let path = listener.path().to_owned();
+    writeln!(out, "serving {} at {}", args.device, path.display())?;
     out.flush()?;
     let serves = Serves(listener);
     // A signal ends it as the end of its process ends any owner: its programs see a device that is
@@ -44,7 +46,7 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
     let watch = || Ok(stop.check()?);
     let served = watched("e810-serve", move || owner::serve(&opening, serves), &watch);
     // Nobody finds a socket without an owner.
-    let _ = std::fs::remove_file(&args.at);
+    let _ = std::fs::remove_file(path);
     match served {
         Ok(gone) => gone,
         Err(_) if stop.is_asked() => Ok(()),
@@ -85,9 +87,11 @@ fn begin<D: HostDevice>(owner: &Arc<Owner<D>>, function: &D, socket: Socket) -> 
     let name = process::name(&Host::default(), &pid.to_string()).unwrap_or_default();
     let (owner, function) = (owner.clone(), function.clone());
     threads::spawn("e810-program", move || {
-        log::info!("process {pid} ({name}) of user {uid} is attached");
-        Session::begin(owner, function, Arc::new(socket), MemoryOf::Nobody).run();
-        log::info!("process {pid} ({name}) has left");
+        log::info!("process {pid} ({name}) of user {uid} has connected");
+        match receive(&owner, function, Arc::new(socket)) {
+            Ok(()) => log::info!("process {pid} ({name}) has left"),
+            Err(refused) => log::warn!("process {pid} ({name}) of user {uid}: {refused}"),
+        }
     })
     .context("a thread for a program")
 }

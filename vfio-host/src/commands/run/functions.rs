@@ -1,17 +1,20 @@
 //! The functions that the program's processes get.
 
 use std::env;
+use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{self, Path, PathBuf};
 use std::process;
+use std::time::Duration;
 
 use anyhow::Result;
+use e810_attach::places::{NotServed, Places, start};
 use e810_backends::spec::{AddressedSpec, DeviceSpec, SimSpec};
 use e810_sim_wire::WireName;
 
 use crate::cli::RunArgs;
-use crate::cli::device::DEVICE;
+use crate::cli::device::{DEVICE, places};
 use crate::usage::{Usage, refuse};
 use e810_node::address::addresses_of;
 
@@ -25,13 +28,50 @@ pub(super) struct Functions {
     made_on: Option<WireName>,
     /// The socket at which another process serves the only one.
     at: Option<PathBuf>,
+    /// Why it is none of a server, although one was looked for.
+    lacks: Option<String>,
 }
 
+/// Nobody asked for a server.
+const NO_WAIT: Duration = Duration::ZERO;
+
 impl Functions {
-    /// The functions that the options name, else the environment, else simulated ones on a wire.
+    /// The functions that the options name, else the environment, else that of a server at a usual
+    /// place, else simulated ones on a wire.
     pub(super) fn of(args: &RunArgs) -> Result<Self> {
         let by_default = args.wire.is_none() && args.functions.is_none() && args.device.is_empty();
-        let of_environment = env::var_os(DEVICE).filter(|name| !name.is_empty() && by_default);
+        let is_served = args.at.is_some() || args.wait.is_some();
+        let of_environment = env::var_os(DEVICE).filter(|name| !name.is_empty());
+        let of_environment = of_environment.filter(|_| by_default && !is_served);
+        let mut lacks = None;
+        if by_default && of_environment.is_none() {
+            let wait = args
+                .wait
+                .map_or(NO_WAIT, |wait| Duration::from_nanos(wait.0));
+            let places = places(args.at.as_ref());
+            match places.find(wait) {
+                Ok(path) => return Self::served(path),
+                // Somebody says that there is one. A shell may start it later.
+                Err(_)
+                    if args.print_env
+                        && let Some(path) = &args.at =>
+                {
+                    return Self::served(path);
+                }
+                Err(error) if is_served || places != Places::default() => return Err(error.into()),
+                // A simulated function is no replacement for one that the user may not use.
+                Err(error @ NotServed::Forbidden { .. }) => return Err(error.into()),
+                Err(NotServed::Nobody { places, .. }) => {
+                    lacks = Some(format!("no server runs (start one: {})", start(&places)));
+                }
+            }
+        }
+        let functions = Self::owned(args, of_environment)?;
+        Ok(Self { lacks, ..functions })
+    }
+
+    /// Those that each process opens itself.
+    fn owned(args: &RunArgs, of_environment: Option<OsString>) -> Result<Self> {
         let named = match of_environment {
             None => args.device.clone(),
             Some(name) => {
@@ -58,11 +98,12 @@ impl Functions {
             all: all?,
             made_on: None,
             at: None,
+            lacks: None,
         })
     }
 
     /// The function that another process serves.
-    pub(super) fn served(path: &Path) -> Result<Self> {
+    fn served(path: &Path) -> Result<Self> {
         let path = path::absolute(path)?;
         let text = path.to_string_lossy();
         if text.contains(|c: char| c.is_whitespace() || c == '|') {
@@ -72,6 +113,7 @@ impl Functions {
             all: Vec::new(),
             made_on: None,
             at: Some(path),
+            lacks: None,
         })
     }
 
@@ -101,6 +143,7 @@ impl Functions {
             all: all.collect(),
             made_on: spec.wire,
             at: None,
+            lacks: None,
         })
     }
 
@@ -168,6 +211,9 @@ impl fmt::Display for Functions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(path) = &self.at {
             return write!(f, "the function served at {}", path.display());
+        }
+        if let Some(lacks) = &self.lacks {
+            write!(f, "{lacks}, so ")?;
         }
         let (Some(wire), [first, .., last]) = (&self.made_on, &*self.all) else {
             let names = self.all.iter().map(ToString::to_string);

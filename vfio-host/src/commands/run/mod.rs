@@ -45,10 +45,7 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<()> {
         true => None,
         false => Program::find(&args.program)?,
     };
-    let functions = match &args.at {
-        Some(path) => Functions::served(path)?,
-        None => Functions::of(args)?,
-    };
+    let functions = Functions::of(args)?;
     let libraries = Libraries::find(args.libraries.as_deref())?;
     let (variable, value) = match args.preload {
         true => libraries.preloaded(env::var_os("LD_PRELOAD").as_deref()),

@@ -1,0 +1,10 @@
+//! What is said before a program is a program: who has connected, and why it is not let in.
+
+use serde::{Deserialize, Serialize};
+
+/// What somebody who connects to an owner's socket says first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Hello {
+    /// A program comes. It is welcomed ([`Told::Welcome`](super::Told::Welcome)), or refused.
+    Attach,
+}
