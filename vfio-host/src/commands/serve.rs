@@ -2,10 +2,10 @@
 
 use std::any::Any;
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use anyhow::{Context as _, Error, Result};
+use anyhow::{Context as _, Error, Result, bail};
 use e810_attach::owner::{self, Opening, Owner, Ready};
 use e810_attach::reception::receive;
 use e810_attach::socket::{Listener, Peer, Socket};
@@ -40,7 +40,8 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
     let path = listener.path().to_owned();
     writeln!(out, "serving {} at {}", args.device, path.display())?;
     out.flush()?;
-    let serves = Serves(listener);
+    let sim = Arc::new(OnceLock::new());
+    let serves = Serves(listener, sim.clone());
     // A signal ends it as the end of its process ends any owner: its programs see a device that is
     // gone.
     let watch = || Ok(stop.check()?);
@@ -49,17 +50,31 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
     let _ = std::fs::remove_file(path);
     match served {
         Ok(gone) => gone,
-        Err(_) if stop.is_asked() => Ok(()),
+        Err(_) if stop.is_asked() => sim.get().map_or(Ok(()), no_findings),
         Err(error) => Err(error),
     }
 }
 
-/// What serves a function.
-struct Serves(Listener);
+/// What programs and this process have done wrong is an error, as with `e810 sim`.
+fn no_findings(sim: &Sim) -> Result<()> {
+    let findings = sim.findings();
+    match findings.first() {
+        Some(first) => bail!(
+            "the simulator recorded {} findings; the first: {first}",
+            findings.len()
+        ),
+        None => Ok(()),
+    }
+}
+
+/// What serves a function: where programs come, and its simulator once there is one.
+struct Serves(Listener, Arc<OnceLock<Sim>>);
 
 impl Ready for Serves {
     fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
-        Ok(simulator(spec, 1, Mode::Real, 1, false).build())
+        let sim = simulator(spec, 1, Mode::Real, 1, false).build();
+        let _ = self.1.set(sim.clone());
+        Ok(sim)
     }
 
     fn ready<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) -> Result<Box<dyn Any>> {
