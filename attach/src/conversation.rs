@@ -8,10 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use e810::{CqKey, ProgramLimits};
+use e810_backends::transport::Files;
 
 use crate::link::{Ended, Link, Message};
 use crate::lock;
-use crate::messages::{Answer, Asked, Command, Operation, Refused, Token, Told, decode, encode};
+use crate::messages::{
+    Answer, Asked, Command, Function, Operation, Refused, Token, Told, Welcome, decode, encode,
+};
 
 /// Commands on their way to the owner, and answers.
 pub(crate) struct Conversation {
@@ -91,14 +94,39 @@ impl Conversation {
         }
     }
 
-    /// What the owner says first.
-    pub(crate) fn welcome(&self, limit: Duration) -> Result<ProgramLimits, Refused> {
+    /// What the owner says first, and the files with which the program reaches the function by
+    /// itself.
+    pub(crate) fn welcome(
+        &self,
+        limit: Duration,
+    ) -> Result<(ProgramLimits, Option<(Function, Files)>), Refused> {
+        let first = self.first(limit)?;
+        let (Told::Welcome(Welcome { limits, function }), device) = first else {
+            return Err(gone());
+        };
+        let Some(function) = function else {
+            return Ok((limits, None));
+        };
+        let (Some(device), (Told::Container, Some(container))) = (device, self.first(limit)?)
+        else {
+            return Err(gone());
+        };
+        let files = Files {
+            device,
+            container,
+            bar0: function.bar0,
+            config: function.config,
+        };
+        Ok((limits, Some((function, files))))
+    }
+
+    /// A message of the owner's before it has welcomed the program, and the file that comes with it.
+    fn first(&self, limit: Duration) -> Result<(Told, Option<OwnedFd>), Refused> {
         let message = self.link.receive(limit).map_err(|Ended| gone())?;
         let message = message.ok_or_else(|| Refused::silent("the server", limit))?;
         match decode(&message.bytes) {
-            Ok(Told::Welcome(limits)) => Ok(limits),
             Ok(Told::Refused(refused)) => Err(refused),
-            Ok(_) => Err(gone()),
+            Ok(told) => Ok((told, message.file)),
             Err(said) => Err(Refused::unintelligible("the server", said)),
         }
     }

@@ -23,6 +23,7 @@ pub mod places;
 pub mod platform;
 pub mod program;
 pub mod reception;
+mod regions;
 pub mod session;
 pub mod socket;
 pub mod threads;

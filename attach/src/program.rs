@@ -11,6 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use e810::{Channel, CqKey, Platform, ProgramLimits, ProgramQueues, Qpn};
+use e810_backends::Function;
+use e810_backends::vfio::ProgramVfio;
 
 use crate::conversation::{Conversation, Reply, Then};
 use crate::link::{Ended, Link};
@@ -20,6 +22,7 @@ use crate::messages::{
     LendProcess, Listeners, Operation, Refused, Token, Told,
 };
 use crate::platform::AttachedPlatform;
+use crate::regions::Regions;
 
 /// How long an owner may take to welcome a program.
 const WELCOME: Duration = Duration::from_secs(10);
@@ -37,7 +40,24 @@ pub struct Program<P: Platform> {
     /// By number. Held during no command.
     cqs: Mutex<HashMap<u32, CqKey>>,
     listeners: Listeners,
+    /// Of a program that maps its memory itself.
+    regions: Option<Regions<P>>,
+    /// What is done when the owner is gone.
+    at_end: fn(&P),
+    platform: P,
 }
+
+/// A program of an owner elsewhere, by how it reaches the function.
+#[derive(Debug)]
+pub enum Attached {
+    /// The owner simulates the function.
+    Simulated(Program<AttachedPlatform>),
+    /// By itself.
+    Function(Program<SharedFunction>),
+}
+
+/// The function of an owner in another process.
+pub type SharedFunction = Function<ProgramVfio>;
 
 impl<P: Platform> fmt::Debug for Program<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,7 +73,7 @@ impl<P: Platform> Program<P> {
     /// No memory; the owner is gone, or does not welcome it.
     pub fn new(link: Arc<dyn Link>, platform: P) -> Result<Self, Refused> {
         let conversation = Arc::new(Conversation::new(link));
-        let limits = conversation.welcome(WELCOME)?;
+        let (limits, _) = conversation.welcome(WELCOME)?;
         Self::with(conversation, platform, limits)
     }
 
@@ -62,7 +82,7 @@ impl<P: Platform> Program<P> {
         platform: P,
         limits: ProgramLimits,
     ) -> Result<Self, Refused> {
-        let mut queues = ProgramQueues::new(platform, limits)?;
+        let mut queues = ProgramQueues::new(platform.clone(), limits)?;
         let channel = queues.create_channel()?;
         Ok(Self {
             conversation,
@@ -70,6 +90,9 @@ impl<P: Platform> Program<P> {
             channel,
             cqs: Mutex::default(),
             listeners: Listeners::default(),
+            regions: None,
+            at_end: |_| {},
+            platform,
         })
     }
 
@@ -100,6 +123,8 @@ impl<P: Platform> Program<P> {
                 }
                 Ok(None) => {}
                 Err(Ended) => {
+                    // Before anybody hears, and opens it again.
+                    (self.at_end)(&self.platform);
                     // The same as a function that is gone.
                     let gone = ControlEvent::Device(DeviceEvent::DeviceFatal);
                     self.conversation.end();
@@ -117,7 +142,7 @@ impl<P: Platform> Program<P> {
     fn take_note(&self, told: Told) {
         match told {
             // It was welcomed before.
-            Told::Welcome(_) | Told::Refused(_) => {}
+            Told::Welcome(_) | Told::Refused(_) | Told::Container => {}
             Told::Answer(number, answered) => self.answer(number, answered),
             Told::Event(event) => self.listeners.notify(event),
             Told::Qp(change) => lock(&self.queues).apply(&change),
@@ -215,6 +240,13 @@ impl<P: Platform> Program<P> {
     /// # Errors
     /// Its refusal; no room for the object here; the owner is gone.
     pub fn call(&self, command: Command) -> Result<Answer, Refused> {
+        match &self.regions {
+            Some(regions) => regions.call(command, |command| self.give(command)),
+            None => self.give(command),
+        }
+    }
+
+    fn give(&self, command: Command) -> Result<Answer, Refused> {
         if command.makes_something() {
             self.tell_forgotten();
         }
@@ -274,19 +306,37 @@ fn qpn(number: u32) -> Result<Qpn, Refused> {
     Qpn::new(number).ok_or_else(|| Refused::no_such("queue pair", number))
 }
 
-impl Program<AttachedPlatform> {
-    /// A program in another process than its owner, which simulates the function. Before it
-    /// registers memory, it [lends](Self::lend_process) that.
+impl Attached {
+    /// A program in another process than its owner, reached over `link`. One whose owner simulates
+    /// the function [lends](Program::lend_process) its memory before it registers any.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
-    pub fn attach(link: Arc<dyn Link>) -> Result<Self, Refused> {
+    /// As [`Program::new`]; the function cannot be reached.
+    pub fn over(link: Arc<dyn Link>) -> Result<Self, Refused> {
         let conversation = Arc::new(Conversation::new(link));
-        let limits = conversation.welcome(WELCOME)?;
-        let platform = AttachedPlatform::new(conversation.clone(), &limits)?;
-        Self::with(conversation, platform, limits)
+        let (limits, function) = conversation.welcome(WELCOME)?;
+        let Some((function, files)) = function else {
+            let platform = AttachedPlatform::new(conversation.clone(), &limits)?;
+            return Program::with(conversation, platform, limits).map(Self::Simulated);
+        };
+        let reached = ProgramVfio::new(function.name, files, function.addresses, function.page);
+        let platform = reached.and_then(Function::of_program);
+        let platform = platform.map_err(|error| Refused::gone(&error))?;
+        let regions = Regions::new(platform.clone());
+        let program = Program::with(conversation, platform, limits)?;
+        Ok(Self::Function(Program {
+            regions: Some(regions),
+            at_end: |platform: &SharedFunction| {
+                if let Err(error) = platform.transport().abandon() {
+                    log::error!("a function whose owner is gone stays open: {error}");
+                }
+            },
+            ..program
+        }))
     }
+}
 
+impl Program<AttachedPlatform> {
     /// Lets the owner's device reach the memory that this process registers. Waits for no answer: an
     /// owner that cannot reach it refuses each region.
     ///

@@ -31,7 +31,10 @@ pub fn receive<D: HostDevice>(
     let hello: Result<_, Malformed> = decode(&message.bytes);
     match hello {
         Ok(Hello::Attach) => {
-            Session::begin(owner.clone(), platform, link, MemoryOf::Nobody).run();
+            match Session::begin(owner.clone(), platform, link.clone(), MemoryOf::Nobody) {
+                Ok(session) => session.run(),
+                Err(why) => return refuse(&*link, why),
+            }
             Ok(())
         }
         Err(said) => refuse(&*link, Refused::unintelligible("the program", said)),

@@ -1,23 +1,26 @@
 //! The owner's end of an attached program: its commands are carried out, and everything that it is
-//! told goes over one link, in order. What the program lends the device is unmapped when it is
-//! gone.
+//! told goes over one link, in order. What the program lends the device, or has mapped for it, is
+//! unmapped when it is gone.
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use e810::{CqKey, QpChange};
-use e810_backends::HostDevice;
+use e810::{CqKey, ProgramLimits, QpChange};
 use e810_backends::memory::{MappedMemory, PAGE, SharedMemory};
+use e810_backends::transport::Admitted;
+use e810_backends::{HostDevice, Shares};
 use e810_hal::{Iova, Mapping};
 
 use crate::doorbells::Doorbells;
-use crate::link::{Ended, Link};
+use crate::link::{Ended, Link, Message};
 use crate::messages::{
-    Answer, Asked, Command, ControlEvent, Lend, Refused, TakeBack, Told, decode, encode,
+    Answer, Asked, Command, ControlEvent, Function, Lend, Refused, TakeBack, Told, Welcome, decode,
+    encode,
 };
 use crate::owner::{Hears, MemoryOf, Owner, ProgramId, SlotsOf};
 use crate::threads::spawn;
@@ -44,7 +47,9 @@ pub struct Session<P: HostDevice> {
     /// The program is in the owner's process and has rings on its platform, so it lends none.
     is_own: bool,
     /// By I/O address.
-    lent: BTreeMap<u64, Lent>,
+    lent: BTreeMap<u64, Lent<P>>,
+    /// The program reaches the function by itself.
+    shared: Option<Shared<P>>,
     /// The platform's number of the program's memory.
     process: Option<u64>,
     doorbells: Option<Doorbells>,
@@ -52,12 +57,48 @@ pub struct Session<P: HostDevice> {
     resolving: Arc<()>,
 }
 
-/// A file of the program that the device reaches.
+/// A file of the program that the device reaches until this is dropped.
 #[derive(Debug)]
-struct Lent {
+struct Lent<P: HostDevice> {
+    platform: P,
     mapping: Mapping,
     bytes: u64,
     _memory: MappedMemory,
+}
+
+impl<P: HostDevice> Drop for Lent<P> {
+    fn drop(&mut self) {
+        self.platform.dma_unmap(self.mapping);
+    }
+}
+
+/// What a program has that reaches the function by itself, until this is dropped.
+#[derive(Debug)]
+struct Shared<P: HostDevice> {
+    platform: P,
+    /// The platform's number.
+    program: u64,
+    /// First and last I/O address of its memory.
+    addresses: (u64, u64),
+}
+
+impl<P: HostDevice> Shared<P> {
+    /// Whether it may have rings there.
+    fn holds(&self, (start, bytes): (Iova, u64)) -> bool {
+        let (first, last) = self.addresses;
+        let end = start.0.checked_add(bytes);
+        first <= start.0 && end.is_some_and(|end| end - 1 <= last)
+    }
+}
+
+impl<P: HostDevice> Drop for Shared<P> {
+    fn drop(&mut self) {
+        if let Some(shares) = self.platform.shares()
+            && let Err(error) = shares.dismiss(self.program)
+        {
+            log::error!("the addresses of a program that is gone are lost: {error}");
+        }
+    }
 }
 
 /// The link, as what is told of events.
@@ -68,6 +109,49 @@ impl ToProgram {
     fn tell(&self, told: &Told) {
         // The program may be gone, which the session's thread notices.
         let _ = self.0.send(encode(told).into());
+    }
+}
+
+impl ToProgram {
+    /// Lets the program reach the function by itself.
+    fn admit<P: HostDevice>(
+        &self,
+        platform: &P,
+        shares: &dyn Shares,
+        limits: ProgramLimits,
+    ) -> Result<Shared<P>, Refused> {
+        let admitted = shares.admit();
+        let admitted = admitted.map_err(|error| Refused::not_admitted(&error))?;
+        let Admitted {
+            name,
+            program,
+            files,
+            addresses,
+            page,
+        } = admitted;
+        let function = Function {
+            name,
+            bar0: files.bar0,
+            config: files.config,
+            addresses,
+            page,
+        };
+        let welcome = Told::Welcome(Welcome {
+            limits,
+            function: Some(function),
+        });
+        for (told, file) in [(welcome, files.device), (Told::Container, files.container)] {
+            // The program may be gone, which the session's thread notices.
+            let _ = self.0.send(Message {
+                bytes: encode(&told),
+                file: Some(file),
+            });
+        }
+        Ok(Shared {
+            platform: platform.clone(),
+            program,
+            addresses,
+        })
     }
 }
 
@@ -91,22 +175,45 @@ impl Hears for ToProgram {
 
 impl<P: HostDevice> Session<P> {
     /// A program comes over a link. `memory`: whose addresses it registers at first.
-    #[must_use]
-    pub fn begin(owner: Arc<Owner<P>>, platform: P, link: Arc<dyn Link>, memory: MemoryOf) -> Self {
+    ///
+    /// # Errors
+    /// Why it cannot be attached.
+    pub fn begin(
+        owner: Arc<Owner<P>>,
+        platform: P,
+        link: Arc<dyn Link>,
+        memory: MemoryOf,
+    ) -> Result<Self, Refused> {
         let to_program = Arc::new(ToProgram(link));
+        let is_own = memory == MemoryOf::Owner;
         // Before any event.
-        to_program.tell(&Told::Welcome(owner.program_limits()));
-        Self {
+        let limits = owner.program_limits();
+        let shared = match platform.shares().filter(|_| !is_own) {
+            Some(shares) => Some(to_program.admit(&platform, shares, limits)?),
+            None => {
+                to_program.tell(&Told::Welcome(Welcome {
+                    limits,
+                    function: None,
+                }));
+                None
+            }
+        };
+        let memory = shared.as_ref().map_or(memory, |shared| {
+            // It maps memory itself.
+            MemoryOf::Program(shared.program)
+        });
+        Ok(Self {
             program: owner.join(to_program.clone(), SlotsOf::Program, memory),
             owner,
             platform,
             to_program,
-            is_own: memory == MemoryOf::Owner,
+            is_own,
+            shared,
             lent: BTreeMap::new(),
             process: None,
             doorbells: None,
             resolving: Arc::new(()),
-        }
+        })
     }
 
     /// Carries out its commands and has its doorbells rung until it is gone, or sends what is no
@@ -200,6 +307,12 @@ impl<P: HostDevice> Session<P> {
         if self.is_own {
             return Ok(());
         }
+        if let Some(shared) = &self.shared {
+            return match spans.iter().all(|span| shared.holds(*span)) {
+                true => Ok(()),
+                false => Err(Refused::not_lent()),
+            };
+        }
         let is_lent = |&(start, bytes): &(Iova, u64)| {
             let file = self.lent.range(..=start.0).next_back();
             file.is_some_and(|(from, lent)| {
@@ -272,6 +385,7 @@ impl<P: HostDevice> Session<P> {
             .lend(unsafe { memory.bytes() })
             .map_err(|error| Refused::from(e810::Error::Dma(error)))?;
         let lent = Lent {
+            platform: self.platform.clone(),
             mapping,
             bytes: asked.bytes,
             _memory: memory,
@@ -282,9 +396,8 @@ impl<P: HostDevice> Session<P> {
 
     fn take_back(&mut self, asked: &TakeBack) -> Result<(), Refused> {
         let lent = self.lent.remove(&asked.iova);
-        let lent = lent.ok_or_else(|| Refused::no_such("lent file at", 0))?;
-        self.platform.dma_unmap(lent.mapping);
-        Ok(())
+        lent.map(drop)
+            .ok_or_else(|| Refused::no_such("lent file at", 0))
     }
 
     fn lend_process(&mut self, file: Option<OwnedFd>) -> Result<(), Refused> {
@@ -307,11 +420,8 @@ impl<P: HostDevice> Drop for Session<P> {
         if let (Some(process), Some(lends)) = (self.process, self.platform.lends()) {
             lends.detach_program(process);
         }
-        self.owner.leave(self.program);
-        // The device has none of its objects any more, or will find nothing where they had their
-        // rings.
-        while let Some((_, lent)) = self.lent.pop_first() {
-            self.platform.dma_unmap(lent.mapping);
-        }
+        // The device loses the program's memory with the last object that may use it.
+        let memory = (mem::take(&mut self.lent), self.shared.take());
+        self.owner.leave(self.program, Box::new(memory));
     }
 }

@@ -1,12 +1,15 @@
 //! An open device, however it is reached.
 
 use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Result;
 use e810::Lan;
 use e810_hal::{DmaError, Iova, Mapping, RegOffset, SharedBytes};
 
+use crate::function::lock;
 use crate::interrupts::HostPlatform;
+use crate::transport::Admitted;
 use crate::{BackendError, Function, Identity, Notice, Properties, Transport};
 
 /// A device that [`open`](crate::open) returned: a platform for the driver that also reports
@@ -34,6 +37,23 @@ pub trait Lends {
 
     /// Rings a doorbell, and has the device begin with the work.
     fn ring(&self, register: RegOffset, value: u32);
+}
+
+/// A function that other processes reach themselves: they ring its doorbells, and map their memory
+/// at addresses of their own.
+pub trait Shares {
+    /// Gives another process the function's files, and addresses that nobody else has.
+    ///
+    /// # Errors
+    /// The kernel cannot share it; no descriptors or addresses are left.
+    fn admit(&self) -> Result<Admitted, BackendError>;
+
+    /// Takes all memory that the program has mapped away from the device. Its addresses can then be
+    /// another program's. A number that is not admitted is ignored.
+    ///
+    /// # Errors
+    /// The device may still reach the memory; nobody else gets its addresses.
+    fn dismiss(&self, program: u64) -> Result<(), BackendError>;
 }
 
 /// Properties of a device and of its transport.
@@ -70,6 +90,11 @@ pub trait TransportInfo {
 
     /// How programs in other processes share the function; `None` if they cannot.
     fn lends(&self) -> Option<&dyn Lends> {
+        None
+    }
+
+    /// How programs in other processes reach the function themselves; `None` if they cannot.
+    fn shares(&self) -> Option<&dyn Shares> {
         None
     }
 
@@ -116,7 +141,41 @@ impl<T: Transport> TransportInfo for Function<T> {
         Some(read(4096).or_else(|_: BackendError| read(256)))
     }
 
+    fn shares(&self) -> Option<&dyn Shares> {
+        self.transport().can_be_shared().then_some(self)
+    }
+
     fn lan(&self, mac: Option<[u8; 6]>, vsi: Option<u16>, mtu: u16) -> Result<Lan> {
         crate::lan(self, mac, vsi, mtu)
+    }
+}
+
+impl<T: Transport> Shares for Function<T> {
+    fn admit(&self) -> Result<Admitted, BackendError> {
+        let domain = &self.inner.domain;
+        let files = domain.transport.files()?;
+        let addresses = domain.take_range()?;
+        // No number is given twice.
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let program = NEXT.fetch_add(1, Ordering::Relaxed);
+        lock(&self.inner.programs).insert(program, addresses);
+        Ok(Admitted {
+            name: domain.transport.name().to_owned(),
+            program,
+            files,
+            addresses,
+            page: domain.transport.properties().page,
+        })
+    }
+
+    fn dismiss(&self, program: u64) -> Result<(), BackendError> {
+        // Nothing of it can be registered from here on.
+        let Some((first, last)) = lock(&self.inner.programs).remove(&program) else {
+            return Ok(());
+        };
+        let domain = &self.inner.domain;
+        domain.transport.unmap_all(first, last)?;
+        domain.give_range(first);
+        Ok(())
     }
 }

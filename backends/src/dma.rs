@@ -17,6 +17,12 @@ use super::transport::{DmaRegion, SharedAddresses, Transport};
 /// Page sizes of IOMMUs above the smallest, the largest first.
 const IOMMU_PAGES: [u64; 2] = [1 << 30, HUGE_PAGE as u64];
 
+/// A program in another process gets this part of all addresses.
+const RANGES: u64 = 128;
+/// A power of two of bytes, at least and at most so many.
+const LEAST_RANGE: u64 = 2 << 30;
+const MOST_RANGE: u64 = 1 << 39;
+
 /// A transport with its I/O addresses.
 #[derive(Debug)]
 pub(super) struct Domain<T> {
@@ -53,6 +59,21 @@ impl<T: Transport> Domain<T> {
             }
         }
         space.alloc(bytes, align)
+    }
+
+    /// Addresses for the memory of a program in another process; the first and the last.
+    pub(super) fn take_range(&self) -> Result<(u64, u64), BackendError> {
+        let ranges = &self.transport.properties().iova_ranges;
+        let all = ranges.iter().map(|(first, last)| last - first).sum::<u64>();
+        let bytes = 1 << (all / RANGES).clamp(LEAST_RANGE, MOST_RANGE).ilog2();
+        let taken = self.space().alloc(bytes, IOMMU_PAGES[0]);
+        let first = taken.map_err(|cause| iova(&self.transport, cause))?;
+        Ok((first, first + (bytes - 1)))
+    }
+
+    /// Gives back the range that begins at `first`.
+    pub(super) fn give_range(&self, first: u64) {
+        let _ = self.space().free(first);
     }
 
     fn space(&self) -> MutexGuard<'_, IovaSpace> {

@@ -80,12 +80,16 @@ pub(super) struct Inner<T: Transport> {
     pub(super) pool: Mutex<Pool<T>>,
     pub(super) mappings: Mutex<Mappings<T>>,
     pub(super) payload: Mutex<BTreeMap<u64, Weak<SharedMemory>>>,
+    /// First and last I/O address of each admitted program, by number.
+    pub(super) programs: Mutex<BTreeMap<u64, (u64, u64)>>,
     pub(super) vectors: Mutex<InterruptVectors>,
     pub(super) waiter: Waiter,
     pub(super) start: Instant,
     /// Empty turns of loops since the last yield.
     pub(super) turns: AtomicU32,
     identity: Identity,
+    /// This process owns the function: it resets it and lets it access memory.
+    is_owned: bool,
     /// Payload comes from huge pages, too.
     hugepages: bool,
     pub(super) domain: Arc<Domain<T>>,
@@ -95,8 +99,9 @@ pub(super) struct Inner<T: Transport> {
 #[derive(Debug)]
 pub(super) struct Mappings<T: Transport> {
     pub(super) next: u64,
-    /// The block keeps the memory mapped; the segment is the part that was requested.
-    pub(super) live: HashMap<u64, (Block<T>, DmaSegment)>,
+    /// The block keeps the memory mapped, unless another process has mapped it; the segment is the
+    /// part that was requested.
+    pub(super) live: HashMap<u64, (Option<Block<T>>, DmaSegment)>,
 }
 
 pub(super) fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
@@ -121,6 +126,15 @@ impl<T: Transport> Function<T> {
         // Whatever its last user left running stops here, before it can access our memory.
         transport.reset()?;
         set_command(&transport, config::COMMAND_MASTER | config::COMMAND_MEMORY)?;
+        Self::new(transport, options, identity, true)
+    }
+
+    fn new(
+        transport: T,
+        options: Options,
+        identity: Identity,
+        is_owned: bool,
+    ) -> Result<Self, BackendError> {
         let waiter = Waiter::new()
             .map_err(|cause| BackendError::system(transport.name(), "making a waiter", &cause))?;
         for notices in transport.notice_events() {
@@ -137,11 +151,13 @@ impl<T: Transport> Function<T> {
                 live: HashMap::new(),
             }),
             payload: Mutex::default(),
+            programs: Mutex::default(),
             vectors: Mutex::default(),
             waiter,
             start: Instant::now(),
             turns: AtomicU32::new(0),
             identity,
+            is_owned,
             hugepages: options.hugepages,
             domain,
         };
@@ -149,6 +165,17 @@ impl<T: Transport> Function<T> {
             registers,
             inner: Arc::new(inner),
         })
+    }
+
+    /// The function behind a transport that reaches one of another process: checks what it is, and
+    /// changes nothing about it.
+    ///
+    /// # Errors
+    /// [`BackendError`]: not an E810, or the transport failed.
+    pub fn of_program(transport: T) -> Result<Self, BackendError> {
+        let options = Options::default();
+        let identity = identify(&transport, options.accept)?;
+        Self::new(transport, options, identity, false)
     }
 
     /// The transport underneath.
@@ -313,7 +340,11 @@ impl<T: Transport> Inner<T> {
 
 impl<T: Transport> Drop for Inner<T> {
     fn drop(&mut self) {
-        // The fields unmap the blocks after this. A failed transport was reported to the user, and
+        // The fields unmap the blocks after this.
+        if !self.is_owned {
+            return;
+        }
+        // A failed transport was reported to the user, and
         // the device is gone with it.
         if self.domain.transport.failure().is_none()
             && let Err(error) = self.quiet()

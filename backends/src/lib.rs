@@ -92,7 +92,7 @@ pub mod vfio;
 pub mod vfio_user;
 
 pub use accept::Accept;
-pub use device::{HostDevice, Lends, TransportInfo};
+pub use device::{HostDevice, Lends, Shares, TransportInfo};
 pub use error::BackendError;
 pub use function::{Function, Identity, Options};
 pub use lan::lan;

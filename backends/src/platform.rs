@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use e810_hal::{
     Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
-    Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
+    Mapping, NoHostMemory, Ns, ProgramBytes, RawDma, RegOffset, SharedBytes, Vector,
 };
 
 use super::dma::{Block, Memory};
@@ -93,6 +93,16 @@ impl<T: Transport> Function<T> {
     }
 }
 
+impl<T: Transport> Function<T> {
+    fn keep(&self, block: Option<Block<T>>, run: DmaSegment) -> Mapping {
+        let mut mappings = lock(&self.inner.mappings);
+        let id = mappings.next;
+        mappings.next += 1;
+        mappings.live.insert(id, (block, run));
+        Mapping { id, segments: 1 }
+    }
+}
+
 /// Why `memory` was not mapped, in terms of what the caller named, which is not whole pages. If the
 /// cause has no error of its own, it is in the log.
 fn not_mapped(error: &BackendError, memory: SharedBytes, access: Access) -> DmaError {
@@ -118,7 +128,8 @@ fn not_mapped(error: &BackendError, memory: SharedBytes, access: Access) -> DmaE
     }
 }
 
-// SAFETY: one segment that covers the bytes. The block behind it maps their pages with the
+// SAFETY: one segment that covers the bytes. A program of another process has mapped its memory
+// itself, at addresses that only it has. The block behind any other segment maps the pages with the
 // requested access, as the contract allows, and `dma_unmap` unmaps them before it returns. If the
 // kernel refuses that, which it does for no mapping that it made, payload with a file is kept for
 // good; memory of the caller stays within the device's reach, as the log says.
@@ -128,12 +139,28 @@ unsafe impl<T: Transport> DmaMap for Function<T> {
         if bytes == 0 || address.checked_add(bytes as u64).is_none() {
             return Err(DmaError::BadRange { address, bytes });
         }
-        let mapped = self.map_pages(memory, access)?;
-        let mut mappings = lock(&self.inner.mappings);
-        let id = mappings.next;
-        mappings.next += 1;
-        mappings.live.insert(id, mapped);
-        Ok(Mapping { id, segments: 1 })
+        let (block, run) = self.map_pages(memory, access)?;
+        Ok(self.keep(Some(block), run))
+    }
+
+    fn dma_map_program(&self, memory: ProgramBytes, access: Access) -> Result<Mapping, DmaError> {
+        let ProgramBytes {
+            program,
+            address,
+            len,
+        } = memory;
+        let range = lock(&self.inner.programs).get(&program).copied();
+        let end = address.checked_add((len as u64).saturating_sub(1));
+        match (range, end) {
+            (Some((first, last)), Some(end)) if len > 0 && first <= address && end <= last => {
+                Ok(self.keep(None, run(address, 0, len as u64)))
+            }
+            _ => Err(DmaError::NotAccessible {
+                address,
+                bytes: len,
+                access,
+            }),
+        }
     }
 
     fn dma_segment(&self, mapping: &Mapping, index: u32) -> Option<DmaSegment> {

@@ -1,6 +1,7 @@
 //! The common part of all backends, on a mock transport that records its calls.
 
 mod pages;
+mod programs;
 mod registered;
 mod rig;
 

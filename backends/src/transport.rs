@@ -4,7 +4,7 @@
 //! VFIO differ in how a register is accessed, who maps memory, and how interrupts are connected.
 
 use std::fmt;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
@@ -49,6 +49,34 @@ pub struct DmaRegion<'a> {
     pub access: Access,
 }
 
+/// The files with which another process reaches a function by itself.
+#[derive(Debug)]
+pub struct Files {
+    /// The device.
+    pub device: OwnedFd,
+    /// Its I/O addresses: a container with a type1v2 IOMMU.
+    pub container: OwnedFd,
+    /// Offset of BAR0 in the device's file.
+    pub bar0: u64,
+    /// Offset of configuration space there.
+    pub config: u64,
+}
+
+/// A program in another process that shares a function, and reaches it by itself.
+#[derive(Debug)]
+pub struct Admitted {
+    /// The device, as errors name it.
+    pub name: String,
+    /// The platform's number of the program.
+    pub program: u64,
+    /// Its files.
+    pub files: Files,
+    /// First and last I/O address that it maps its memory at.
+    pub addresses: (u64, u64),
+    /// Smallest IOMMU page in bytes.
+    pub page: u64,
+}
+
 /// An event that requires action by the owner of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
@@ -65,6 +93,13 @@ impl fmt::Display for Notice {
             Self::RemovalRequested => "the kernel wants the function back (unbind or unplug)",
             Self::BusError => "the bus reported an error of the function",
         })
+    }
+}
+
+fn unshared(device: &str) -> BackendError {
+    BackendError::Unfit {
+        device: device.to_owned(),
+        what: "other processes cannot reach it".to_owned(),
     }
 }
 
@@ -152,6 +187,29 @@ pub unsafe trait Transport: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// [`BackendError`]; the device may still reach the memory then.
     fn unmap(&self, iova: u64, bytes: u64) -> Result<(), BackendError>;
+
+    /// Whether other processes can reach the function by its [`files`](Self::files).
+    fn can_be_shared(&self) -> bool {
+        false
+    }
+
+    /// The files with which another process reaches the function.
+    ///
+    /// # Errors
+    /// [`BackendError`]: there are none, no descriptors are left, or the kernel is too old.
+    fn files(&self) -> Result<Files, BackendError> {
+        Err(unshared(self.name()))
+    }
+
+    /// Takes everything away from the device that is mapped from `first` to `last`, by this process
+    /// or by another one that has the function's [`files`](Self::files).
+    ///
+    /// # Errors
+    /// [`BackendError`]; the device may still reach the memory then.
+    fn unmap_all(&self, first: u64, last: u64) -> Result<(), BackendError> {
+        let _ = (first, last);
+        Err(unshared(self.name()))
+    }
 
     /// Connects vectors from `first` on to `events`; `None` disconnects a vector.
     ///

@@ -231,7 +231,8 @@ impl Error {
 
     /// Whether the device may still carry out what failed. Memory that it was given must then not
     /// be freed.
-    pub(crate) const fn leaves_command_open(&self) -> bool {
+    #[must_use]
+    pub const fn leaves_command_open(&self) -> bool {
         match self {
             Self::Adminq(error) | Self::HalfConfigured(LoadFailed { error, .. }) => {
                 error.leaves_command_open()

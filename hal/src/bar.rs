@@ -1,10 +1,14 @@
-//! A real BAR0: the only place where registers are memory.
+//! A real BAR0, or its doorbell page alone: the only places where registers are memory.
 
 use core::ptr::NonNull;
 
 use volatile_register::RW;
 
 use crate::bus::{BAR0_LEN, Bus, RegOffset};
+use crate::regs::{
+    DB_CQ_ARM, DB_WQE_ALLOC, DOORBELL_CQ_ARM, DOORBELL_PAGE_LEN, DOORBELL_WQE_ALLOC, PFPE_CQARM,
+    PFPE_WQEALLOC,
+};
 
 /// BAR0 mapped into this address space.
 ///
@@ -69,6 +73,62 @@ impl Bus for Bar0 {
     }
 }
 
+/// The doorbell page alone, mapped into this address space: the registers of a process that has
+/// queues, but not the function.
+///
+/// Doorbells go to the page, whether they are written to it or to the registers of the function's
+/// owner. Other registers are as of a device that is not there.
+#[derive(Clone, Copy, Debug)]
+pub struct DoorbellPage {
+    base: NonNull<u8>,
+}
+
+// SAFETY: as for `Bar0`.
+unsafe impl Send for DoorbellPage {}
+// SAFETY: as above.
+unsafe impl Sync for DoorbellPage {}
+
+impl DoorbellPage {
+    /// Wraps a mapping of the page, `len` bytes at `base`; `None` when it is shorter than
+    /// [`DOORBELL_PAGE_LEN`] or not 4-aligned.
+    ///
+    /// # Safety
+    /// `base` points to `len` bytes of memory or of the page, which stay mapped while any copy is
+    /// used, and to which any thread may write at any time. A doorbell has the device read the
+    /// rings of the object that it names: a holder is trusted with the memory that those rings
+    /// name.
+    #[must_use]
+    pub unsafe fn new(base: NonNull<u8>, len: usize) -> Option<Self> {
+        let aligned = base.addr().get().is_multiple_of(4);
+        (aligned && len >= DOORBELL_PAGE_LEN as usize).then_some(Self { base })
+    }
+}
+
+impl Bus for DoorbellPage {
+    #[inline(always)]
+    fn read32(&self, _: RegOffset) -> u32 {
+        u32::MAX
+    }
+
+    #[inline(always)]
+    fn write32(&self, off: RegOffset, value: u32) {
+        let place = if off == PFPE_WQEALLOC.off() || off == DB_WQE_ALLOC.off() {
+            DOORBELL_WQE_ALLOC
+        } else if off == PFPE_CQARM.off() || off == DB_CQ_ARM.off() {
+            DOORBELL_CQ_ARM
+        } else {
+            return;
+        };
+        before_write();
+        // SAFETY: a place in the page, which is mapped and aligned (checked in `new`); what the
+        // write does a holder is trusted with. The reference exists for this one volatile access.
+        unsafe {
+            let register = self.base.add(place as usize).cast::<RW<u32>>().as_ref();
+            register.write(value.to_le());
+        }
+    }
+}
+
 // riscv64 orders accesses to devices and to memory separately; the barriers of `Barrier` are for
 // memory only. On other CPUs they order both.
 
@@ -118,7 +178,23 @@ mod tests {
         assert!(unsafe { Bar0::new(base, 4096) }.is_none());
         // SAFETY: as above.
         assert!(unsafe { Bar0::new(base.add(1), usize::MAX) }.is_none());
-        // SAFETY: allocated above with this layout; `bar` is not used again.
+        // SAFETY: that many bytes, alive until `dealloc`, used by this thread.
+        let page = unsafe { DoorbellPage::new(base, 4096) }.unwrap();
+        for (off, value, at) in [
+            (PFPE_WQEALLOC.off(), 1, 0),
+            (DB_WQE_ALLOC.off(), 2, 0),
+            (PFPE_CQARM.off(), 3, 0x40),
+            (DB_CQ_ARM.off(), 4, 0x40),
+            (RegOffset::new(0x40), 5, 0x40),
+        ] {
+            page.write32(off, value);
+            let written = bar.read32(RegOffset::new(at));
+            assert_eq!(written == value, value < 5, "{off}");
+            assert_eq!(page.read32(off), u32::MAX);
+        }
+        // SAFETY: no access follows a `None`.
+        assert!(unsafe { DoorbellPage::new(base, 4095) }.is_none());
+        // SAFETY: allocated above with this layout; neither is used again.
         unsafe { dealloc(base.as_ptr(), layout) };
     }
 }

@@ -53,7 +53,7 @@ pub mod testing;
 pub mod vectors;
 pub mod words;
 
-pub use bar::Bar0;
+pub use bar::{Bar0, DoorbellPage};
 pub use barrier::Barrier;
 pub use bus::{Bus, CeqId, RegOffset, Vector};
 pub use bytes::SharedBytes;

@@ -321,6 +321,7 @@ pub unsafe extern "C" fn rereg_mr(
                 address: address as usize,
                 length,
             }),
+            iova: None,
         };
         let key = match open.control().ask(changes) {
             Ok(key) => key,

@@ -28,6 +28,7 @@ impl Token {
 /// Memory of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Memory {
+    /// In the program; once a program has mapped its memory for the device itself, there.
     pub address: usize,
     /// Bytes.
     pub length: usize,
@@ -128,7 +129,9 @@ operations! {
         key: u32,
         pd: Option<u32>,
         access: Option<AccessFlags>,
-        memory: Option<Memory>
+        memory: Option<Memory>,
+        /// The address of its first byte for peers and requests, unless it is that of the memory.
+        iova: Option<u64>
     } -> u32;
     DeregMr { key: u32 } -> ();
     /// Creates a completion queue on the program's memory.

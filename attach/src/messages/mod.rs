@@ -23,13 +23,40 @@ pub struct Asked {
     pub command: Command,
 }
 
+/// What a program needs for queues of its own.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Welcome {
+    /// How much room their slots may need.
+    pub limits: ProgramLimits,
+    /// How the program reaches the function by itself; the device's file comes with the message.
+    /// `None`: the owner simulates the function, and the program lends it its memory.
+    pub function: Option<Function>,
+}
+
+/// A function as a program reaches it that does so by itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Function {
+    /// The device, as errors name it.
+    pub name: String,
+    /// Offset of BAR0 in the device's file.
+    pub bar0: u64,
+    /// Offset of configuration space there.
+    pub config: u64,
+    /// First and last I/O address that the program maps its memory at.
+    pub addresses: (u64, u64),
+    /// Smallest IOMMU page in bytes.
+    pub page: u64,
+}
+
 /// What a program is told.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Told {
-    /// First of all: how much room the slots of its queues may need.
-    Welcome(ProgramLimits),
+    /// First of all.
+    Welcome(Welcome),
     /// Instead of a welcome: the program is not attached.
     Refused(Refused),
+    /// After a [`Welcome`] with a function: the file of its I/O addresses comes with this.
+    Container,
     Answer(u64, Result<Answer, Refused>),
     Event(ControlEvent),
     /// Something about a queue pair has changed.

@@ -105,8 +105,13 @@ impl Refused {
     /// The program names memory for a ring that it has not lent.
     #[must_use]
     pub fn not_lent() -> Self {
-        let why = "the memory of a queue is not in a file that the program has lent";
+        let why = "the memory of a queue is neither in a file that the program has lent, nor at I/O addresses of its own";
         Self::new(Kind::Unchanged, libc::EFAULT, why)
+    }
+
+    /// The function cannot be shared with one more program.
+    pub(crate) fn not_admitted(error: &e810_backends::BackendError) -> Self {
+        Self::new(Kind::Gone, libc::ENODEV, error)
     }
 
     /// A process may not open its own memory, so no device of another process can reach it.
@@ -128,6 +133,16 @@ impl Refused {
     pub fn unexpected(answer: impl std::fmt::Debug) -> Self {
         let why = format!("the control path answered {answer:?}; please report it");
         Self::new(Kind::Unchanged, libc::EIO, why)
+    }
+
+    /// Something new was not made.
+    pub(crate) fn of_new(error: Error) -> Self {
+        let may_use_memory = error.leaves_command_open();
+        NotMade {
+            error,
+            may_use_memory,
+        }
+        .into()
     }
 
     /// A region could not be changed, and is gone.

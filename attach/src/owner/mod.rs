@@ -6,6 +6,7 @@
 //! * `serve`, the work of the function's own thread;
 //! * `resolve`, where packets to an address go.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -130,9 +131,16 @@ struct State<P: HostPlatform> {
     control: Control<P>,
     objects: BTreeMap<ProgramId, Objects<P>>,
     /// What programs have left behind that the device would not give up.
-    remains: Vec<Objects<P>>,
+    remains: Vec<Remains<P>>,
     /// Commands since the events' remaining work was last done.
     since_progress: u32,
+}
+
+/// What a program has left behind.
+struct Remains<P: HostPlatform> {
+    objects: Objects<P>,
+    /// The memory that the objects may use.
+    _memory: Box<dyn Any + Send>,
 }
 
 /// After this many commands, the work that events have left is done first. The device's queue has
@@ -206,8 +214,9 @@ impl<P: HostPlatform> Owner<P> {
     }
 
     /// A program is gone: everything that it created is destroyed, and it hears nothing any more.
-    /// What the device does not give up now is tried again when another program goes.
-    pub fn leave(&self, program: ProgramId) {
+    /// What the device does not give up now is tried again when another program goes. `memory` is
+    /// dropped with the last object that may use it.
+    pub fn leave(&self, program: ProgramId, memory: Box<dyn Any + Send>) {
         lock(&self.programs).remove(&program);
         let mut state = lock(&self.state);
         let State {
@@ -217,11 +226,15 @@ impl<P: HostPlatform> Owner<P> {
             ..
         } = &mut *state;
         lock(&self.names).forget(program);
-        remains.extend(objects.remove(&program));
+        let left = objects.remove(&program);
+        remains.extend(left.map(|objects| Remains {
+            objects,
+            _memory: memory,
+        }));
         if self.gone.get().is_some() {
             return;
         }
-        remains.retain_mut(|objects| !objects.destroy(control));
+        remains.retain_mut(|left| !left.objects.destroy(control));
     }
 
     /// The programs, and what each has.

@@ -182,7 +182,8 @@ impl<P: HostPlatform> Objects<P> {
             Command::RegMr(new) => {
                 let pd = find(&mut self.pds, "protection domain", new.pd)?;
                 let memory = lent(self.memory, new.memory, new.access)?;
-                let mr = control.reg_mr_iova(pd, memory, new.iova, new.access)?;
+                let mr = control.reg_mr_iova(pd, memory, new.iova, new.access);
+                let mr = mr.map_err(Refused::of_new)?;
                 let key = mr.lkey();
                 self.mrs.insert(key, mr);
                 Answer::RegMr(key)
@@ -309,6 +310,7 @@ impl<P: HostPlatform> Objects<P> {
             pd,
             access: asked.access,
             memory,
+            iova: asked.iova,
             ..MrChange::default()
         };
         let mr = take(&mut self.mrs, "memory region", asked.key)?;

@@ -16,7 +16,7 @@ use e810_attach::messages::{
 };
 use e810_attach::owner::{MemoryOf, Owner};
 use e810_attach::platform::AttachedPlatform;
-use e810_attach::program::Program;
+use e810_attach::program::{Attached, Program};
 use e810_attach::session::Session;
 use e810_attach::socket::Socket;
 use e810_backends::HostDevice;
@@ -95,9 +95,17 @@ impl Client<AttachedPlatform> {
     /// As a program of another process, whose memory the device reaches through the kernel.
     pub(crate) fn attached<D: HostDevice>(owner: &Arc<Owner<D>>, function: &D) -> Self {
         let ends = Socket::pair().unwrap();
-        let client = Self::over(owner, function, ends, MemoryOf::Nobody, |link| {
-            Program::attach(link).unwrap()
-        });
+        let client =
+            Self::over(
+                owner,
+                function,
+                ends,
+                MemoryOf::Nobody,
+                |link| match Attached::over(link).unwrap() {
+                    Attached::Simulated(program) => program,
+                    Attached::Function(_) => unreachable!("the owner simulates it"),
+                },
+            );
         client.program.lend_process().unwrap();
         client
     }
@@ -129,6 +137,7 @@ impl<P: Platform + Send + Sync + 'static> Client<P> {
             cut: cut.clone(),
         });
         let session = Session::begin(owner.clone(), function.clone(), Arc::new(of_owner), memory);
+        let session = session.unwrap();
         let session = thread::spawn(move || session.run());
         let link: Arc<dyn Link> = Arc::new(of_program);
         let program = Arc::new(program(link.clone()));

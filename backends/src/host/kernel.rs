@@ -83,6 +83,15 @@ pub fn module(host: &Host, name: &str) -> Module {
     Module::Missing
 }
 
+/// The running kernel's major and minor number.
+#[must_use]
+pub fn release(host: &Host) -> Option<(u32, u32)> {
+    let release = host.text("/proc/sys/kernel/osrelease")?;
+    let mut numbers = release.split(|byte: char| !byte.is_ascii_digit());
+    let mut number = || numbers.next()?.parse().ok();
+    Some((number()?, number()?))
+}
+
 /// Whether a line of `modules.dep` or `modules.builtin` names `module`.
 fn names(line: &str, module: &str) -> bool {
     let path = line.split(':').next().unwrap_or(line);
@@ -118,6 +127,7 @@ mod tests {
         tree.remove("/sys/bus/pci/drivers/vfio-pci");
         assert_eq!(module(tree.host(), "vfio-pci"), Module::Missing);
         tree.file("/proc/sys/kernel/osrelease", "6.12.1\n");
+        assert_eq!(release(tree.host()), Some((6, 12)));
         tree.file(
             "/lib/modules/6.12.1/modules.dep",
             "kernel/drivers/vfio/pci/vfio-pci-core.ko.xz: kernel/drivers/vfio/vfio.ko.xz\n",

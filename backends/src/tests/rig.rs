@@ -1,6 +1,7 @@
 //! A mock transport that records its calls, and a function on it.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -112,6 +113,26 @@ unsafe impl Transport for Fake {
         }
         let gone = self.books.lock().unwrap().maps.remove(&iova);
         assert_eq!(gone.map(|(len, ..)| len), Some(bytes));
+        Ok(())
+    }
+    fn can_be_shared(&self) -> bool {
+        true
+    }
+    fn files(&self) -> Result<transport::Files, BackendError> {
+        let file = || File::open("/dev/null").unwrap().into();
+        Ok(transport::Files {
+            device: file(),
+            container: file(),
+            bar0: 0,
+            config: 0,
+        })
+    }
+    fn unmap_all(&self, first: u64, last: u64) -> Result<(), BackendError> {
+        if self.refuse_unmap.load(Ordering::Relaxed) {
+            return Err(refused("unmap"));
+        }
+        let text = format!("unmap all {first:#x} {last:#x}");
+        self.books.lock().unwrap().log.push(text);
         Ok(())
     }
     fn connect_vectors(

@@ -55,7 +55,7 @@ struct DmaUnmap {
 }
 
 /// The addresses of a container with the type1v2 IOMMU.
-struct Type1<N> {
+pub(super) struct Type1<N> {
     /// Closed after everything that was made from it, and before its container.
     _device: Option<VfioDevice>,
     container: N,
@@ -63,8 +63,34 @@ struct Type1<N> {
     _member: Option<Member<Arc<VfioContainer>>>,
 }
 
+impl Type1<File> {
+    /// Those of a container that another process has opened.
+    pub(super) const fn of_program(container: File) -> Self {
+        Self {
+            _device: None,
+            container,
+            _member: None,
+        }
+    }
+}
+
 /// The groups that this process has open through containers.
 static GROUPS: Groups<Arc<VfioContainer>> = Groups::new();
+
+impl<N: IoctlFile> Type1<N> {
+    /// Unmaps the mappings that lie in a range; returns how many bytes those were.
+    fn unmap_range(&self, iova: u64, bytes: u64) -> io::Result<u64> {
+        let mut unmap = DmaUnmap {
+            argsz: size_of::<DmaUnmap>() as u32,
+            flags: 0,
+            iova,
+            size: bytes,
+        };
+        // SAFETY: the request's structure.
+        unsafe { self.container.ioctl(UNMAP_DMA, unmap.as_mut_bytes()) }?;
+        Ok(unmap.size)
+    }
+}
 
 impl<N: IoctlFile> Space for Type1<N> {
     unsafe fn map(&self, region: &DmaRegion<'_>) -> io::Result<()> {
@@ -86,15 +112,15 @@ impl<N: IoctlFile> Space for Type1<N> {
     }
 
     fn unmap(&self, iova: u64, bytes: u64) -> io::Result<()> {
-        let mut unmap = DmaUnmap {
-            argsz: size_of::<DmaUnmap>() as u32,
-            flags: 0,
-            iova,
-            size: bytes,
-        };
-        // SAFETY: the request's structure.
-        unsafe { self.container.ioctl(UNMAP_DMA, unmap.as_mut_bytes()) }?;
-        all_unmapped(unmap.size, bytes)
+        all_unmapped(self.unmap_range(iova, bytes)?, bytes)
+    }
+
+    fn unmap_all(&self, iova: u64, bytes: u64) -> io::Result<()> {
+        self.unmap_range(iova, bytes).map(drop)
+    }
+
+    fn container(&self) -> Option<&File> {
+        Some(self.container.file())
     }
 
     fn no_room(&self, bytes: usize) -> DmaError {
@@ -247,6 +273,30 @@ mod tests {
         space.unmap(0x10_0000, 0x2000).unwrap();
         let error = space.unmap(0x10_0000, 0x2000).unwrap_err().to_string();
         assert_eq!(error, "4096 of 8192 bytes were unmapped");
+        drop(space);
+        kernel.is_done();
+    }
+
+    /// What a dead program has left is unmapped whatever it is; the container can be given away.
+    #[test]
+    fn a_range_of_another_process_is_unmapped() {
+        let kernel = MockKernel::new([
+            Ioctl::new("container", 0x3b72, unmap(0x2000))
+                .reply(unmap(0x1000))
+                .into(),
+            Ioctl::new("container", 0x3b72, unmap(0x2000))
+                .fails(libc::EIO)
+                .into(),
+            ExpectedCall::Close("container"),
+        ]);
+        let space = Type1 {
+            _device: None,
+            container: kernel.file("container", 0),
+            _member: None,
+        };
+        space.unmap_all(0x10_0000, 0x2000).unwrap();
+        assert!(space.unmap_all(0x10_0000, 0x2000).is_err());
+        assert!(space.container().is_some());
         drop(space);
         kernel.is_done();
     }

@@ -15,8 +15,10 @@ mod kernel;
 #[cfg(test)]
 mod mock_ioctl;
 mod open;
+mod program;
 mod space;
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
@@ -30,15 +32,16 @@ use vfio_bindings::bindings::vfio::{
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::error::BackendError;
-use super::transport::{DmaRegion, Notice, Properties, SharedAddresses, Transport};
+use super::transport::{DmaRegion, Files, Notice, Properties, SharedAddresses, Transport};
 use crate::accept::Accept;
-use crate::host::{Host, cpus};
+use crate::host::{Host, cpus, kernel as host_kernel};
 use crate::spec::{Bdf, VfioApi};
 use bar::BarError;
 pub use bar::BarRegisters;
 use device_info::DeviceInfo;
 use ioctl::IoctlFile;
 use iommu::Iommu;
+pub use program::{ProgramRegisters, ProgramVfio};
 use space::{Space, unusual, why_not_mapped};
 
 /// An open function, the same for both interfaces.
@@ -64,7 +67,9 @@ pub struct Vfio {
     notices: Vec<(Notice, EventFd)>,
     /// As in [`Opened`], before its addresses.
     device: Arc<dyn IoctlFile>,
-    /// Offset of configuration space in the device's file.
+    /// Offset of BAR0 in the device's file.
+    bar0: u64,
+    /// Offset of configuration space there.
     config: u64,
     addresses: Option<SharedAddresses>,
     space: Box<dyn Space>,
@@ -126,6 +131,7 @@ impl Vfio {
             bar,
             notices,
             device,
+            bar0: description.bar0.offset,
             config: description.config,
             addresses,
             space,
@@ -136,6 +142,23 @@ impl Vfio {
         })
     }
 
+    /// The container, if other processes can have it.
+    fn can_share(&self, host: &Host) -> Result<&File, BackendError> {
+        let (major, minor) = UNMAPS_OF_OTHERS;
+        let unfit = |what| BackendError::Unfit {
+            device: self.name.clone(),
+            what,
+        };
+        if host_kernel::release(host).is_none_or(|release| release < UNMAPS_OF_OTHERS) {
+            return Err(unfit(format!(
+                "programs cannot share it on this kernel, where nobody can unmap what a dead program has mapped: take Linux {major}.{minor} or later"
+            )));
+        }
+        let none =
+            "programs cannot share a function that is open through iommufd: name it vfio:BDF";
+        self.space.container().ok_or_else(|| unfit(none.to_owned()))
+    }
+
     fn refused(&self, during: &'static str, cause: impl ToString) -> BackendError {
         BackendError::Refused {
             device: self.name.clone(),
@@ -144,6 +167,10 @@ impl Vfio {
         }
     }
 }
+
+/// Since this Linux any process that has a container can unmap what another one has mapped through
+/// it. Before, UNMAP_DMA reported success and unmapped nothing.
+const UNMAPS_OF_OTHERS: (u32, u32) = (6, 0);
 
 fn properties(
     name: &str,
@@ -272,6 +299,30 @@ unsafe impl Transport for Vfio {
         self.space
             .unmap(iova, bytes)
             .map_err(|cause| self.refused("taking memory away from the device", cause))
+    }
+
+    fn can_be_shared(&self) -> bool {
+        true
+    }
+
+    fn files(&self) -> Result<Files, BackendError> {
+        let container = self.can_share(&Host::default())?;
+        let duplicate = |file: &File| {
+            let file = file.try_clone();
+            file.map_err(|cause| BackendError::system(&self.name, "duplicating a file", &cause))
+        };
+        Ok(Files {
+            device: duplicate(self.device.file())?.into(),
+            container: duplicate(container)?.into(),
+            bar0: self.bar0,
+            config: self.config,
+        })
+    }
+
+    fn unmap_all(&self, first: u64, last: u64) -> Result<(), BackendError> {
+        self.space
+            .unmap_all(first, last - first + 1)
+            .map_err(|cause| self.refused("taking a program's memory away from the device", cause))
     }
 
     fn connect_vectors(

@@ -1,5 +1,6 @@
 //! Where memory is mapped for a device.
 
+use std::fs::File;
 use std::io;
 
 use e810_hal::DmaError;
@@ -21,6 +22,18 @@ pub(super) trait Space: Send + Sync {
 
     /// Unmaps exactly one mapping.
     fn unmap(&self, iova: u64, bytes: u64) -> io::Result<()>;
+
+    /// The container, with which other processes can map memory; `None` if there is none.
+    fn container(&self) -> Option<&File> {
+        None
+    }
+
+    /// Unmaps all mappings in a range, also those of other processes that have the container. None
+    /// may cross its ends.
+    fn unmap_all(&self, iova: u64, bytes: u64) -> io::Result<()> {
+        let _ = (iova, bytes);
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// The meaning of ENOSPC, when the kernel has no room for another mapping of `bytes`.
     fn no_room(&self, bytes: usize) -> DmaError;

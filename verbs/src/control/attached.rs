@@ -1,14 +1,15 @@
 //! A function that another process owns: this one is attached to it.
 
-use std::fmt;
+use std::fmt::{self, Debug};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use e810::Platform;
 use e810_attach::places::Places;
-use e810_attach::platform::AttachedPlatform;
-use e810_attach::program::Program;
+use e810_attach::program::{self, Program};
+use e810_attach::socket::Socket;
 use e810_attach::threads::spawn;
 
 use super::{Answer, Command, ControlPlane, Refused};
@@ -25,8 +26,8 @@ pub(crate) const AT: &str = "at:";
 pub(crate) const WAIT: &str = "@wait=";
 
 /// This program, which has slots of its own.
-pub(super) struct Attached {
-    program: Program<AttachedPlatform>,
+pub(super) struct Attached<P: Platform> {
+    program: Program<P>,
     rings: Arc<dyn RingMaker>,
     data_path: &'static DataPathOps,
     /// The process whose thread hears the owner.
@@ -43,21 +44,31 @@ pub(crate) fn open(path: &Path, wait: Duration) -> Result<Arc<dyn ControlPlane>,
 }
 
 fn attach(path: &Path, wait: Duration) -> anyhow::Result<Arc<dyn ControlPlane>> {
-    let socket = Places::only(path.to_owned()).connect(wait)?;
-    let program = Program::attach(Arc::new(socket))?;
-    program.lend_process()?;
-    Ok(Attached::hearing(program)?)
+    over(Places::only(path.to_owned()).connect(wait)?)
 }
 
-impl Attached {
+/// Attaches this process to the owner at the other end of a socket.
+///
+/// # Errors
+/// The owner does not admit it; no memory, no thread.
+pub(super) fn over(socket: Socket) -> anyhow::Result<Arc<dyn ControlPlane>> {
+    Ok(match program::Attached::over(Arc::new(socket))? {
+        program::Attached::Simulated(program) => {
+            program.lend_process()?;
+            // The device is a program of this machine, and needs its processors.
+            Attached::hearing(program, true)?
+        }
+        program::Attached::Function(program) => Attached::hearing(program, false)?,
+    })
+}
+
+impl<P: Platform + Debug + Send + Sync + 'static> Attached<P> {
     /// Starts the thread that hears the owner. It holds the control path until the owner is gone.
-    pub(super) fn hearing(program: Program<AttachedPlatform>) -> anyhow::Result<Arc<Self>> {
-        // The device is a program of this machine, and needs its processors.
-        let yields = true;
+    fn hearing(program: Program<P>, yields: bool) -> anyhow::Result<Arc<Self>> {
         let attached = Arc::new(Self {
             rings: Arc::new(PlatformRings::new(program.rings(), yields)),
             program,
-            data_path: DataPathOps::uncancelled::<AttachedPlatform>(),
+            data_path: DataPathOps::uncancelled::<P>(),
             process: Process::this(),
         });
         let hears = attached.clone();
@@ -66,13 +77,13 @@ impl Attached {
     }
 }
 
-impl fmt::Debug for Attached {
+impl<P: Platform> fmt::Debug for Attached<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Attached")
     }
 }
 
-impl ControlPlane for Attached {
+impl<P: Platform + Debug + Send + Sync + 'static> ControlPlane for Attached<P> {
     fn call(&self, command: Command) -> Result<Answer, Refused> {
         self.process.check()?;
         if command.makes_something() {

@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use e810_attach::owner::{MemoryOf, Owner};
-use e810_attach::program::Program;
 use e810_attach::session::Session;
 use e810_attach::socket::Socket;
 use e810_attach::threads::spawn;
 use e810_backends::HostDevice;
 
 use super::ControlPlane;
-use super::attached::Attached;
+use super::attached;
 
 /// The environment variable that puts a socket between the program and its own function: `socket`.
 pub const CONTROL: &str = "E810_VERBS_CONTROL";
@@ -33,14 +32,8 @@ pub(super) fn attach<P: HostDevice>(
     platform: P,
 ) -> anyhow::Result<Arc<dyn ControlPlane>> {
     let [of_owner, of_program] = Socket::pair()?;
-    let session = Session::begin(
-        owner.clone(),
-        platform,
-        Arc::new(of_owner),
-        MemoryOf::Nobody,
-    );
+    let link = Arc::new(of_owner);
+    let session = Session::begin(owner.clone(), platform, link, MemoryOf::Nobody)?;
     spawn("e810-commands", move || session.run()).context("a thread for commands")?;
-    let program = Program::attach(Arc::new(of_program))?;
-    program.lend_process()?;
-    Ok(Attached::hearing(program)?)
+    attached::over(of_program)
 }

@@ -19,7 +19,7 @@ use e810_sim::{Mode, Sim};
 use crate::cli::ServeArgs;
 use crate::cli::device::places;
 use crate::stop::{Stop, watched};
-use crate::usage::{Usage, refuse};
+use crate::usage::Usage;
 
 /// Runs the command until a signal, or until the function is gone.
 ///
@@ -28,12 +28,6 @@ use crate::usage::{Usage, refuse};
 pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
     let opening = Opening::try_from(args.device.clone());
     let opening = opening.map_err(|why| Usage(format!("--device {}: {why}", args.device)))?;
-    if !args.device.spec.is_simulated() {
-        refuse!(
-            "--device {}: programs can share simulated functions only; give sim or sim:wire=NAME",
-            args.device
-        );
-    }
     let stop = Stop::on_signals()?;
     let listener = places(args.at.as_ref()).listen();
     let listener = listener.context("no socket for programs; --at PATH names one")?;
@@ -78,6 +72,12 @@ impl Ready for Serves {
     }
 
     fn ready<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) -> Result<Box<dyn Any>> {
+        match (function.shares(), function.lends()) {
+            // Programs would be refused for the same reasons.
+            (Some(shares), _) => shares.dismiss(shares.admit()?.program)?,
+            (None, Some(_)) => {}
+            (None, None) => bail!("programs cannot share a function of this kind"),
+        }
         let (owner, function) = (owner.clone(), function.clone());
         let thread = thread::Builder::new().name("e810-accept".to_owned());
         let accepts = thread.spawn(move || {
