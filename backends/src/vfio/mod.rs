@@ -5,8 +5,10 @@
 //! is common to both.
 
 mod bar;
+mod busy;
 mod container;
 mod device_info;
+mod forked;
 mod group;
 mod ioctl;
 mod iommu;
@@ -38,6 +40,7 @@ use crate::host::{Host, cpus, kernel as host_kernel};
 use crate::spec::{Bdf, VfioApi};
 use bar::BarError;
 pub use bar::BarRegisters;
+pub use busy::wait_until_free;
 use device_info::DeviceInfo;
 use ioctl::IoctlFile;
 use iommu::Iommu;

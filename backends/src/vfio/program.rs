@@ -6,9 +6,9 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use e810_hal::regs::{DOORBELL_PAGE, DOORBELL_PAGE_LEN};
@@ -16,6 +16,7 @@ use e810_hal::{Bus, DoorbellPage, RegOffset};
 use memmap2::{MmapOptions, MmapRaw};
 
 use super::container::Type1;
+use super::forked::{Parents, replace_page};
 use super::space::{Space, unusual, why_not_mapped};
 use crate::error::BackendError;
 use crate::host::Host;
@@ -62,23 +63,16 @@ impl ProgramRegisters {
     /// From now on doorbells are written to memory that nobody reads. No thread is disturbed that
     /// rings meanwhile.
     fn abandon(&self) -> io::Result<()> {
-        let (rights, kind) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
-        );
-        let (start, len) = (self.map.as_mut_ptr().cast(), self.map.len());
-        // SAFETY: it replaces exactly the pages of `map`, in one step, by others that can be
-        // written as well, and only `DoorbellPage` accesses them. `map` unmaps them later.
-        let mapped = unsafe { libc::mmap(start, len, rights, kind, -1, 0) };
-        match ptr::eq(mapped, start) {
-            true => Ok(()),
-            false => Err(io::Error::last_os_error()),
-        }
+        // SAFETY: exactly the pages of `map`, which unmaps them later; only `DoorbellPage` accesses
+        // them.
+        unsafe { replace_page(self.map.as_mut_ptr().cast()) }
     }
 }
 
 /// The owner's files.
 struct Reached {
+    /// Dropped before the files are closed.
+    _parents: Parents,
     device: Arc<File>,
     space: Arc<Type1<File>>,
 }
@@ -109,6 +103,13 @@ impl ProgramVfio {
         let device = File::from(files.device);
         let registers = ProgramRegisters::new(&device, files.bar0)
             .map_err(|cause| BackendError::system(&name, "mapping the doorbell page", &cause))?;
+        let page = NonNull::new(registers.map.as_mut_ptr().cast());
+        let page = page.ok_or_else(|| BackendError::Unfit {
+            device: name.clone(),
+            what: "its doorbell page has no address".to_owned(),
+        })?;
+        let parents = Parents::new(device.as_fd(), files.container.as_fd(), page)
+            .map_err(|cause| BackendError::system(&name, "keeping it from children", &cause))?;
         let space = Type1::of_program(files.container.into());
         Ok(Self {
             name,
@@ -122,6 +123,7 @@ impl ProgramVfio {
                 vectors_grow: false,
             },
             reached: Mutex::new(Some(Reached {
+                _parents: parents,
                 device: Arc::new(device),
                 space: Arc::new(space),
             })),

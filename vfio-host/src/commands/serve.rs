@@ -4,6 +4,7 @@ use std::any::Any;
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context as _, Error, Result, bail};
 use e810_attach::owner::{self, Opening, Owner, Ready};
@@ -12,7 +13,8 @@ use e810_attach::socket::{Listener, Peer, Socket};
 use e810_attach::threads;
 use e810_backends::HostDevice;
 use e810_backends::host::{Host, process};
-use e810_backends::spec::SimSpec;
+use e810_backends::spec::{DeviceSpec, SimSpec, VfioApi};
+use e810_backends::vfio::wait_until_free;
 use e810_node::simulated::simulator;
 use e810_sim::{Mode, Sim};
 
@@ -20,6 +22,9 @@ use crate::cli::ServeArgs;
 use crate::cli::device::places;
 use crate::stop::{Stop, watched};
 use crate::usage::Usage;
+
+/// How long the programs of an earlier server may take to give its function up.
+const GIVEN_UP: Duration = Duration::from_secs(5);
 
 /// Runs the command until a signal, or until the function is gone.
 ///
@@ -29,6 +34,9 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
     let opening = Opening::try_from(args.device.clone());
     let opening = opening.map_err(|why| Usage(format!("--device {}: {why}", args.device)))?;
     let stop = Stop::on_signals()?;
+    if let DeviceSpec::Vfio(bdf, VfioApi::Container) = opening.spec {
+        wait_until_free(bdf, GIVEN_UP)?;
+    }
     let listener = places(args.at.as_ref()).listen();
     let listener = listener.context("no socket for programs; --at PATH names one")?;
     let path = listener.path().to_owned();
