@@ -77,7 +77,7 @@ impl<P: Platform + Debug + Send + Sync + 'static> Attached<P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for Attached<P> {
+impl<P: Platform> Debug for Attached<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Attached")
     }
