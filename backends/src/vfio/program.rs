@@ -103,12 +103,12 @@ impl ProgramVfio {
         let device = File::from(files.device);
         let registers = ProgramRegisters::new(&device, files.bar0)
             .map_err(|cause| BackendError::system(&name, "mapping the doorbell page", &cause))?;
-        let page = NonNull::new(registers.map.as_mut_ptr().cast());
-        let page = page.ok_or_else(|| BackendError::Unfit {
+        let doorbells = NonNull::new(registers.map.as_mut_ptr().cast());
+        let doorbells = doorbells.ok_or_else(|| BackendError::Unfit {
             device: name.clone(),
             what: "its doorbell page has no address".to_owned(),
         })?;
-        let parents = Parents::new(device.as_fd(), files.container.as_fd(), page)
+        let parents = Parents::new(device.as_fd(), files.container.as_fd(), doorbells)
             .map_err(|cause| BackendError::system(&name, "keeping it from children", &cause))?;
         let space = Type1::of_program(files.container.into());
         Ok(Self {
