@@ -88,6 +88,7 @@ unsafe impl DmaAlloc for AttachedPlatform {
         let file = memory.file().try_clone_to_owned().map_err(|_| none)?;
         let lend = Lend {
             bytes: memory.len() as u64,
+            address: Some(memory.address()),
         };
         let memory = memory.without_file();
         let lent = self.0.conversation.ask_plainly(lend, Some(file));

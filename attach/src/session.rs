@@ -31,6 +31,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// How long the thread looks for doorbells after the last one, before it sleeps.
 const AWAKE: Duration = Duration::from_micros(50);
 
+/// Turns with doorbells or work of the device between two looks for messages, which cost more.
+const TURNS: u32 = 16;
+
 /// Files that a program may lend at a time: two for each queue pair and completion queue.
 const MOST_LENT: usize = 8192;
 
@@ -51,7 +54,8 @@ pub struct Session<P: HostDevice> {
     /// The program reaches the function by itself.
     shared: Option<Shared<P>>,
     /// The platform's number of the program's memory.
-    process: Option<u64>,
+    memory: Option<u64>,
+    has_lent_process: bool,
     doorbells: Option<Doorbells>,
     /// Each question for a peer's address that is under way has it, too.
     resolving: Arc<()>,
@@ -63,6 +67,8 @@ struct Lent<P: HostDevice> {
     platform: P,
     mapping: Mapping,
     bytes: u64,
+    /// Where the program has it.
+    address: Option<u64>,
     _memory: MappedMemory,
 }
 
@@ -198,10 +204,11 @@ impl<P: HostDevice> Session<P> {
                 None
             }
         };
-        let memory = shared.as_ref().map_or(memory, |shared| {
-            // It maps memory itself.
-            MemoryOf::Program(shared.program)
-        });
+        let lends = platform.lends().filter(|_| !is_own && shared.is_none());
+        let lent = lends.map(|lends| lends.attach_program());
+        // One that reaches the function maps memory itself.
+        let number = shared.as_ref().map(|shared| shared.program).or(lent);
+        let memory = number.map_or(memory, MemoryOf::Program);
         Ok(Self {
             program: owner.join(to_program.clone(), SlotsOf::Program, memory),
             owner,
@@ -210,7 +217,8 @@ impl<P: HostDevice> Session<P> {
             is_own,
             shared,
             lent: BTreeMap::new(),
-            process: None,
+            memory: lent,
+            has_lent_process: false,
             doorbells: None,
             resolving: Arc::new(()),
         })
@@ -220,9 +228,14 @@ impl<P: HostDevice> Session<P> {
     /// message.
     pub fn run(mut self) {
         let mut busy = Instant::now();
+        let mut turns = 0;
         loop {
             if self.ring() {
                 busy = Instant::now();
+                turns += 1;
+                if turns % TURNS != 0 {
+                    continue;
+                }
             }
             // A program that has just rung often rings again.
             let limit = match busy.elapsed() < AWAKE {
@@ -326,18 +339,20 @@ impl<P: HostDevice> Session<P> {
         }
     }
 
-    /// Rings what the program has rung; returns whether there was something.
+    /// Rings what the program has rung, and does the device's work; returns whether there was
+    /// something.
     fn ring(&self) -> bool {
         let (Some(doorbells), Some(lends)) = (&self.doorbells, self.platform.lends()) else {
             return false;
         };
-        doorbells.take(|doorbell| {
+        let is_rung = doorbells.take(|doorbell| {
             // One of others, or of nobody: nothing happens.
             if self.owner.may_ring(self.program, doorbell) {
                 let (register, value) = doorbell.register();
                 lends.ring(register, value);
             }
-        })
+        });
+        lends.attend() || is_rung
     }
 
     /// From now on the program wakes this thread. Whether something was rung before.
@@ -384,10 +399,15 @@ impl<P: HostDevice> Session<P> {
         let (mapping, iova) = lends
             .lend(unsafe { memory.bytes() })
             .map_err(|error| Refused::from(e810::Error::Dma(error)))?;
+        if let (Some(program), Some(address)) = (self.memory, asked.address) {
+            // SAFETY: as above; it is taken back first.
+            lends.lend_at(program, address, unsafe { memory.bytes() });
+        }
         let lent = Lent {
             platform: self.platform.clone(),
             mapping,
             bytes: asked.bytes,
+            address: asked.address,
             _memory: memory,
         };
         self.lent.insert(iova.0, lent);
@@ -396,20 +416,24 @@ impl<P: HostDevice> Session<P> {
 
     fn take_back(&mut self, asked: &TakeBack) -> Result<(), Refused> {
         let lent = self.lent.remove(&asked.iova);
-        lent.map(drop)
-            .ok_or_else(|| Refused::no_such("lent file at", 0))
+        let lent = lent.ok_or_else(|| Refused::no_such("lent file at", 0))?;
+        let taken = self.platform.lends().zip(self.memory).zip(lent.address);
+        if let Some(((lends, program), address)) = taken {
+            lends.take_back_at(program, address);
+        }
+        Ok(())
     }
 
     fn lend_process(&mut self, file: Option<OwnedFd>) -> Result<(), Refused> {
-        let (Some(file), Some(lends), None) = (file, self.platform.lends(), self.process) else {
+        let lends = self.platform.lends().zip(self.memory);
+        let (Some(file), Some((lends, program)), false) = (file, lends, self.has_lent_process)
+        else {
             return Err(Refused::unexpected(
                 "no file, a second one, or nobody who takes it",
             ));
         };
-        let process = lends.attach_program(File::from(file));
-        self.process = Some(process);
-        self.owner
-            .set_memory(self.program, MemoryOf::Program(process));
+        lends.lend_process(program, File::from(file));
+        self.has_lent_process = true;
         Ok(())
     }
 }
@@ -417,8 +441,8 @@ impl<P: HostDevice> Session<P> {
 impl<P: HostDevice> Drop for Session<P> {
     fn drop(&mut self) {
         // First of all: nothing is written to a process that is gone, whatever is in flight.
-        if let (Some(process), Some(lends)) = (self.process, self.platform.lends()) {
-            lends.detach_program(process);
+        if let (Some(program), Some(lends)) = (self.memory, self.platform.lends()) {
+            lends.detach_program(program);
         }
         // The device loses the program's memory with the last object that may use it.
         let memory = (mem::take(&mut self.lent), self.shared.take());

@@ -28,15 +28,29 @@ pub trait Lends {
     /// It cannot be mapped.
     fn lend(&self, memory: SharedBytes) -> Result<(Mapping, Iova), DmaError>;
 
-    /// From now on memory of another process can be registered by the number that this returns:
-    /// `memory` is a descriptor of its `/proc/self/mem`.
-    fn attach_program(&self, memory: File) -> u64;
+    /// From now on memory of another process can be registered by the number that this returns, as
+    /// far as that process lends it.
+    fn attach_program(&self) -> u64;
+
+    /// It lends all of its memory: `memory` is a descriptor of its `/proc/self/mem`.
+    fn lend_process(&self, program: u64, memory: File);
+
+    /// It lends memory that it has at `address`, and this process at `memory`, which stays valid
+    /// until it is taken back or the other process is gone.
+    fn lend_at(&self, program: u64, address: u64, memory: SharedBytes);
+
+    /// The memory at that address is lent no more.
+    fn take_back_at(&self, program: u64, address: u64);
 
     /// That process is gone.
     fn detach_program(&self, program: u64);
 
-    /// Rings a doorbell, and has the device begin with the work.
+    /// Rings a doorbell; the thread [attends](Self::attend) to the device next.
     fn ring(&self, register: RegOffset, value: u32);
+
+    /// Does work of the device on this thread. While it returns true, there may be more, and the
+    /// thread calls it again soon.
+    fn attend(&self) -> bool;
 }
 
 /// A function that other processes reach themselves: they ring its doorbells, and map their memory

@@ -4,9 +4,7 @@ use std::fs::File;
 
 use anyhow::{Context, Result};
 use e810::{Lan, MacAddr, VsiId};
-use e810_hal::{
-    Access, Bus as _, DmaError, DmaMap as _, Iova, Mapping, Ns, RegOffset, SharedBytes, Vector,
-};
+use e810_hal::{Access, DmaError, DmaMap as _, Iova, Mapping, Ns, RegOffset, SharedBytes, Vector};
 use e810_sim::SimPlatform;
 use e810_sim::middleware::Layered;
 
@@ -85,8 +83,20 @@ impl Lends for SimPlatform {
         }
     }
 
-    fn attach_program(&self, memory: File) -> u64 {
-        self.attach_program(memory)
+    fn attach_program(&self) -> u64 {
+        self.attach_program()
+    }
+
+    fn lend_process(&self, program: u64, memory: File) {
+        self.lend_process(program, memory);
+    }
+
+    fn lend_at(&self, program: u64, address: u64, memory: SharedBytes) {
+        self.lend_at(program, address, memory);
+    }
+
+    fn take_back_at(&self, program: u64, address: u64) {
+        self.take_back_at(program, address);
     }
 
     fn detach_program(&self, program: u64) {
@@ -94,8 +104,11 @@ impl Lends for SimPlatform {
     }
 
     fn ring(&self, register: RegOffset, value: u32) {
-        self.write32(register, value);
-        self.execute();
+        self.ring(register, value);
+    }
+
+    fn attend(&self) -> bool {
+        self.attend()
     }
 }
 

@@ -10,6 +10,7 @@
 //! pages of an IOMMU.
 
 mod access;
+mod ahead;
 mod target;
 
 use crate::findings::{Kind, kind};
@@ -22,6 +23,7 @@ use crate::pe::DmaFault;
 use crate::rng::Rng;
 
 pub(crate) use access::NoAccess;
+use ahead::Ahead;
 pub(crate) use target::{Target, Window};
 
 /// Granularity of an IOMMU, and the least distance between two mappings.
@@ -121,6 +123,7 @@ pub(crate) struct Iommu {
     gone: VecDeque<(u64, u64)>,
     /// Number of times that mappings were removed.
     removed: u64,
+    ahead: Ahead,
     /// Random source for the addresses of aligned ranges.
     rng: Rng,
     /// Random source for ranges with a given offset in the page. It is a stream of its own: how
@@ -135,6 +138,7 @@ impl Iommu {
             recent: [const { Cell::new(None) }; RECENT],
             gone: VecDeque::new(),
             removed: 0,
+            ahead: Ahead::default(),
             page_rng: rng.fork("pages"),
             rng,
         }

@@ -22,7 +22,7 @@ use crate::function::{EngineEnv, FunctionState};
 use crate::interrupt_lines::InterruptLines;
 use crate::link::Mac;
 use crate::machine::Machine;
-use crate::program_memory::{self, AttachedMemory};
+use crate::program_memory;
 use crate::regs;
 use crate::runtime::{Mode, RuntimeOwner};
 
@@ -56,6 +56,19 @@ impl SimPlatform {
     /// whose client polls in another process. A driver in this process uses [`Clock::relax`].
     pub fn execute(&self) {
         self.owner.runtime.execute(self.function);
+    }
+
+    /// Writes a doorbell. The thread calls [`attend`](Self::attend) next, which does the work: nobody
+    /// is woken for it.
+    pub fn ring(&self, doorbell: RegOffset, value: u32) {
+        self.owner.runtime.ring(self.function, doorbell, value);
+    }
+
+    /// Does pending work of the function on this thread, in real time. While this returns true, there
+    /// may be more, and the thread calls it again soon.
+    #[must_use]
+    pub fn attend(&self) -> bool {
+        self.owner.runtime.attend(self.function)
     }
 
     #[must_use]
@@ -158,11 +171,32 @@ impl SimPlatform {
     }
 
     /// From now on memory of another process can be mapped ([`DmaMap::dma_map_program`]) by the
-    /// number that this returns. `memory` is a descriptor of that process' `/proc/self/mem`.
+    /// number that this returns, as far as that process lends it.
     #[must_use]
-    pub fn attach_program(&self, memory: File) -> u64 {
-        let memory = AttachedMemory::leak(memory);
-        self.with(|env| env.state.memory.attach_program(memory))
+    pub fn attach_program(&self) -> u64 {
+        self.with(|env| env.state.memory.attach_program())
+    }
+
+    /// The program lends all of its memory: `memory` is a descriptor of its `/proc/self/mem`.
+    pub fn lend_process(&self, program: u64, memory: File) {
+        if let Some(program) = self.with(|env| env.state.memory.program(program)) {
+            program.lend_process(memory);
+        }
+    }
+
+    /// The program lends memory that both processes have: this process at `memory`, which stays
+    /// valid until it is taken back or the program is gone, and the program at `address`.
+    pub fn lend_at(&self, program: u64, address: u64, memory: SharedBytes) {
+        if let Some(program) = self.with(|env| env.state.memory.program(program)) {
+            program.lend(address, memory);
+        }
+    }
+
+    /// The memory at that address is lent no more.
+    pub fn take_back_at(&self, program: u64, address: u64) {
+        if let Some(program) = self.with(|env| env.state.memory.program(program)) {
+            program.take_back(address);
+        }
     }
 
     /// The process is gone: the device reaches nothing of it any more. Mappings stay until they

@@ -103,7 +103,11 @@ operations! {
     Resolve { destination: IpAddr, vlan: Option<u16> } -> Neighbour;
     /// Lends the owner a file, which comes with the message and has `bytes` bytes: the device
     /// reaches it at the address of the answer.
-    Lend { bytes: u64 } -> u64;
+    Lend {
+        bytes: u64,
+        /// Where the program has mapped it, if it registers memory there.
+        address: Option<u64>
+    } -> u64;
     /// The file at this address is lent no more.
     TakeBack { iova: u64 } -> ();
     /// Lends the program's own memory, of which it registers pieces later: a descriptor of its

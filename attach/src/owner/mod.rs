@@ -195,13 +195,6 @@ impl<P: HostPlatform> Owner<P> {
         id
     }
 
-    /// From now on a program registers memory of this process.
-    pub fn set_memory(&self, program: ProgramId, memory: MemoryOf) {
-        if let Some(objects) = lock(&self.state).objects.get_mut(&program) {
-            objects.set_memory(memory);
-        }
-    }
-
     /// Whether a program may ring this doorbell: it is that of an object of its own.
     #[must_use]
     pub fn may_ring(&self, program: ProgramId, doorbell: Doorbell) -> bool {

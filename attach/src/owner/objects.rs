@@ -140,10 +140,6 @@ impl<P: HostPlatform> Objects<P> {
         }
     }
 
-    pub(super) fn set_memory(&mut self, memory: MemoryOf) {
-        self.memory = memory;
-    }
-
     pub(super) fn held(&self) -> Held {
         Held {
             pds: self.pds.len(),

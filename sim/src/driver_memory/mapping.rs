@@ -50,7 +50,8 @@ impl DriverMemory {
             address,
             len,
         } = memory;
-        let Some(memory) = self.programs.get(&program) else {
+        let memory = self.programs.get(&program);
+        let Some(memory) = memory.filter(|memory| memory.reaches(address, len)) else {
             return Err(DmaError::NotAccessible {
                 address,
                 bytes: len,
@@ -134,11 +135,22 @@ impl DriverMemory {
         self.map_at(iova, memory, access)
     }
 
-    /// A program's memory can be mapped from now on.
-    pub(crate) fn attach_program(&mut self, memory: &'static AttachedMemory) -> u64 {
+    /// A program's memory can be mapped from now on, as far as it lends it.
+    pub(crate) fn attach_program(&mut self) -> u64 {
         self.last_program += 1;
-        self.programs.insert(self.last_program, memory);
+        self.programs
+            .insert(self.last_program, AttachedMemory::leak());
         self.last_program
+    }
+
+    /// The memory of an attached program.
+    pub(crate) fn program(&self, program: u64) -> Option<&'static AttachedMemory> {
+        self.programs.get(&program).copied()
+    }
+
+    /// Whether there are attached programs.
+    pub(crate) fn has_programs(&self) -> bool {
+        !self.programs.is_empty()
     }
 
     /// Its memory is not reached any more.

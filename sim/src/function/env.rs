@@ -7,6 +7,7 @@ use e810_hal::bus::{CeqId, PfId};
 use e810_hal::regs as hw;
 
 use super::EngineEnv;
+use crate::bus_master::BusMastering;
 use crate::pe::{DmaFault, Env, EventCount, OicrCause, PeReg};
 
 impl EngineEnv<'_> {
@@ -42,6 +43,20 @@ impl Env for EngineEnv<'_> {
         done.map_err(|no| self.no_access(no))?;
         self.did_read(into.len());
         Ok(())
+    }
+
+    fn reads_ahead(&self) -> bool {
+        self.state.memory.has_programs()
+    }
+
+    fn read_ahead(&mut self, iova: u64, bytes: usize) {
+        if self.state.bus_mastering == BusMastering::On {
+            self.state.memory.iommu.read_ahead(iova, bytes);
+        }
+    }
+
+    fn forget_ahead(&mut self) {
+        self.state.memory.iommu.forget_ahead();
     }
 
     fn write(&mut self, iova: u64, from: &[u8]) -> Result<(), DmaFault> {

@@ -48,6 +48,7 @@ impl Iommu {
         }
         let not_there = |_| NoAccess::not_there(iova, bytes, false);
         match self.translate(iova, bytes, false) {
+            Ok(Target::Attached(window)) if self.ahead.copy(&window, into) => Ok(()),
             Ok(memory) => memory.read(into).map_err(not_there),
             Err(refused) if refused.refusal == Refusal::Bounds => {
                 let mut rest = into;
@@ -62,13 +63,29 @@ impl Iommu {
         }
     }
 
+    /// Reads `bytes` bytes now that the device is about to read in pieces, if they belong to an
+    /// attached program; otherwise does nothing. Refuses nothing: the accesses find out.
+    pub(crate) fn read_ahead(&mut self, iova: u64, bytes: usize) {
+        if let Ok(Target::Attached(window)) = self.translate(iova, bytes, false)
+            && window.memory.is_far(window.address, window.len)
+        {
+            self.ahead.read(window);
+        }
+    }
+
+    /// What was read ahead may be old from now on.
+    pub(crate) fn forget_ahead(&mut self) {
+        self.ahead.forget();
+    }
+
     /// Copies bytes in, all of them or none. Exception: if only part of the memory is there, the
     /// part in front may be written.
-    pub(crate) fn write(&self, iova: u64, from: &[u8]) -> Result<(), NoAccess> {
+    pub(crate) fn write(&mut self, iova: u64, from: &[u8]) -> Result<(), NoAccess> {
         let bytes = from.len();
         if bytes == 0 {
             return Ok(());
         }
+        self.forget_ahead();
         let not_there = |_| NoAccess::not_there(iova, bytes, true);
         match self.translate(iova, bytes, true) {
             Ok(memory) => memory.write(from).map_err(not_there),

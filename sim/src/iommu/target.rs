@@ -130,6 +130,13 @@ impl Target {
 }
 
 impl Window {
+    /// Where `other` begins in this window, if that has all of it.
+    pub(super) fn offset_of(&self, other: &Self) -> Option<usize> {
+        let offset = usize::try_from(other.address.checked_sub(self.address)?).ok()?;
+        let is_inside = offset <= self.len && other.len <= self.len - offset;
+        (is_inside && std::ptr::eq(self.memory, other.memory)).then_some(offset)
+    }
+
     fn window(&self, offset: usize, bytes: usize) -> Result<Self, OutOfRange> {
         let len = self.len;
         let end = offset.checked_add(bytes).filter(|end| *end <= len);

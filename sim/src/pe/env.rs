@@ -126,6 +126,22 @@ pub trait Env {
     /// [`DmaFault`]; `into` is unspecified then.
     fn read(&mut self, iova: u64, into: &mut [u8]) -> Result<(), DmaFault>;
 
+    /// Whether an access takes so long that neighbours are worth being
+    /// [read ahead](Self::read_ahead). By default not.
+    fn reads_ahead(&self) -> bool {
+        false
+    }
+
+    /// Reads `bytes` bytes now that [`read`](Self::read) is about to want in pieces: those calls
+    /// give what is there now, until [`forget_ahead`](Self::forget_ahead) or the next write. Fails
+    /// silently. By default does nothing.
+    fn read_ahead(&mut self, iova: u64, bytes: usize) {
+        let _ = (iova, bytes);
+    }
+
+    /// What was read ahead is not wanted any more. By default does nothing.
+    fn forget_ahead(&mut self) {}
+
     /// DMA write of `from.len()` bytes at any alignment; payload order is not defined.
     ///
     /// # Errors

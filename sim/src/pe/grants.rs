@@ -153,6 +153,24 @@ impl Device {
         Ok(())
     }
 
+    /// Reads memory ahead that an STag gives access to, in one page; does nothing if it does not.
+    pub(crate) fn read_access_ahead(
+        &mut self,
+        access: &Access,
+        len: u64,
+        privileged: bool,
+        env: &mut dyn Env,
+    ) {
+        let iova = self.recent_grant(access, len).or_else(|| {
+            let grant = self.grant(access, len, privileged, env).ok()?;
+            let (iova, bytes) = self.run(&grant, 0, len, env).ok()?;
+            (bytes == len).then_some(iova)
+        });
+        if let Some(iova) = iova {
+            env.read_ahead(iova, len as usize);
+        }
+    }
+
     /// Writes memory through an STag.
     pub(crate) fn write_access(
         &mut self,

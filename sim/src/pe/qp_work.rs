@@ -135,8 +135,10 @@ impl Device {
             stopped: false,
             no_arp: false,
             sent: 0,
+            has_ahead: false,
         };
         let more = work(&mut rc, &mut host);
+        rc::Host::forget_ahead(&mut host);
         if host.no_arp && rc.mode() != Mode::Error {
             rc.set_mode(Mode::Error);
             host.report_no_arp();

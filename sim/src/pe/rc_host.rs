@@ -34,6 +34,8 @@ pub(super) struct QpHost<'a> {
     pub(super) no_arp: bool,
     /// Frames sent, to advance through the transmit FIFO entries.
     pub(super) sent: u64,
+    /// Payload was read ahead.
+    pub(super) has_ahead: bool,
 }
 
 impl QpHost<'_> {
@@ -172,6 +174,23 @@ impl Host for QpHost<'_> {
     fn read(&mut self, access: Access, out: &mut [u8]) -> Result<(), Fault> {
         let privileged = self.privileged();
         self.device.read_access(&access, out, privileged, self.env)
+    }
+
+    fn reads_ahead(&self) -> bool {
+        self.device.config.shortcuts && self.env.reads_ahead()
+    }
+
+    fn read_ahead(&mut self, access: Access, len: u32) {
+        let privileged = self.privileged();
+        self.device
+            .read_access_ahead(&access, len.into(), privileged, self.env);
+        self.has_ahead = true;
+    }
+
+    fn forget_ahead(&mut self) {
+        if std::mem::take(&mut self.has_ahead) {
+            self.env.forget_ahead();
+        }
     }
 
     fn write(&mut self, access: Access, data: &[u8]) -> Result<(), Fault> {

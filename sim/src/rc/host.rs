@@ -248,6 +248,23 @@ pub trait Host {
     /// [`Fault`]; `out` is unspecified then.
     fn read(&mut self, access: Access, out: &mut [u8]) -> Result<(), Fault>;
 
+    /// Whether payload of several entries is worth being [read ahead](Self::read_ahead). By default
+    /// it is not.
+    fn reads_ahead(&self) -> bool {
+        false
+    }
+
+    /// Reads `len` bytes now, which the calls of [`read`](Self::read) that follow want in pieces, as
+    /// far as they may be read. The engine has seen the entries that name those pieces, and the
+    /// bytes are kept until it calls [`forget_ahead`](Self::forget_ahead) or returns. By default
+    /// does nothing.
+    fn read_ahead(&mut self, access: Access, len: u32) {
+        let _ = (access, len);
+    }
+
+    /// What was read ahead is not wanted any more. By default does nothing.
+    fn forget_ahead(&mut self) {}
+
     /// Writes memory through an STag.
     ///
     /// # Errors

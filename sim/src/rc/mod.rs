@@ -36,6 +36,7 @@ mod layout;
 mod plain;
 mod progress;
 mod psn;
+mod read_ahead;
 mod requester;
 mod requester_rx;
 mod responder;

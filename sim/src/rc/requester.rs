@@ -6,6 +6,7 @@ use super::host::{Fault, Host, Invalidator, Ring, Sent};
 use super::plain;
 use super::progress::acknowledge;
 use super::psn;
+use super::read_ahead::read_ahead;
 use super::ring::{decode_send, first_send_quantum, send_slot};
 use super::segment::{self, Segment};
 use super::state::{Cursor, Mode, QpRcState, Requester, Timer};
@@ -74,7 +75,11 @@ pub(super) fn poll<H: Host + ?Sized>(
     host: &mut H,
     budget: &mut u32,
 ) -> Result<bool, Stop> {
+    let mut ahead = host.reads_ahead().then_some(state.requester.next.pos);
     loop {
+        if ahead.is_some_and(|seen| seen <= state.requester.next.pos) {
+            ahead = Some(read_ahead(state, host, *budget)?);
+        }
         let QpRcState {
             config,
             requester,

@@ -159,6 +159,23 @@ impl Runtime {
         }
     }
 
+    /// Writes a doorbell for a thread that [attends](Self::attend) to the function next.
+    pub(crate) fn ring(&self, function: u8, off: RegOffset, value: u32) {
+        match &self.clockwork {
+            Clockwork::Virtual(time) => time.write32(function.into(), off, value),
+            Clockwork::Real(time) => time.ring(function.into(), off, value),
+        }
+    }
+
+    /// Does pending work of a function on this thread, in real time; returns whether there may be
+    /// more.
+    pub(crate) fn attend(&self, function: u8) -> bool {
+        match &self.clockwork {
+            Clockwork::Virtual(_) => false,
+            Clockwork::Real(time) => time.attend(function.into()),
+        }
+    }
+
     /// When this returns, the earlier work of a function is done. In virtual time only the program
     /// makes that happen.
     pub(crate) fn settle(&self, function: u8) {

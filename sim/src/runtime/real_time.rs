@@ -44,6 +44,14 @@ const CHAIN: u32 = 16;
 /// Rounds of shared events in one call.
 const ROUNDS: u32 = 16;
 
+/// Who does what is left of the work of a function that a thread has run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Leaves {
+    ToHelper,
+    /// The thread itself, soon.
+    ToCaller,
+}
+
 /// The functions of a card in real time.
 #[derive(Debug)]
 pub(super) struct RealTime {
@@ -219,12 +227,32 @@ impl RealTime {
             let ((), fired) = self.machine_call(|machine| machine.write32(index, off, value));
             return self.raise_all(fired);
         };
+        self.post(index, shared, off, value);
+        self.leave(shared);
+    }
+
+    fn post(&self, index: usize, shared: &SharedFunction, off: RegOffset, value: u32) {
         while !shared.post(off, value) {
             // Nobody had the time for so many writes: they are executed here.
             let _ = self.with_function(index, |_, _, _| ());
         }
         shared.engine.announce();
-        self.leave(shared);
+    }
+
+    /// As [`write32`](Self::write32), by a thread that [attends](Self::attend) to the function
+    /// next: nobody else is woken.
+    pub(super) fn ring(&self, index: usize, off: RegOffset, value: u32) {
+        match self.functions.get(index).filter(|_| is_posted(off)) {
+            Some(shared) => self.post(index, shared, off, value),
+            None => self.write32(index, off, value),
+        }
+    }
+
+    /// Does pending work of function `index` on this thread. While it returns true, there may be
+    /// more, for which this thread comes again.
+    pub(super) fn attend(&self, index: usize) -> bool {
+        let due = |shared: &SharedFunction| shared.is_due(self.now().0);
+        self.functions.get(index).is_some_and(due) && self.run_as(index, Leaves::ToCaller)
     }
 
     /// There is work that this thread does not do. It was announced, or found, after a fence.
@@ -274,6 +302,10 @@ impl RealTime {
     /// Runs the engine of function `first`, and the engines that get frames because of it and are
     /// not polled by a program. False when there was nothing to do.
     fn run(&self, first: usize) -> bool {
+        self.run_as(first, Leaves::ToHelper)
+    }
+
+    fn run_as(&self, first: usize, leaves: Leaves) -> bool {
         let mut did = false;
         let mut todo = 1_u64 << first;
         let mut left = CHAIN;
@@ -306,7 +338,10 @@ impl RealTime {
                 self.run_shared_events();
             }
             if attempt == Attempt::Left {
-                self.leave(shared);
+                match leaves {
+                    Leaves::ToCaller if index == first => did = true,
+                    _ => self.leave(shared),
+                }
             }
         }
         did

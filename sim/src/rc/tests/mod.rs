@@ -7,6 +7,7 @@ mod node;
 mod not_ready;
 mod post;
 mod queue;
+mod read_ahead;
 mod reads;
 mod requester;
 mod responder;

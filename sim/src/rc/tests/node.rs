@@ -48,6 +48,12 @@ pub(super) struct Node {
     pub(super) broken_memory: bool,
     pub(super) broken_rings: bool,
     pub(super) broken_cq: bool,
+    /// Where each access takes long: what was read ahead, by address.
+    pub(super) ahead: Option<BTreeMap<u64, Vec<u8>>>,
+    /// Payload was read so often, ahead or on its own.
+    pub(super) payload_reads: usize,
+    /// What software does to its send queue and memory when the next frame has been sent.
+    pub(super) meanwhile: Option<(Vec<u64>, Vec<u8>)>,
 }
 
 impl Node {
@@ -77,6 +83,9 @@ impl Node {
             broken_memory: false,
             broken_rings: false,
             broken_cq: false,
+            ahead: None,
+            payload_reads: 0,
+            meanwhile: None,
         }
     }
 
@@ -169,8 +178,38 @@ impl Host for Node {
     fn read(&mut self, access: Access, out: &mut [u8]) -> Result<(), Fault> {
         assert!(!out.is_empty());
         let at = self.locate(access, out.len())?;
-        out.copy_from_slice(&self.memory[at..at + out.len()]);
+        let ahead = self.ahead.as_ref().and_then(|ahead| {
+            let (start, bytes) = ahead.range(..=access.addr).next_back()?;
+            let offset = (access.addr - start) as usize;
+            bytes.get(offset..offset + out.len())
+        });
+        match ahead {
+            Some(bytes) => out.copy_from_slice(bytes),
+            None => {
+                self.payload_reads += 1;
+                out.copy_from_slice(&self.memory[at..at + out.len()]);
+            }
+        }
         Ok(())
+    }
+
+    fn reads_ahead(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    fn read_ahead(&mut self, access: Access, len: u32) {
+        let Ok(at) = self.locate(access, len as usize) else {
+            return;
+        };
+        self.payload_reads += 1;
+        let bytes = self.bytes(at, len as usize).to_vec();
+        let ahead = self.ahead.get_or_insert_default();
+        ahead.insert(access.addr, bytes);
+    }
+
+    fn forget_ahead(&mut self) {
+        let ahead = self.ahead.as_mut();
+        ahead.map(BTreeMap::clear).unwrap_or_default();
     }
 
     fn write(&mut self, access: Access, data: &[u8]) -> Result<(), Fault> {
@@ -224,6 +263,9 @@ impl Host for Node {
 
     fn transmit(&mut self, frame: Vec<u8>) {
         self.out.push(frame);
+        if let Some((sq, memory)) = self.meanwhile.take() {
+            (self.sq, self.memory) = (sq, memory);
+        }
     }
 
     fn lint(&mut self, ring: Ring, wqe_index: u16, lints: Lints) {
