@@ -9,10 +9,12 @@
 //! * [`places`], where the owner's socket is, and how a program gets there;
 //! * [`program`], the program's end, and its [`platform`].
 //!
+//! A Rust program attaches with a [`client`].
 //! A program in the owner's own process needs no link: it calls [`owner::Owner`] itself.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub mod client;
 mod conversation;
 mod doorbells;
 pub mod errno;

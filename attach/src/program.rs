@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::OpenOptions;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use crate::link::{Ended, Link};
 use crate::lock;
 use crate::messages::{
     Answer, Command, ControlEvent, DestroyCq, DestroyQp, DeviceEvent, EventSink, Forgotten, Kind,
-    LendProcess, Listeners, Operation, Refused, Token, Told,
+    Lend, LendProcess, Listeners, Operation, Refused, Token, Told,
 };
 use crate::platform::AttachedPlatform;
 use crate::regions::Regions;
@@ -109,7 +110,12 @@ impl<P: Platform> Program<P> {
 
     /// Hears what the owner tells until it is gone.
     pub fn hear(&self) {
-        loop {
+        self.hear_while(|| true);
+    }
+
+    /// Hears what the owner tells until it is gone, or no longer `wanted`.
+    pub(crate) fn hear_while(&self, wanted: impl Fn() -> bool) {
+        while wanted() {
             match self.conversation.hear(TICK) {
                 Ok(Some(told)) => {
                     let is_end = matches!(
@@ -337,6 +343,14 @@ impl Attached {
 }
 
 impl Program<AttachedPlatform> {
+    /// Lends the owner a file; answers its address for the device.
+    ///
+    /// # Errors
+    /// The owner's refusal; the owner is gone.
+    pub(crate) fn lend(&self, lend: Lend, file: OwnedFd) -> Result<u64, Refused> {
+        self.conversation.ask_plainly(lend, Some(file))
+    }
+
     /// Lets the owner's device reach the memory that this process registers. Waits for no answer: an
     /// owner that cannot reach it refuses each region.
     ///

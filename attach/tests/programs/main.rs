@@ -18,6 +18,7 @@ use e810_backends::spec::SimSpec;
 use e810_node::simulated::simulator;
 use e810_sim::{Mode, Sim};
 
+mod clients;
 mod ends;
 mod program;
 mod talk;
