@@ -5,8 +5,9 @@
 use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use e810::{
     AccessFlags, CqRing, GidEntry, MacAddr, Mtu, Path, QpAttr, QpCaps, QpRecv, QpSend, QpType, Qpn,
     SharedBytes,
@@ -18,9 +19,9 @@ use crate::messages::{
     DeviceEvent, EventSink, Kind, Lend, Memory, ModifyQp, Operation, QueryGid, QueryPort, Refused,
     RegMr, Resolve, TakeBack, Token,
 };
+use crate::places::Places;
 use crate::platform::AttachedPlatform;
-use crate::program::Program;
-use crate::socket::Socket;
+use crate::program::{Attached, Program};
 use crate::threads::spawn;
 
 /// An attached program.
@@ -89,9 +90,14 @@ impl Client {
     /// # Errors
     /// Nobody listens there, or not for this user; no memory.
     pub fn attach(path: &FilePath) -> anyhow::Result<Self> {
-        let socket = Socket::connect(path)
-            .with_context(|| format!("at:{}: nobody serves a function there", path.display()))?;
-        let program = Arc::new(Program::attach(Arc::new(socket))?);
+        let socket = Places::only(path.to_owned()).connect(Duration::ZERO)?;
+        let program = match Attached::over(Arc::new(socket))? {
+            Attached::Simulated(program) => Arc::new(program),
+            Attached::Function(_) => bail!(
+                "at:{}: Rust programs share simulated functions only so far; programs of libibverbs share this one",
+                path.display()
+            ),
+        };
         let watch = Arc::new(Watch::default());
         let sink: Arc<dyn EventSink> = watch.clone();
         program.listen(&sink);
