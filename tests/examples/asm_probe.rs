@@ -3,11 +3,11 @@
 //! Not an example of use: each function is one access on a real BAR0, alone,
 //! so that what the compiler made of it can be seen.
 
-use e810_hal::bar::Bar0;
+use e810_hal::bar::{Bar0, DoorbellPage};
 use e810_hal::bus::{CeqId, ItrIndex, Vector};
 use e810_hal::regs::{
     CAUSE_ENABLED, DB_WQE_ALLOC, DYN_CTL_ENABLE, GLINT_CEQCTL, GLINT_DYN_CTL, GLINT_ITR,
-    PFPE_CQPDB, PFPE_CQPTAIL,
+    PFPE_CQARM, PFPE_CQPDB, PFPE_CQPTAIL,
 };
 
 const VECTOR_5: Vector = match Vector::new(5) {
@@ -31,6 +31,13 @@ pub fn probe_cqp_doorbell_field(bar: Bar0, head: u32) {
 #[unsafe(no_mangle)]
 pub fn probe_send_doorbell(bar: Bar0, qp: u32) {
     DB_WQE_ALLOC.set(&bar, qp);
+}
+
+/// Arms a completion queue as a program does that has the doorbell page alone: the register is
+/// found at compile time.
+#[unsafe(no_mangle)]
+pub fn probe_page_arm(page: DoorbellPage, cq: u32) {
+    PFPE_CQARM.set(&page, cq);
 }
 
 /// Enables a vector known at compile time.
