@@ -95,7 +95,7 @@ impl Ready for Serves {
                 if let Err(error) = begun {
                     log::error!("a program cannot be attached: {error:#}");
                     // What there is too few of may come back.
-                    thread::sleep(std::time::Duration::from_millis(100));
+                    thread::sleep(Duration::from_millis(100));
                 }
             }
         });
