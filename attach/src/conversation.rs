@@ -201,3 +201,35 @@ impl Caller {
         let _ = self.answer.send(reply);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::ChannelEnd;
+    use crate::messages::{Malformed, VERSION};
+
+    #[test]
+    fn a_server_of_another_version_is_told_apart() {
+        let welcome = |bytes: Vec<u8>| {
+            let [of_owner, of_program] = ChannelEnd::pair();
+            of_owner.send(bytes.into()).unwrap();
+            let refused = Conversation::new(Arc::new(of_program)).welcome(Duration::ZERO);
+            refused.unwrap_err()
+        };
+        let other = VERSION + 1;
+        // Whatever follows the version.
+        for bytes in [vec![other], vec![other, 0xFF, 1, 2]] {
+            let refused = welcome(bytes);
+            assert_eq!(refused.errno, libc::EPROTO);
+            for part in [format!("version {other} "), format!("version {VERSION}:")] {
+                assert!(refused.why.contains(&part), "{refused}");
+            }
+        }
+        let said = Malformed::Version(other);
+        let told = Refused::unintelligible("the program", said);
+        let heard = welcome(encode(&Told::Refused(told.clone())));
+        assert_eq!(heard, told);
+        let silent = Conversation::new(Arc::new(ChannelEnd::pair().into_iter().next().unwrap()));
+        assert_eq!(silent.welcome(Duration::ZERO).unwrap_err().errno, libc::EIO);
+    }
+}

@@ -7,6 +7,7 @@
 //! * [`session`], the owner's end of a program that is attached over a [`link`], such as that
 //!   socket;
 //! * [`places`], where the owner's socket is, and how a program gets there;
+//! * [`asker`], who asks about the programs and is none;
 //! * [`program`], the program's end, and its [`platform`].
 //!
 //! A Rust program attaches with a [`client`].
@@ -14,10 +15,13 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub mod activation;
+pub mod asker;
 pub mod client;
 mod conversation;
 mod doorbells;
 pub mod errno;
+mod fair;
 pub mod link;
 pub mod messages;
 pub mod owner;

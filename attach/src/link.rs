@@ -41,6 +41,11 @@ pub trait Link: Debug + Send + Sync {
     /// # Errors
     /// [`Ended`], after all messages.
     fn receive(&self, limit: Duration) -> Result<Option<Message>, Ended>;
+
+    /// Messages for the other end that wait here because it does not read, as far as that is known.
+    fn unread(&self) -> usize {
+        0
+    }
 }
 
 /// One end of a link within a process, for tests: nothing but messages passes.

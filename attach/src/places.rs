@@ -113,7 +113,11 @@ impl Places {
         Ok(socket)
     }
 
-    fn reach(&self, wait: Duration) -> Result<(&Path, Socket), NotServed> {
+    /// Connects, and does not say yet what for.
+    ///
+    /// # Errors
+    /// [`NotServed`].
+    pub fn reach(&self, wait: Duration) -> Result<(&Path, Socket), NotServed> {
         let began = Instant::now();
         loop {
             let mut last = io::Error::from(io::ErrorKind::NotFound);

@@ -148,7 +148,7 @@ impl<P: Platform> Program<P> {
     fn take_note(&self, told: Told) {
         match told {
             // It was welcomed before.
-            Told::Welcome(_) | Told::Refused(_) | Told::Container => {}
+            Told::Welcome(_) | Told::Refused(_) | Told::Container | Told::Programs(_) => {}
             Told::Answer(number, answered) => self.answer(number, answered),
             Told::Event(event) => self.listeners.notify(event),
             Told::Qp(change) => lock(&self.queues).apply(&change),

@@ -23,6 +23,7 @@ use crate::messages::{
     encode,
 };
 use crate::owner::{Hears, MemoryOf, Owner, ProgramId, SlotsOf};
+use crate::socket::Peer;
 use crate::threads::spawn;
 
 /// How often the thread looks whether the link still is there.
@@ -33,12 +34,6 @@ const AWAKE: Duration = Duration::from_micros(50);
 
 /// Turns with doorbells or work of the device between two looks for messages, which cost more.
 const TURNS: u32 = 16;
-
-/// Files that a program may lend at a time: two for each queue pair and completion queue.
-const MOST_LENT: usize = 8192;
-
-/// Questions for addresses of peers that a program may have under way.
-const MOST_RESOLVING: usize = 1024;
 
 /// An attached program. Everything that it has created is destroyed when this is dropped.
 #[derive(Debug)]
@@ -57,8 +52,6 @@ pub struct Session<P: HostDevice> {
     memory: Option<u64>,
     has_lent_process: bool,
     doorbells: Option<Doorbells>,
-    /// Each question for a peer's address that is under way has it, too.
-    resolving: Arc<()>,
 }
 
 /// A file of the program that the device reaches until this is dropped.
@@ -220,8 +213,15 @@ impl<P: HostDevice> Session<P> {
             memory: lent,
             has_lent_process: false,
             doorbells: None,
-            resolving: Arc::new(()),
         })
+    }
+
+    /// The program is this process, and has its limits.
+    #[must_use]
+    pub fn of(self, peer: Peer) -> Self {
+        let link = self.to_program.0.clone();
+        self.owner.introduce(self.program, peer, link);
+        self
     }
 
     /// Carries out its commands and has its doorbells rung until it is gone, or sends what is no
@@ -257,8 +257,12 @@ impl<P: HostDevice> Session<P> {
                 Ok(None) => continue,
                 Err(Ended) => return,
             };
-            let Ok(asked) = decode(&message.bytes) else {
-                return;
+            let asked = match decode(&message.bytes) {
+                Ok(asked) => asked,
+                Err(said) => {
+                    let why = Refused::unintelligible("the program", said);
+                    return self.owner.is_odd(self.program, "no message", &why);
+                }
             };
             self.carry_out(asked, message.file);
         }
@@ -266,7 +270,11 @@ impl<P: HostDevice> Session<P> {
 
     fn carry_out(&mut self, Asked { number, command }: Asked, file: Option<OwnedFd>) {
         let to_program = self.to_program.clone();
+        let (owner, program, name) = (self.owner.clone(), self.program, command.name());
         let reply = move |answered: Result<Answer, Refused>| {
+            if let Err(why) = &answered {
+                owner.is_odd(program, name, why);
+            }
             if number != 0 {
                 to_program.tell(&Told::Answer(number, answered));
             }
@@ -276,16 +284,16 @@ impl<P: HostDevice> Session<P> {
             Command::Resolve(_) => {
                 let (owner, program) = (self.owner.clone(), self.program);
                 let refuse = reply.clone();
-                // One of these is the session's own.
-                if Arc::strong_count(&self.resolving) > MOST_RESOLVING {
-                    return refuse(Err(Refused::no_memory()));
+                if let Err(why) = owner.begin_question(program) {
+                    return refuse(Err(why));
                 }
-                let resolving = self.resolving.clone();
                 let asked = spawn("e810-resolve", move || {
-                    reply(owner.call(program, command));
-                    drop(resolving);
+                    let answered = owner.call(program, command);
+                    owner.end_question(program);
+                    reply(answered);
                 });
                 if let Err(error) = asked {
+                    self.owner.end_question(program);
                     refuse(Err(Refused::by_system("a thread", &error)));
                 }
             }
@@ -345,14 +353,19 @@ impl<P: HostDevice> Session<P> {
         let (Some(doorbells), Some(lends)) = (&self.doorbells, self.platform.lends()) else {
             return false;
         };
-        let is_rung = doorbells.take(|doorbell| {
+        let mut rung = 0;
+        let any = doorbells.take(|doorbell| {
+            rung += 1;
             // One of others, or of nobody: nothing happens.
             if self.owner.may_ring(self.program, doorbell) {
                 let (register, value) = doorbell.register();
                 lends.ring(register, value);
             }
         });
-        lends.attend() || is_rung
+        if any {
+            self.owner.rung(self.program, rung);
+        }
+        lends.attend() || any
     }
 
     /// From now on the program wakes this thread. Whether something was rung before.
@@ -386,19 +399,20 @@ impl<P: HostDevice> Session<P> {
 
     fn lend(&mut self, asked: &Lend, file: Option<OwnedFd>) -> Result<u64, Refused> {
         let bytes = usize::try_from(asked.bytes).unwrap_or(usize::MAX);
-        let no_room = || Refused::no_memory();
         let (Some(file), Some(lends)) = (file, self.platform.lends()) else {
             return Err(Refused::unexpected("no file, or nobody who takes it"));
         };
-        if self.lent.len() >= MOST_LENT {
-            return Err(no_room());
-        }
-        let memory = SharedMemory::of_file(file, bytes).map_err(|_| no_room())?;
-        let memory = memory.without_file();
-        // SAFETY: it is kept until it is unmapped.
-        let (mapping, iova) = lends
-            .lend(unsafe { memory.bytes() })
-            .map_err(|error| Refused::from(e810::Error::Dma(error)))?;
+        self.owner.lend(self.program, asked.bytes)?;
+        let lend = || {
+            let memory = SharedMemory::of_file(file, bytes).map_err(|_| Refused::no_memory())?;
+            let memory = memory.without_file();
+            // SAFETY: it is kept until it is unmapped.
+            let lent = lends.lend(unsafe { memory.bytes() });
+            let (mapping, iova) = lent.map_err(|error| Refused::from(e810::Error::Dma(error)))?;
+            Ok((memory, mapping, iova))
+        };
+        let (memory, mapping, iova) =
+            lend().inspect_err(|_: &Refused| self.owner.take_back(self.program, asked.bytes))?;
         if let (Some(program), Some(address)) = (self.memory, asked.address) {
             // SAFETY: as above; it is taken back first.
             lends.lend_at(program, address, unsafe { memory.bytes() });
@@ -421,6 +435,7 @@ impl<P: HostDevice> Session<P> {
         if let Some(((lends, program), address)) = taken {
             lends.take_back_at(program, address);
         }
+        self.owner.take_back(self.program, lent.bytes);
         Ok(())
     }
 

@@ -278,6 +278,10 @@ impl Link for Socket {
         bytes.truncate(length);
         Ok(Some(Message { bytes, file }))
     }
+
+    fn unread(&self) -> usize {
+        lock(&self.waiting).len()
+    }
 }
 
 /// Where an owner waits for programs.
@@ -285,6 +289,8 @@ impl Link for Socket {
 pub struct Listener {
     socket: OwnedFd,
     path: PathBuf,
+    /// It has made the socket's file, and removes it.
+    is_maker: bool,
 }
 
 impl Listener {
@@ -323,13 +329,29 @@ impl Listener {
         Ok(Self {
             socket,
             path: path.to_owned(),
+            is_maker: true,
         })
+    }
+
+    /// On a socket that listens at `path`, and that somebody else keeps there.
+    pub(crate) const fn handed_over(socket: OwnedFd, path: PathBuf) -> Self {
+        Self {
+            socket,
+            path,
+            is_maker: false,
+        }
     }
 
     /// Where it listens.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether this process has made the socket there, and may remove it.
+    #[must_use]
+    pub const fn is_maker(&self) -> bool {
+        self.is_maker
     }
 
     /// The next program; waits for one.
@@ -365,7 +387,9 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         // Whoever looks for it finds nothing, and not a socket without an owner.
-        let _ = fs::remove_file(&self.path);
+        if self.is_maker {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -7,11 +7,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::control::{Limit, Refused};
 use crate::device::complain::complain;
 
-/// Says what was `refused` because of a limit of the system, which limit, and what to do.
+/// Says what was `refused` because of a limit of the system or of the server, which limit, and what
+/// to do.
 pub(crate) fn complain_of(what: &'static str, refused: &Refused) {
     static SAID: Mutex<Vec<&str>> = Mutex::new(Vec::new());
-    let Some(Limit::OfSystem(limit)) = &refused.limit else {
-        return;
+    let limit = match &refused.limit {
+        Some(Limit::OfSystem(limit)) => limit.clone(),
+        Some(Limit::OfServer(share)) => share.to_string(),
+        Some(Limit::Table(..)) | None => return,
     };
     if let Ok(mut said) = SAID.lock()
         && !said.contains(&what)

@@ -20,6 +20,7 @@ mod pair;
 mod perf;
 mod ping;
 mod pingpong;
+mod ps;
 mod rendezvous;
 mod report;
 mod run;
@@ -44,6 +45,7 @@ pub use pair::PairArgs;
 pub use perf::{PerfArgs, TestArg};
 pub use ping::PingArgs;
 pub use pingpong::{PingpongArgs, ServiceArg};
+pub use ps::PsArgs;
 pub use rendezvous::RendezvousArgs;
 pub use report::{ReportArgs, ResetArg};
 pub use run::RunArgs;
@@ -88,6 +90,8 @@ pub enum Command {
     Run(RunArgs),
     /// Own a function that any number of libibverbs programs share.
     Serve(ServeArgs),
+    /// Show the programs that share a served function, and what each has.
+    Ps(PsArgs),
     /// Exchange messages between two functions and verify every byte.
     Pingpong(PingpongArgs),
     /// Measure the latency or bandwidth of an operation over message sizes.
@@ -131,6 +135,7 @@ impl Command {
             Self::Connections(args) => args.json,
             Self::Stat(args) => args.json,
             Self::Up(args) => args.json,
+            Self::Ps(args) => args.json,
             Self::Bind(_)
             | Self::Unbind(_)
             | Self::Run(_)

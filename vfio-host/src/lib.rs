@@ -57,6 +57,7 @@ pub fn run(cli: &cli::Cli, out: &mut dyn Write) -> Result<()> {
         cli::Command::Perf(args) => commands::perf::run(args, out),
         cli::Command::Ping(args) => commands::ping::run(args, out),
         cli::Command::Serve(args) => commands::serve::run(args, out),
+        cli::Command::Ps(args) => commands::ps::run(args, out),
         cli::Command::Tap(args) => commands::tap::run(args, out),
         cli::Command::Monitor(args) => commands::monitor::run(args, out),
         cli::Command::Connections(args) => commands::connections::run(args, out),

@@ -63,7 +63,8 @@ mod tests {
 
     use super::*;
     use crate::messages::{
-        Answer, Command, CreateQp, Memory, ModifyQp, QueryDevice, Refused, RegMr, Token,
+        Answer, Asked, Command, CreateQp, Hello, Memory, ModifyQp, QueryDevice, Refused, RegMr,
+        Token, Told,
     };
 
     fn commands() -> Vec<Command> {
@@ -147,6 +148,58 @@ mod tests {
         }
         let too_long = encode(&"x".repeat(MOST));
         assert!(decode::<String>(&too_long).is_err());
+    }
+
+    /// How many changed messages the next test decodes, if not this many.
+    const MUTATIONS: (&str, u64) = ("E810_MUTATIONS", 20_000);
+
+    /// As the fuzz target `attach_messages`, from a fixed seed.
+    #[test]
+    fn changed_messages_are_refused_or_have_one_form() {
+        let number = std::env::var(MUTATIONS.0).ok();
+        let number = number.map_or(MUTATIONS.1, |number| number.parse().unwrap());
+        let asked = commands()
+            .into_iter()
+            .map(|command| encode(&Asked { number: 7, command }));
+        let refused = Refused::from(e810::Error::Invalid { what: "a thing" });
+        let others = [
+            encode(&Hello::Attach),
+            encode(&Hello::Programs { after: 300 }),
+            encode(&Told::Refused(refused.clone())),
+            encode(&Told::Answer(9, Err(refused))),
+            encode(&Told::Answer(9, Ok(Answer::AllocPd(7)))),
+            encode(&Told::Programs(Box::default())),
+        ];
+        let messages: Vec<_> = asked.chain(others).collect();
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut random = move |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % below.max(1) as u64) as usize
+        };
+        let mut good = 0_u64;
+        for _ in 0..number {
+            let mut bytes = messages[random(messages.len())].clone();
+            for _ in 0..=random(3) {
+                let at = 1 + random(bytes.len() - 1);
+                let last = bytes.len() - 1;
+                match random(6) {
+                    0 => bytes[at.min(last)] ^= 1 << random(8),
+                    1 => bytes[at.min(last)] = random(256) as u8,
+                    2 => bytes.truncate(at.max(2)),
+                    3 => bytes.insert(at, random(256) as u8),
+                    4 => bytes.extend(vec![0x80; random(12)]),
+                    // Part of another one.
+                    _ => bytes.extend_from_slice(&messages[random(messages.len())][1..]),
+                }
+            }
+            has_one_form::<Asked>(&bytes);
+            has_one_form::<Told>(&bytes);
+            has_one_form::<Hello>(&bytes);
+            good += u64::from(decode::<Asked>(&bytes).is_ok());
+        }
+        assert!(good > number / 1000, "{good} of {number} are messages");
     }
 
     #[test]

@@ -78,6 +78,16 @@ macro_rules! operations {
             $($name($name)),+
         }
 
+        impl Command {
+            /// What it is called.
+            #[must_use]
+            pub const fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => stringify!($name)),+
+                }
+            }
+        }
+
         /// The answer to the command of the same name.
         #[derive(Debug, Serialize, Deserialize)]
         pub enum Answer {

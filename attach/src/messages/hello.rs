@@ -7,4 +7,7 @@ use serde::{Deserialize, Serialize};
 pub enum Hello {
     /// A program comes. It is welcomed ([`Told::Welcome`](super::Told::Welcome)), or refused.
     Attach,
+    /// Somebody asks about the programs with numbers above `after`, and becomes none. The answer is
+    /// [`Told::Programs`](super::Told::Programs); more questions may follow.
+    Programs { after: u64 },
 }

@@ -8,12 +8,16 @@ mod command;
 mod events;
 mod hello;
 mod refused;
+mod report;
+mod share;
 
 pub use bytes::{MOST, Malformed, VERSION, decode, encode};
 pub use command::*;
 pub use events::{ControlEvent, DeviceEvent, EventSink, Listeners, QpEvent};
 pub use hello::Hello;
 pub use refused::{Kind, Limit, Refused};
+pub use report::{Counts, PAGE, Page, Row};
+pub use share::{Held, Resource, Share, Whose};
 
 /// What a program asks.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -48,7 +52,7 @@ pub struct Function {
     pub page: u64,
 }
 
-/// What a program is told.
+/// What a program is told, or somebody who asks about programs.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Told {
     /// First of all.
@@ -57,6 +61,8 @@ pub enum Told {
     Refused(Refused),
     /// After a [`Welcome`] with a function: the file of its I/O addresses comes with this.
     Container,
+    /// The answer to a question about programs.
+    Programs(Box<Page>),
     Answer(u64, Result<Answer, Refused>),
     Event(ControlEvent),
     /// Something about a queue pair has changed.

@@ -7,7 +7,7 @@ use e810_hal::DmaError;
 use e810_node::station::Unresolved;
 use serde::{Deserialize, Serialize};
 
-use super::{Malformed, VERSION};
+use super::{Malformed, Share, VERSION};
 use crate::owner::QUEUE_ENTRIES;
 
 /// Characters of the longest text; the rest is cut off.
@@ -47,6 +47,8 @@ pub enum Limit {
     OfSystem(String),
     /// A table of peers is full; each of these tables has a bit.
     Table(u8, String),
+    /// What the server gives to one program, or user.
+    OfServer(Share),
 }
 
 impl Refused {
@@ -93,6 +95,35 @@ impl Refused {
     #[must_use]
     pub fn no_memory() -> Self {
         Self::new(Kind::Unchanged, libc::ENOMEM, "out of memory")
+    }
+
+    /// The program has as much as the server gives it.
+    #[must_use]
+    pub fn share(share: Share) -> Self {
+        Self {
+            limit: Some(Limit::OfServer(share)),
+            ..Self::new(Kind::Unchanged, libc::ENOMEM, share)
+        }
+    }
+
+    /// The server ends, and attaches no more programs.
+    pub(crate) fn closing() -> Self {
+        let why = "the server ends, and takes no new programs: wait for the next one";
+        Self::new(Kind::Gone, libc::ECONNREFUSED, why)
+    }
+
+    /// Too many processes of a user are connected and are no programs.
+    pub(crate) fn crowd(most: u64) -> Self {
+        let why = format!(
+            "{most} processes of this user are connected to the server and are no programs yet: try again"
+        );
+        Self::new(Kind::Gone, libc::EAGAIN, why)
+    }
+
+    /// Somebody asks, and does not read the answers.
+    pub(crate) fn unread() -> Self {
+        let why = "the answers to earlier questions were not read";
+        Self::new(Kind::Gone, libc::EAGAIN, why)
     }
 
     /// The system has no more of something that a command takes.

@@ -3,6 +3,7 @@
 //!
 //! * `bring_up`, a function for programs that do not say in advance what they need;
 //! * `objects`, what a program has created, by number;
+//! * `ledger`, what each program has and does, and the `limits` of that;
 //! * `serve`, the work of the function's own thread;
 //! * `resolve`, where packets to an address go.
 
@@ -17,21 +18,38 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::RegOffset;
 use e810_hal::regs::{DB_CQ_ARM, DB_WQE_ALLOC, PFPE_CQARM, PFPE_WQEALLOC};
 
+use crate::fair::{Fair, FairGuard};
+use crate::link::Link;
 use crate::lock;
+pub use crate::messages::Held;
 use crate::messages::{Answer, Command, ControlEvent, DeviceEvent, Refused};
+use crate::socket::Peer;
 
 mod bring_up;
+mod ledger;
+mod limits;
 mod objects;
 mod resolve;
 mod serve;
 
 pub use bring_up::{Opening, QUEUE_ENTRIES, Ready, SIMULATED_MTU, WAIT, serve};
+use ledger::Ledger;
+pub use ledger::{Attached, is_privileged};
+pub use limits::{AskedLimits, Limits, Most};
 use objects::{Names, Objects};
 use resolve::Resolver;
 
 /// A program of an owner. No number is given twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ProgramId(u64);
+
+impl ProgramId {
+    /// Its number, from 1.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
 
 /// A program that is told what happens. It neither waits nor gives commands meanwhile.
 pub trait Hears: fmt::Debug + Send + Sync {
@@ -103,19 +121,27 @@ impl Doorbell {
     }
 }
 
-/// How many objects a program has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Held {
-    pub pds: usize,
-    pub mrs: usize,
-    pub cqs: usize,
-    pub qps: usize,
-    pub ahs: usize,
+/// A command that was refused, or a message that is none.
+#[derive(Clone, Copy, Debug)]
+pub struct Odd<'a> {
+    pub peer: Peer,
+    /// The command's name.
+    pub command: &'a str,
+    pub why: &'a Refused,
 }
+
+/// Hears of the odd commands of attached programs. It does not wait.
+pub type Log = Box<dyn Fn(Odd<'_>) + Send + Sync>;
+
+/// Whose turn it is when the owner's own thread needs the control path.
+const OWN: u64 = 0;
 
 /// The control path of a function, and the programs that use it.
 pub struct Owner<P: HostPlatform> {
-    state: Mutex<State<P>>,
+    state: Fair<State<P>>,
+    ledger: Ledger,
+    /// Told of what programs do wrong.
+    log: OnceLock<Log>,
     /// Where the completion queues report their events that are polled with the owner's slots.
     channel: Channel<P>,
     /// What events call the objects. Never held during a wait, because event handlers take it.
@@ -170,12 +196,14 @@ impl<P: HostPlatform> fmt::Debug for Owner<P> {
 impl<P: HostPlatform> Owner<P> {
     fn new(control: Control<P>, channel: Channel<P>, resolver: Resolver<P>) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Fair::new(State {
                 control,
                 objects: BTreeMap::new(),
                 remains: Vec::new(),
                 since_progress: 0,
             }),
+            ledger: Ledger::default(),
+            log: OnceLock::new(),
             channel,
             names: Mutex::default(),
             programs: Mutex::default(),
@@ -189,10 +217,97 @@ impl<P: HostPlatform> Owner<P> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = ProgramId(NEXT.fetch_add(1, Ordering::Relaxed));
         lock(&self.programs).insert(id, hears);
-        lock(&self.state)
-            .objects
-            .insert(id, Objects::new(id, slots, memory));
+        self.ledger.join(id);
+        let objects = Objects::new(id, slots, memory);
+        self.state.lock(id.0).objects.insert(id, objects);
         id
+    }
+
+    /// The program is another process, over this link. From now on it has limits, and is seen.
+    pub fn introduce(&self, program: ProgramId, peer: Peer, link: Arc<dyn Link>) {
+        self.ledger.introduce(program, peer, link);
+    }
+
+    /// From now on programs of other processes have the usual limits, or those that are asked for.
+    pub fn limit(&self, asked: &AskedLimits) {
+        let attr = self.state.lock(OWN).control.query_device();
+        self.ledger.set_limits(Limits::shares(&attr, asked));
+    }
+
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.ledger.limits()
+    }
+
+    /// The programs of other processes, and what each has and does. Waits for no command.
+    #[must_use]
+    pub fn attached(&self) -> Vec<Attached> {
+        self.ledger.attached()
+    }
+
+    /// From now on, `log` hears of what such programs do wrong.
+    pub fn set_log(&self, log: Log) {
+        // The first one stays.
+        let _ = self.log.set(log);
+    }
+
+    /// A program's command was refused, or is none.
+    pub(crate) fn is_odd(&self, program: ProgramId, command: &str, why: &Refused) {
+        let peer = self.ledger.refused(program);
+        if let (Some(peer), Some(log)) = (peer, self.log.get()) {
+            log(Odd { peer, command, why });
+        }
+    }
+
+    /// The control path, when it is the program's turn.
+    fn turn(&self, program: ProgramId) -> FairGuard<'_, State<P>> {
+        self.state.lock(program.0)
+    }
+
+    /// A program lends a file with rings.
+    ///
+    /// # Errors
+    /// It lends as much as it may.
+    pub(crate) fn lend(&self, program: ProgramId, bytes: u64) -> Result<(), Refused> {
+        let mut state = self.turn(program);
+        let more = Held {
+            files: 1,
+            bytes,
+            ..Held::default()
+        };
+        self.ledger.check(program, &more)?;
+        if let Some(objects) = state.objects.get_mut(&program) {
+            objects.lend(bytes);
+            self.ledger.set_held(program, objects.held(), 0);
+        }
+        Ok(())
+    }
+
+    /// It lends that file no more.
+    pub(crate) fn take_back(&self, program: ProgramId, bytes: u64) {
+        let mut state = self.turn(program);
+        if let Some(objects) = state.objects.get_mut(&program) {
+            objects.take_back(bytes);
+            self.ledger.set_held(program, objects.held(), 0);
+        }
+    }
+
+    /// A program asks for the address of a peer: a command that others do not wait for.
+    ///
+    /// # Errors
+    /// It has asked as much as it may.
+    pub(crate) fn begin_question(&self, program: ProgramId) -> Result<(), Refused> {
+        self.ledger.begin_question(program)
+    }
+
+    /// That question is answered.
+    pub(crate) fn end_question(&self, program: ProgramId) {
+        self.ledger.end_question(program);
+    }
+
+    /// Doorbells were rung for a program.
+    pub(crate) fn rung(&self, program: ProgramId, doorbells: u64) {
+        self.ledger.rung(program, doorbells);
     }
 
     /// Whether a program may ring this doorbell: it is that of an object of its own.
@@ -211,7 +326,7 @@ impl<P: HostPlatform> Owner<P> {
     /// dropped with the last object that may use it.
     pub fn leave(&self, program: ProgramId, memory: Box<dyn Any + Send>) {
         lock(&self.programs).remove(&program);
-        let mut state = lock(&self.state);
+        let mut state = self.turn(program);
         let State {
             control,
             objects,
@@ -224,16 +339,17 @@ impl<P: HostPlatform> Owner<P> {
             objects,
             _memory: memory,
         }));
-        if self.gone.get().is_some() {
-            return;
+        if self.gone.get().is_none() {
+            remains.retain_mut(|left| !left.objects.destroy(control));
         }
-        remains.retain_mut(|left| !left.objects.destroy(control));
+        // What it had counts for its user until it is destroyed.
+        self.ledger.leave(program);
     }
 
     /// The programs, and what each has.
     #[must_use]
     pub fn programs(&self) -> Vec<(ProgramId, Held)> {
-        let state = lock(&self.state);
+        let state = self.state.lock(OWN);
         let all = state.objects.iter();
         all.map(|(id, objects)| (*id, objects.held())).collect()
     }
@@ -256,10 +372,12 @@ impl<P: HostPlatform> Owner<P> {
     /// Why not.
     pub fn call(&self, program: ProgramId, command: Command) -> Result<Answer, Refused> {
         self.check()?;
+        let _under_way = self.ledger.begin(program, command.name());
         if let Command::Resolve(asked) = command {
-            return self.resolve(asked).map(Answer::Resolve);
+            return self.resolve(program, asked).map(Answer::Resolve);
         }
-        let mut state = lock(&self.state);
+        let mut state = self.turn(program);
+        let passed = state.passed();
         state.progress_in_turn();
         let State {
             control, objects, ..
@@ -267,7 +385,9 @@ impl<P: HostPlatform> Owner<P> {
         let Some(objects) = objects.get_mut(&program) else {
             return Err(Refused::gone("the program has left"));
         };
+        self.ledger.check(program, &objects.more_by(&command))?;
         let answer = objects.execute(control, &self.channel, command, &self.names);
+        self.ledger.set_held(program, objects.held(), passed);
         self.tell_changes(&mut state);
         answer
     }
@@ -275,13 +395,13 @@ impl<P: HostPlatform> Owner<P> {
     /// Makes rings of what programs create that have their slots with the owner's.
     #[must_use]
     pub fn rings(&self) -> e810::Rings<P> {
-        lock(&self.state).control.rings()
+        self.state.lock(OWN).control.rings()
     }
 
     /// How much room a program with slots of its own may need.
     #[must_use]
     pub fn program_limits(&self) -> ProgramLimits {
-        lock(&self.state).control.program_limits()
+        self.state.lock(OWN).control.program_limits()
     }
 
     /// Tells programs what has changed about their queue pairs. The lock keeps the order.

@@ -12,9 +12,9 @@ use e810::{
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Access, DmaError, ProgramBytes};
 
-use super::{Held, MemoryOf, ProgramId, SlotsOf};
+use super::{MemoryOf, ProgramId, SlotsOf};
 use crate::lock;
-use crate::messages::{Answer, Command, CreateCq, CreateQp, Memory, Refused, ReregMr, Token};
+use crate::messages::{Answer, Command, CreateCq, CreateQp, Held, Memory, Refused, ReregMr, Token};
 
 /// What events call completion queues and queue pairs, by number.
 #[derive(Debug, Default)]
@@ -67,6 +67,12 @@ pub(super) struct Objects<P: HostPlatform> {
     ahs: HashMap<u32, Ah>,
     /// Numbers of destroyed queue pairs that the program's own slots have not forgotten.
     retired: HashSet<u32>,
+    /// The queue pairs in each multicast group. No set is empty.
+    groups: HashMap<IpAddr, HashSet<u32>>,
+    /// Bytes of all regions.
+    registered: u64,
+    /// Files with rings that the program lends, and their bytes.
+    lent: (usize, u64),
 }
 
 /// The entry of a table with this number.
@@ -137,6 +143,9 @@ impl<P: HostPlatform> Objects<P> {
             qps: HashMap::new(),
             ahs: HashMap::new(),
             retired: HashSet::new(),
+            groups: HashMap::new(),
+            registered: 0,
+            lent: (0, 0),
         }
     }
 
@@ -145,9 +154,69 @@ impl<P: HostPlatform> Objects<P> {
             pds: self.pds.len(),
             mrs: self.mrs.len(),
             cqs: self.cqs.len(),
-            qps: self.qps.len(),
+            qps: self.qps.len() + self.retired.len(),
             ahs: self.ahs.len(),
+            groups: self.groups.len(),
+            files: self.lent.0,
+            bytes: self.registered + self.lent.1,
+            questions: 0,
         }
+    }
+
+    /// What the program has more of after this command.
+    pub(super) fn more_by(&self, command: &Command) -> Held {
+        let mut more = Held::default();
+        match command {
+            Command::AllocPd(_) => more.pds = 1,
+            Command::RegMr(new) => {
+                more.mrs = 1;
+                more.bytes = new.memory.length as u64;
+            }
+            Command::ReregMr(asked) => {
+                let before = self.mrs.get(&asked.key).map_or(0, Mr::len);
+                let after = asked.memory.map_or(before, |memory| memory.length);
+                more.bytes = after.saturating_sub(before) as u64;
+            }
+            Command::CreateCq(_) => more.cqs = 1,
+            Command::CreateQp(_) => more.qps = 1,
+            Command::CreateAh(_) => more.ahs = 1,
+            Command::AttachMcast(asked) if !self.groups.contains_key(&asked.group) => {
+                more.groups = 1;
+            }
+            _ => {}
+        }
+        more
+    }
+
+    /// The program lends one more file.
+    pub(super) fn lend(&mut self, bytes: u64) {
+        self.lent.0 += 1;
+        self.lent.1 = self.lent.1.saturating_add(bytes);
+    }
+
+    /// It lends that file no more.
+    pub(super) fn take_back(&mut self, bytes: u64) {
+        self.lent.0 = self.lent.0.saturating_sub(1);
+        self.lent.1 = self.lent.1.saturating_sub(bytes);
+    }
+
+    fn keep_mr(&mut self, key: u32, mr: Mr<P>) {
+        self.registered = self.registered.saturating_add(mr.len() as u64);
+        self.mrs.insert(key, mr);
+    }
+
+    fn take_mr(&mut self, key: u32) -> Result<Mr<P>, Refused> {
+        let mr = take(&mut self.mrs, "memory region", key)?;
+        self.registered = self.registered.saturating_sub(mr.len() as u64);
+        Ok(mr)
+    }
+
+    /// A queue pair is in no group any more.
+    fn forget_groups(&mut self, qp: u32) {
+        self.groups.retain(|_, members| {
+            members.remove(&qp);
+            !members.is_empty()
+        });
     }
 
     pub(super) fn execute(
@@ -181,14 +250,19 @@ impl<P: HostPlatform> Objects<P> {
                 let mr = control.reg_mr_iova(pd, memory, new.iova, new.access);
                 let mr = mr.map_err(Refused::of_new)?;
                 let key = mr.lkey();
-                self.mrs.insert(key, mr);
+                self.keep_mr(key, mr);
                 Answer::RegMr(key)
             }
             Command::ReregMr(asked) => Answer::ReregMr(self.rereg_mr(control, &asked)?),
             Command::DeregMr(asked) => {
-                let mr = take(&mut self.mrs, "memory region", asked.key)?;
-                let freed = control.dereg_mr(mr);
-                Answer::DeregMr(kept(freed, &mut self.mrs, asked.key)?)
+                let mr = self.take_mr(asked.key)?;
+                match control.dereg_mr(mr) {
+                    Ok(_) => Answer::DeregMr(()),
+                    Err((mr, error)) => {
+                        self.keep_mr(asked.key, mr);
+                        return Err(error.into());
+                    }
+                }
             }
             Command::CreateCq(new) => {
                 Answer::CreateCq(self.create_cq(control, channel, &new, names)?)
@@ -245,6 +319,7 @@ impl<P: HostPlatform> Objects<P> {
                     }
                 };
                 lock(names).qps.remove(&number);
+                self.forget_groups(number);
                 if self.slots == SlotsOf::Program {
                     self.retired.insert(number);
                 }
@@ -272,14 +347,21 @@ impl<P: HostPlatform> Objects<P> {
             Command::AttachMcast(asked) => {
                 let index = own_gid(control, asked.group)?;
                 let qp = find(&mut self.qps, "queue pair", asked.qp)?;
-                let attached = control.attach_mcast(&qp.control, index, asked.group);
-                Answer::AttachMcast(attached?)
+                control.attach_mcast(&qp.control, index, asked.group)?;
+                self.groups.entry(asked.group).or_default().insert(asked.qp);
+                Answer::AttachMcast(())
             }
             Command::DetachMcast(asked) => {
                 // Our addresses may have changed since it was attached.
                 let qp = find(&mut self.qps, "queue pair", asked.qp)?;
-                let left = control.detach_mcast_anywhere(&qp.control, asked.group);
-                Answer::DetachMcast(left?)
+                control.detach_mcast_anywhere(&qp.control, asked.group)?;
+                if let Some(members) = self.groups.get_mut(&asked.group) {
+                    members.remove(&asked.qp);
+                    if members.is_empty() {
+                        self.groups.remove(&asked.group);
+                    }
+                }
+                Answer::DetachMcast(())
             }
             // It is about no object, and waits without this lock.
             Command::Resolve(asked) => return Err(Refused::unexpected(asked)),
@@ -310,17 +392,18 @@ impl<P: HostPlatform> Objects<P> {
             ..MrChange::default()
         };
         let mr = take(&mut self.mrs, "memory region", asked.key)?;
+        self.registered = self.registered.saturating_sub(mr.len() as u64);
         match control.rereg_mr(mr, &change) {
             Ok(mr) => {
                 let key = mr.lkey();
-                self.mrs.insert(key, mr);
+                self.keep_mr(key, mr);
                 Ok(key)
             }
             Err(ReregError {
                 error,
                 mr: Some(mr),
             }) => {
-                self.mrs.insert(asked.key, mr);
+                self.keep_mr(asked.key, mr);
                 Err(error.into())
             }
             Err(ReregError { error, mr: None }) => Err(Refused::mr_lost(error)),
@@ -395,6 +478,10 @@ impl<P: HostPlatform> Objects<P> {
         });
         drain(&mut self.mrs, |_, mr| control.dereg_mr(mr).map(drop));
         drain(&mut self.pds, |_, pd| control.dealloc_pd(pd));
+        // The session has these.
+        self.lent = (0, 0);
+        self.groups.clear();
+        self.registered = self.mrs.values().map(|mr| mr.len() as u64).sum();
         self.held() == Held::default()
     }
 }

@@ -12,8 +12,8 @@ use e810_node::station::{Network, Pace, PendingResolve, Station, Unresolved};
 #[cfg(feature = "tap")]
 use e810_node::tap::{Tap, TapPlan};
 
-use super::Owner;
 use super::bring_up::{CAPACITY, Opening};
+use super::{Owner, ProgramId};
 use crate::messages::{Refused, Resolve};
 use crate::{errno, lock};
 
@@ -96,9 +96,10 @@ impl<P: HostPlatform> Owner<P> {
     /// Where packets to `destination` go, and which path values they use.
     pub(super) fn resolve(
         &self,
+        program: ProgramId,
         Resolve { destination, vlan }: Resolve,
     ) -> Result<Neighbour, Refused> {
-        let known = self.known(destination);
+        let known = self.known(program, destination);
         let question = Question {
             destination,
             vlan,
@@ -129,8 +130,8 @@ impl<P: HostPlatform> Owner<P> {
     }
 
     /// The Ethernet address that needs no question.
-    fn known(&self, destination: IpAddr) -> Option<MacAddr> {
-        let state = lock(&self.state);
+    fn known(&self, program: ProgramId, destination: IpAddr) -> Option<MacAddr> {
+        let state = self.turn(program);
         let gids = (0..e810::GIDS as u8).filter_map(|index| state.control.query_gid(index));
         let own: Vec<_> = gids.map(|own| own.gid.ip()).collect();
         known_mac(&own, state.control.lan().mac, destination)

@@ -7,8 +7,8 @@ use e810::{AsyncEvent, Event, EventSet, LanEvent, Progress};
 use e810_backends::HostDevice;
 use e810_hal::Ns;
 
-use super::Owner;
 use super::objects::CqName;
+use super::{OWN, Owner};
 use crate::lock;
 use crate::messages::{ControlEvent, DeviceEvent, QpEvent, Token};
 
@@ -46,7 +46,7 @@ impl<D: HostDevice> Owner<D> {
             // Before it takes the lock of the objects, which a command may hold for long.
             self.tell_completions();
             let mut happened = Vec::new();
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock(OWN);
             // This reads a register, which shows a failed transport.
             let progress: e810::Result<Progress> = state.control.progress();
             self.tell_changes(&mut state);

@@ -21,6 +21,7 @@ use e810_sim::{Mode, Sim};
 mod clients;
 mod ends;
 mod program;
+mod shares;
 mod talk;
 
 /// What a test does with a function.

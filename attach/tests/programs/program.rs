@@ -11,14 +11,15 @@ use e810::{
 };
 use e810_attach::link::{ChannelEnd, Ended, Link, Message};
 use e810_attach::messages::{
-    AllocPd, ControlEvent, CreateCq, CreateQp, DestroyCq, DestroyQp, EventSink, Memory, ModifyQp,
-    Operation, QueryGid, Refused, RegMr, Resolve, Token,
+    AllocPd, ControlEvent, CreateCq, CreateQp, DestroyCq, DestroyQp, EventSink, Hello, Memory,
+    ModifyQp, Operation, QueryGid, Refused, RegMr, Resolve, Token, encode,
 };
 use e810_attach::owner::{MemoryOf, Owner};
 use e810_attach::platform::AttachedPlatform;
 use e810_attach::program::{Attached, Program};
+use e810_attach::reception::Reception;
 use e810_attach::session::Session;
-use e810_attach::socket::Socket;
+use e810_attach::socket::{Peer, Socket};
 use e810_backends::HostDevice;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -49,6 +50,15 @@ impl<L: Link> Link for Cuttable<L> {
             }
         }
         Err(Ended)
+    }
+}
+
+/// This process, as if it were this user's.
+pub(crate) fn peer(uid: u32) -> Peer {
+    Peer {
+        pid: std::process::id(),
+        uid,
+        gid: uid,
     }
 }
 
@@ -92,6 +102,30 @@ pub(crate) struct Completions<P: Platform> {
 }
 
 impl Client<AttachedPlatform> {
+    /// As a program of this user that comes to the reception.
+    ///
+    /// # Errors
+    /// It is not attached.
+    pub(crate) fn received<D: HostDevice>(
+        reception: &Arc<Reception<D>>,
+        uid: u32,
+    ) -> Result<Self, Refused> {
+        let cut = Arc::new(AtomicBool::new(false));
+        let [of_owner, of_program] = Socket::pair().unwrap().map(|end| Cuttable {
+            end,
+            cut: cut.clone(),
+        });
+        let (reception, of_owner) = (reception.clone(), Arc::new(of_owner));
+        let session = thread::spawn(move || {
+            let _ = reception.receive(of_owner, peer(uid));
+        });
+        let link: Arc<dyn Link> = Arc::new(of_program);
+        link.send(encode(&Hello::Attach).into()).unwrap();
+        let program = Program::attach(link.clone())?;
+        program.lend_process()?;
+        Ok(Self::at(link, cut, session, |_| program))
+    }
+
     /// As a program of another process, whose memory the device reaches through the kernel.
     pub(crate) fn attached<D: HostDevice>(owner: &Arc<Owner<D>>, function: &D) -> Self {
         let ends = Socket::pair().unwrap();
@@ -139,7 +173,16 @@ impl<P: Platform + Send + Sync + 'static> Client<P> {
         let session = Session::begin(owner.clone(), function.clone(), Arc::new(of_owner), memory);
         let session = session.unwrap();
         let session = thread::spawn(move || session.run());
-        let link: Arc<dyn Link> = Arc::new(of_program);
+        Self::at(Arc::new(of_program), cut, session, program)
+    }
+
+    /// With this session at the other end.
+    fn at(
+        link: Arc<dyn Link>,
+        cut: Arc<AtomicBool>,
+        session: thread::JoinHandle<()>,
+        program: impl FnOnce(Arc<dyn Link>) -> Program<P>,
+    ) -> Self {
         let program = Arc::new(program(link.clone()));
         let heard = Arc::new(Heard::default());
         let sink: Arc<dyn EventSink> = heard.clone();
@@ -177,6 +220,10 @@ impl<P: Platform + Send + Sync + 'static> Client<P> {
     }
 
     pub(crate) fn region(&self, pd: u32) -> Region {
+        self.ask_region(pd).unwrap()
+    }
+
+    pub(crate) fn ask_region(&self, pd: u32) -> Result<Region, Refused> {
         let start = Vec::leak(vec![0; BYTES]);
         let memory = Memory {
             address: start.as_ptr().addr(),
@@ -191,10 +238,7 @@ impl<P: Platform + Send + Sync + 'static> Client<P> {
             iova,
             access,
         });
-        Region {
-            start,
-            key: key.unwrap(),
-        }
+        Ok(Region { start, key: key? })
     }
 
     pub(crate) fn cq(&self, entries: u32) -> Completions<P> {
@@ -215,6 +259,10 @@ impl<P: Platform + Send + Sync + 'static> Client<P> {
     }
 
     pub(crate) fn qp(&self, pd: u32, cq: &Completions<P>) -> Queue<P> {
+        self.ask_qp(pd, cq).unwrap()
+    }
+
+    pub(crate) fn ask_qp(&self, pd: u32, cq: &Completions<P>) -> Result<Queue<P>, Refused> {
         let rings = self.program.rings();
         let caps = QpCaps {
             max_send_wr: 32,
@@ -235,14 +283,14 @@ impl<P: Platform + Send + Sync + 'static> Client<P> {
             token,
             place: memory.place(),
         });
-        let (granted, _) = granted.unwrap();
+        let (granted, _) = granted?;
         let (send, recv) = rings.qp(memory, &granted).unwrap();
-        Queue {
+        Ok(Queue {
             number: granted.number(),
             send,
             recv,
             token,
-        }
+        })
     }
 
     /// Connects a queue pair to one of the same function.

@@ -265,6 +265,7 @@ impl Command {
             | Self::Bind(_)
             | Self::Unbind(_)
             | Self::Run(_)
+            | Self::Ps(_)
             | Self::Connections(_)
             | Self::Trace(_) => files,
         };

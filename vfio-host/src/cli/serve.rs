@@ -3,10 +3,28 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use e810_attach::messages::Resource;
 use e810_backends::spec::AddressedSpec;
+use e810_hal::Ns;
 
 use super::device::socket_path;
 use super::file::checked;
+use super::number::{number, seconds, size};
+
+/// Parses KEY=N.
+fn share(text: &str) -> Result<(Resource, u64), String> {
+    let keys = || Resource::ALL.map(Resource::key).join(", ");
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("`{text}` is not KEY=N; keys: {}", keys()))?;
+    let resource = Resource::ALL.into_iter().find(|one| one.key() == key);
+    let resource = resource.ok_or_else(|| format!("`{key}` is none of {}", keys()))?;
+    let most = match resource {
+        Resource::Bytes => size(0, u64::MAX)(value)?,
+        _ => number(0, u64::MAX)(value)?,
+    };
+    Ok((resource, most))
+}
 
 /// Arguments of `e810 serve`.
 #[derive(Args, Debug, Clone)]
@@ -29,4 +47,25 @@ pub struct ServeArgs {
     /// user who may not make /run/e810 gets the socket in the own folder.
     #[arg(long, value_name = "PATH", value_parser = checked(socket_path))]
     pub at: Option<PathBuf>,
+    /// What a program may have, in place of half of what there is: KEY=N,KEY=N.
+    ///
+    /// The keys are qps, cqs, mrs, ahs, pds, groups (multicast), bytes (of registered memory and
+    /// rings; with K, M or G), files (with rings) and questions (for addresses of peers, under
+    /// way). A program that has as much gets ENOMEM, and others notice nothing.
+    #[arg(long, value_name = "KEY=N,..", value_delimiter = ',', value_parser = share)]
+    pub program_limits: Vec<(Resource, u64)>,
+    /// The same for all programs together of a user, in place of three quarters; also programs=N.
+    ///
+    /// Root and the server's own user have no such limits.
+    #[arg(long, value_name = "KEY=N,..", value_delimiter = ',', value_parser = share)]
+    pub user_limits: Vec<(Resource, u64)>,
+    /// Attached programs, of all users.
+    #[arg(long, value_name = "N", default_value = "256", value_parser = number::<u64>(1, 65_536))]
+    pub programs: u64,
+    /// After a signal, wait this long for the programs to end; none are attached meanwhile
+    /// [default: do not wait].
+    ///
+    /// A second signal ends the server at once.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub drain: Option<Ns>,
 }

@@ -1,5 +1,8 @@
 //! `e810 serve`: owns a function that any number of programs share.
 
+mod draining;
+mod notify;
+
 use std::any::Any;
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
@@ -7,8 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Error, Result, bail};
-use e810_attach::owner::{self, Opening, Owner, Ready};
-use e810_attach::reception::receive;
+use e810_attach::activation;
+use e810_attach::messages::Resource;
+use e810_attach::owner::{self, AskedLimits, Odd, Opening, Owner, Ready};
+use e810_attach::reception::Reception;
 use e810_attach::socket::{Listener, Peer, Socket};
 use e810_attach::threads;
 use e810_backends::HostDevice;
@@ -17,7 +22,9 @@ use e810_backends::spec::{DeviceSpec, SimSpec, VfioApi};
 use e810_backends::vfio::wait_until_free;
 use e810_node::simulated::simulator;
 use e810_sim::{Mode, Sim};
+use e810_sim_server::quota::Quota;
 
+use self::draining::Draining;
 use crate::cli::ServeArgs;
 use crate::cli::device::places;
 use crate::stop::{Stop, watched};
@@ -33,23 +40,38 @@ const GIVEN_UP: Duration = Duration::from_secs(5);
 pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
     let opening = Opening::try_from(args.device.clone());
     let opening = opening.map_err(|why| Usage(format!("--device {}: {why}", args.device)))?;
+    let of_programs = |(resource, _): &(Resource, u64)| *resource == Resource::Programs;
+    if args.program_limits.iter().any(of_programs) {
+        refuse!("--program-limits programs: a program is one; give --user-limits or --programs");
+    }
     let stop = Stop::on_signals()?;
     if let DeviceSpec::Vfio(bdf, VfioApi::Container) = opening.spec {
         wait_until_free(bdf, GIVEN_UP)?;
     }
-    let listener = places(args.at.as_ref()).listen();
-    let listener = listener.context("no socket for programs; --at PATH names one")?;
+    let listener = listener(args)?;
     let path = listener.path().to_owned();
     writeln!(out, "serving {} at {}", args.device, path.display())?;
     out.flush()?;
+    let draining = Draining::new(listener.is_maker().then_some(path), args.drain);
     let sim = Arc::new(OnceLock::new());
-    let serves = Serves(listener, sim.clone());
+    let serves = Serves {
+        sim: sim.clone(),
+        listener,
+        limits: AskedLimits {
+            program: args.program_limits.clone(),
+            user: args.user_limits.clone(),
+            programs: Some(args.programs),
+        },
+        guests: draining.guests(),
+    };
     // A signal ends it as the end of its process ends any owner: its programs see a device that is
     // gone.
-    let watch = || Ok(stop.check()?);
+    let watch = || match stop.check() {
+        Err(signal) if draining.is_over(&signal) => Err(signal.into()),
+        _ => Ok(()),
+    };
     let served = watched("e810-serve", move || owner::serve(&opening, serves), &watch);
-    // Nobody finds a socket without an owner.
-    let _ = std::fs::remove_file(path);
+    draining.remove_socket();
     match served {
         Ok(gone) => gone,
         Err(_) if stop.is_asked() => sim.get().map_or(Ok(()), no_findings),
@@ -69,13 +91,31 @@ fn no_findings(sim: &Sim) -> Result<()> {
     }
 }
 
-/// What serves a function: where programs come, and its simulator once there is one.
-struct Serves(Listener, Arc<OnceLock<Sim>>);
+/// The socket for programs: the one that systemd has handed over, unless another one is named.
+fn listener(args: &ServeArgs) -> Result<Listener> {
+    if args.at.is_none() {
+        let handed_over = activation::listener().context("the socket of the unit (LISTEN_FDS)")?;
+        if let Some(listener) = handed_over {
+            return Ok(listener);
+        }
+    }
+    let listener = places(args.at.as_ref()).listen();
+    listener.context("no socket for programs; --at PATH names one")
+}
+
+/// What serves a function.
+struct Serves {
+    /// Its simulator, once there is one.
+    sim: Arc<OnceLock<Sim>>,
+    listener: Listener,
+    limits: AskedLimits,
+    guests: draining::Guests,
+}
 
 impl Ready for Serves {
     fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
         let sim = simulator(spec, 1, Mode::Real, 1, false).build();
-        let _ = self.1.set(sim.clone());
+        let _ = self.sim.set(sim.clone());
         Ok(sim)
     }
 
@@ -86,34 +126,54 @@ impl Ready for Serves {
             (None, Some(_)) => {}
             (None, None) => bail!("programs cannot share a function of this kind"),
         }
-        let (owner, function) = (owner.clone(), function.clone());
+        let quota = Arc::new(Quota::default());
+        owner.limit(&self.limits);
+        let of_odd = quota.clone();
+        owner.set_log(Box::new(move |odd| log_odd(&of_odd, odd)));
+        let reception = Arc::new(Reception::new(owner.clone(), function.clone()));
+        self.guests.are_at(reception.clone());
+        let listener = self.listener;
         let thread = thread::Builder::new().name("e810-accept".to_owned());
         let accepts = thread.spawn(move || {
             loop {
-                let come = self.0.accept().map_err(Error::from);
-                let begun = come.and_then(|socket| begin(&owner, &function, socket));
+                let come = listener.accept().map_err(Error::from);
+                let begun = come.and_then(|socket| begin(&reception, &quota, socket));
                 if let Err(error) = begun {
-                    log::error!("a program cannot be attached: {error:#}");
+                    quota.line(|more| log::error!("a program cannot be attached: {error:#}{more}"));
                     // What there is too few of may come back.
                     thread::sleep(Duration::from_millis(100));
                 }
             }
         });
         accepts.context("a thread for programs")?;
+        notify::tell("READY=1");
         Ok(Box::new(()))
     }
 }
 
-/// Begins to serve a program.
-fn begin<D: HostDevice>(owner: &Arc<Owner<D>>, function: &D, socket: Socket) -> Result<()> {
-    let Peer { pid, uid, .. } = socket.peer()?;
+/// A process, as lines of the log call it.
+fn named(Peer { pid, uid, .. }: Peer) -> String {
     let name = process::name(&Host::default(), &pid.to_string()).unwrap_or_default();
-    let (owner, function) = (owner.clone(), function.clone());
+    format!("process {pid} ({name}) of user {uid}")
+}
+
+fn log_odd(quota: &Quota, Odd { peer, command, why }: Odd<'_>) {
+    quota.line(|more| log::warn!("{}: {command}: {why}{more}", named(peer)));
+}
+
+/// Begins to serve a program.
+fn begin<D: HostDevice>(
+    reception: &Arc<Reception<D>>,
+    quota: &Arc<Quota>,
+    socket: Socket,
+) -> Result<()> {
+    let peer = socket.peer()?;
+    let (reception, quota) = (reception.clone(), quota.clone());
     threads::spawn("e810-program", move || {
-        log::info!("process {pid} ({name}) of user {uid} has connected");
-        match receive(&owner, function, Arc::new(socket)) {
-            Ok(()) => log::info!("process {pid} ({name}) has left"),
-            Err(refused) => log::warn!("process {pid} ({name}) of user {uid}: {refused}"),
+        log::info!("{} has connected", named(peer));
+        match reception.receive(Arc::new(socket), peer) {
+            Ok(()) => log::info!("process {} has left", peer.pid),
+            Err(why) => quota.line(|more| log::warn!("{}: {why}{more}", named(peer))),
         }
     })
     .context("a thread for a program")

@@ -14,6 +14,7 @@ mod ping;
 mod pingpong;
 mod report;
 mod run;
+mod serve;
 mod stat;
 mod trace;
 mod usage;

@@ -24,10 +24,10 @@ fn program() -> PathBuf {
 }
 
 /// A user's folder, with nothing of other tests in it.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new(test: &str) -> Self {
+    pub(crate) fn new(test: &str) -> Self {
         let path = env::temp_dir().join(format!("e810-run-{}-{test}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
@@ -35,12 +35,12 @@ impl Folder {
     }
 
     /// `e810` with these words, of which `PROGRAM` stands for the program.
-    fn e810(&self, words: &str) -> Command {
+    pub(crate) fn e810(&self, words: &str) -> Command {
         let words = words.replace("PROGRAM", program().to_str().unwrap());
         let mut command = Command::new(env!("CARGO_BIN_EXE_e810"));
         command.args(words.split_whitespace());
         command.env("XDG_RUNTIME_DIR", &self.0);
-        for variable in ["E810_DEVICE", "E810_VERBS", "E810_LOCKS"] {
+        for variable in ["E810_AT", "E810_DEVICE", "E810_VERBS", "E810_LOCKS"] {
             command.env_remove(variable);
         }
         command.env("E810_LIBRARIES", libraries());
@@ -49,7 +49,7 @@ impl Folder {
 
     /// What the command says, and its exit code.
     #[track_caller]
-    fn output(&self, words: &str) -> Said {
+    pub(crate) fn output(&self, words: &str) -> Said {
         Said::of(&mut self.e810(words))
     }
 }
@@ -61,15 +61,15 @@ impl Drop for Folder {
 }
 
 /// What a process said.
-struct Said {
-    code: Option<i32>,
-    lines: Vec<String>,
-    complaints: Vec<String>,
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) lines: Vec<String>,
+    pub(crate) complaints: Vec<String>,
 }
 
 impl Said {
     #[track_caller]
-    fn of(command: &mut Command) -> Self {
+    pub(crate) fn of(command: &mut Command) -> Self {
         let output = command.stdin(Stdio::null()).output().unwrap();
         let lines = |bytes| {
             let text = String::from_utf8(bytes).unwrap();
@@ -84,13 +84,13 @@ impl Said {
 }
 
 /// A program that has its devices until its input ends.
-struct Holder {
-    child: Child,
-    line: String,
+pub(crate) struct Holder {
+    pub(crate) child: Child,
+    pub(crate) line: String,
 }
 
 impl Holder {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
@@ -99,7 +99,7 @@ impl Holder {
         Self { child, line }
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }

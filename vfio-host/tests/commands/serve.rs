@@ -1,0 +1,193 @@
+//! `e810 serve`, its programs, and who asks about them, as processes.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use e810_attach::socket::Listener;
+use serde_json::Value;
+
+use crate::run::{Folder, Holder};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let limit = Instant::now() + LIMIT;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < limit, "{what}: never");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn terminate(child: &Child) {
+    let id = child.id().to_string();
+    let status = Command::new("kill").arg(&id).status().unwrap();
+    assert!(status.success());
+}
+
+fn ended(child: &mut Child) -> Option<i32> {
+    until("the end of a process", || child.try_wait().unwrap()).code()
+}
+
+/// What `e810 ps` says, when there are so many programs.
+fn ps(folder: &Folder, at: &str, programs: u64) -> Value {
+    until("programs", || {
+        let said = folder.output(&format!("ps --json --interval 10 --at {at}"));
+        let report: Value = serde_json::from_str(said.lines.first()?).unwrap();
+        (report["programs"] == programs).then_some(report)
+    })
+}
+
+/// With a socket in its folder.
+fn folder(test: &str) -> (Folder, String) {
+    let folder = Folder::new(test);
+    let path = folder.0.join("at");
+    let text = path.to_str().unwrap().to_owned();
+    (folder, text)
+}
+
+#[test]
+fn programs_wait_for_a_server_and_a_server_for_its_programs() {
+    let (folder, at) = folder("serve-drain");
+    // Nobody is there: the error says how to start one.
+    let said = folder.output(&format!("run --at {at} -- PROGRAM list"));
+    assert_eq!(said.code, Some(1));
+    let line = &said.complaints[0];
+    for part in [&*at, "systemctl start e810.service", "e810 serve --at"] {
+        assert!(line.contains(part), "{line}");
+    }
+    let said = folder.output(&format!("ps --at {at}"));
+    assert_eq!(said.code, Some(1));
+    assert!(
+        said.complaints[0].contains("nobody serves a function"),
+        "{:?}",
+        said.complaints
+    );
+    // A program that comes first, by the environment, and the library that waits by itself.
+    let waits = thread::spawn({
+        let mut run = folder.e810("run --wait 60 -- PROGRAM hold");
+        run.env("E810_AT", &at);
+        move || Holder::start(&mut run)
+    });
+    let mut serve = folder.e810(&format!(
+        "serve --drain 60 --program-limits qps=7,bytes=1G --user-limits programs=3 --at {at}"
+    ));
+    let mut server = serve
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let first = waits.join().unwrap();
+    assert!(first.line.contains(" e810_0="), "{}", first.line);
+    let report = ps(&folder, &at, 1);
+    let program = &report["seen"][0];
+    assert_eq!(program["pid"], first.child.id());
+    assert_eq!(program["name"], "devices");
+    assert_eq!(program["is_stuck"], false);
+    assert!(program["counts"]["commands"].as_u64().unwrap() > 0);
+    let text = folder.output(&format!("ps --interval 10 --at {at}"));
+    assert!(text.lines[0].contains("1 programs"), "{:?}", text.lines);
+    assert!(text.lines[2].contains("devices"), "{:?}", text.lines);
+    // It waits for the one that is there, and takes no others.
+    terminate(&server);
+    until("the end of the socket", || {
+        (!fs::exists(&at).unwrap()).then_some(())
+    });
+    assert!(server.try_wait().unwrap().is_none(), "it has a program");
+    first.kill();
+    assert_eq!(ended(&mut server), Some(0));
+    let mut said = String::new();
+    server
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert!(
+        said.contains("waiting for 1 programs, at most 60 s"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_server_without_drain_ends_at_once() {
+    let (folder, at) = folder("serve-ends");
+    let mut serve = folder.e810(&format!("serve --at {at}"));
+    let mut server = serve.stdout(Stdio::null()).spawn().unwrap();
+    let program =
+        Holder::start(&mut folder.e810(&format!("run --wait 60 --at {at} -- PROGRAM hold")));
+    terminate(&server);
+    assert_eq!(ended(&mut server), Some(0));
+    assert!(!fs::exists(&at).unwrap());
+    program.kill();
+}
+
+#[test]
+fn a_server_takes_the_socket_of_its_unit_and_says_when_it_is_ready() {
+    let (folder, at) = folder("serve-activated");
+    let listener = Listener::bind(at.as_ref()).unwrap();
+    let manager = folder.0.join("notify");
+    let notified = UnixDatagram::bind(&manager).unwrap();
+    notified.set_read_timeout(Some(LIMIT)).unwrap();
+    let next = || {
+        let mut bytes = [0; 64];
+        let length = notified.recv(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    };
+    // As a manager starts it: the socket is descriptor 3.
+    let mut serve = Command::new("sh");
+    serve.args([
+        "-c",
+        "exec 3<&0; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve",
+    ]);
+    serve
+        .arg(env!("CARGO_BIN_EXE_e810"))
+        .env("NOTIFY_SOCKET", &manager);
+    serve.env_remove("E810_AT").stdout(Stdio::null());
+    let handed_over = listener.as_fd().try_clone_to_owned().unwrap();
+    let mut server = serve.stdin(handed_over).spawn().unwrap();
+    assert_eq!(next(), "READY=1");
+    let program = Holder::start(&mut folder.e810(&format!("run --at {at} -- PROGRAM hold")));
+    let report = ps(&folder, &at, 1);
+    assert_eq!(report["seen"][0]["pid"], program.child.id());
+    terminate(&server);
+    assert_eq!(next(), "STOPPING=1");
+    assert_eq!(ended(&mut server), Some(0));
+    assert!(fs::exists(&at).unwrap(), "the socket is the unit's");
+    program.kill();
+    // What is no socket of packets is refused.
+    let mut serve = Command::new("sh");
+    serve.args([
+        "-c",
+        "exec 3</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve",
+    ]);
+    let output = serve
+        .arg(env!("CARGO_BIN_EXE_e810"))
+        .env_remove("E810_AT")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("LISTEN_FDS"), "{said}");
+}
+
+#[test]
+fn limits_have_keys() {
+    for (words, part) in [
+        ("serve --program-limits qps", "is not KEY=N"),
+        ("serve --program-limits doors=1", "is none of qps"),
+        ("serve --user-limits bytes=x", "not a size"),
+        ("serve --user-limits qps=1K", "not a whole number"),
+        ("serve --program-limits programs=1", "a program is one"),
+    ] {
+        let error = crate::run(words).unwrap_err();
+        assert!(error.to_string().contains(part), "{words}: {error}");
+    }
+}
