@@ -9,6 +9,7 @@
 
 mod json;
 mod monitor;
+mod packaging;
 mod perf;
 mod ping;
 mod pingpong;
