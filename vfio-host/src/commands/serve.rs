@@ -28,7 +28,7 @@ use self::draining::Draining;
 use crate::cli::ServeArgs;
 use crate::cli::device::places;
 use crate::stop::{Stop, watched};
-use crate::usage::Usage;
+use crate::usage::{Usage, refuse};
 
 /// How long the programs of an earlier server may take to give its function up.
 const GIVEN_UP: Duration = Duration::from_secs(5);
