@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use e810::{AccessFlags, Data, Op, Path, QpCaps, Remote, SendFlags, SendWr, Sge, Wc};
 use e810_attach::client::{Client, ClientCq, ClientMr, ClientPd, ClientQp};
 use e810_attach::messages::{Memory, RegMr};
-use e810_attach::owner::{MemoryOf, Owner};
-use e810_attach::session::Session;
+use e810_attach::owner::Owner;
+use e810_attach::reception::Reception;
 use e810_attach::socket::Listener;
 use e810_backends::HostDevice;
 
@@ -115,10 +115,9 @@ impl Scenario for Attach {
         let (for_sessions, device) = (owner.clone(), function.clone());
         thread::spawn(move || {
             while let Ok(socket) = listener.accept() {
-                let (owner, device) = (for_sessions.clone(), device.clone());
-                let link = Arc::new(socket);
-                let session = Session::begin(owner, device, link, MemoryOf::Nobody);
-                thread::spawn(move || session.run());
+                let reception = Reception::new(for_sessions.clone(), device.clone());
+                let peer = socket.peer().unwrap();
+                thread::spawn(move || drop(reception.receive(Arc::new(socket), peer)));
             }
         });
         let [mut a, b] = [One::at(&path), One::at(&path)];

@@ -101,6 +101,13 @@ pub(crate) struct Completions<P: Platform> {
     pub(crate) token: Token,
 }
 
+fn simulated(attached: Attached) -> Program<AttachedPlatform> {
+    match attached {
+        Attached::Simulated(program) => program,
+        Attached::Function(_) => unreachable!("the owner simulates it"),
+    }
+}
+
 impl Client<AttachedPlatform> {
     /// As a program of this user that comes to the reception.
     ///
@@ -121,7 +128,7 @@ impl Client<AttachedPlatform> {
         });
         let link: Arc<dyn Link> = Arc::new(of_program);
         link.send(encode(&Hello::Attach).into()).unwrap();
-        let program = Program::attach(link.clone())?;
+        let program = simulated(Attached::over(link.clone())?);
         program.lend_process()?;
         Ok(Self::at(link, cut, session, |_| program))
     }
@@ -129,17 +136,9 @@ impl Client<AttachedPlatform> {
     /// As a program of another process, whose memory the device reaches through the kernel.
     pub(crate) fn attached<D: HostDevice>(owner: &Arc<Owner<D>>, function: &D) -> Self {
         let ends = Socket::pair().unwrap();
-        let client =
-            Self::over(
-                owner,
-                function,
-                ends,
-                MemoryOf::Nobody,
-                |link| match Attached::over(link).unwrap() {
-                    Attached::Simulated(program) => program,
-                    Attached::Function(_) => unreachable!("the owner simulates it"),
-                },
-            );
+        let client = Self::over(owner, function, ends, MemoryOf::Nobody, |link| {
+            simulated(Attached::over(link).unwrap())
+        });
         client.program.lend_process().unwrap();
         client
     }

@@ -196,7 +196,7 @@ impl Scenario for Floods {
                 assert!(program.counts.commands >= COMMANDS as u64);
             }
         }
-        owner.leave(loud);
+        owner.leave(loud, Box::new(()));
         polite.die();
         flood.die();
     }
