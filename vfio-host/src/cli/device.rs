@@ -1,7 +1,8 @@
 //! Functions and sockets on the command line.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use e810_attach::places::Places;
@@ -51,6 +52,26 @@ fn of_environment(value: Option<OsString>) -> anyhow::Result<DeviceSpec> {
 /// It is not a function.
 pub(crate) fn spec(text: OsString) -> Result<DeviceSpec, String> {
     DeviceSpec::of_os(&text)
+}
+
+/// The function of a command that measures messages: its own, or that of another process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PairDevice {
+    /// The command brings it up.
+    Own(DeviceSpec),
+    /// `at:PATH`: `e810 serve` listens at the socket.
+    At(PathBuf),
+}
+
+/// Parses such a function.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn pair_device(text: OsString) -> Result<PairDevice, String> {
+    match text.as_bytes().strip_prefix(b"at:") {
+        Some(path) => socket_path(OsStr::from_bytes(path).to_owned()).map(PairDevice::At),
+        None => spec(text).map(PairDevice::Own),
+    }
 }
 
 /// Maximum bytes of a socket's path: what the kernel's addresses hold, minus the final zero.

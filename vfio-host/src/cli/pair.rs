@@ -1,6 +1,6 @@
 //! Options that commands with two functions share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{ArgGroup, Args};
@@ -8,7 +8,7 @@ use e810::{CqModeration, Mtu};
 use e810_backends::spec::DeviceSpec;
 use e810_hal::Ns;
 
-use super::device::{self, socket_path};
+use super::device::{self, PairDevice, socket_path};
 use super::file::checked;
 use super::number::number;
 use super::{BackendArgs, RendezvousArgs, StartArgs};
@@ -34,9 +34,10 @@ pub struct PairArgs {
     /// limited, and the latency is 0, or 1 µs with --virtual. `sim:wire=NAME` puts the function on
     /// an Ethernet segment with all processes of this machine that name it (`e810 sim --wire
     /// NAME`), so that --listen and --connect work without a card. `mac=MAC` sets the Ethernet
-    /// address of the first function.
-    #[arg(short, long, value_name = "SPEC", value_parser = checked(device::spec))]
-    pub device: Option<DeviceSpec>,
+    /// address of the first function. `at:PATH` is a function that `e810 serve --at PATH` owns, for
+    /// `e810 perf`.
+    #[arg(short, long, value_name = "SPEC", value_parser = checked(device::pair_device))]
+    pub device: Option<PairDevice>,
     /// The responder [default: with `sim`, another function of the same simulator].
     #[arg(long, value_name = "SPEC", value_parser = checked(device::spec))]
     pub peer: Option<DeviceSpec>,
@@ -106,12 +107,27 @@ pub struct PairArgs {
 }
 
 impl PairArgs {
-    /// The initiator.
+    /// The initiator, a function of this process.
     ///
     /// # Errors
-    /// The environment variable does not name a function.
+    /// It is another process's, or the environment variable does not name a function.
     pub(crate) fn device(&self) -> Result<DeviceSpec> {
-        device::chosen(self.device.as_ref())
+        match &self.device {
+            None => device::chosen(None),
+            Some(PairDevice::Own(device)) => Ok(device.clone()),
+            Some(PairDevice::At(path)) => refuse!(
+                "--device at:{}: only `e810 perf` and programs of libibverbs (`e810 run --at`) use a function of another process",
+                path.display()
+            ),
+        }
+    }
+
+    /// The socket of the process that owns the initiator, if another one does.
+    pub(crate) fn attached_at(&self) -> Option<&Path> {
+        match &self.device {
+            Some(PairDevice::At(path)) => Some(path),
+            _ => None,
+        }
     }
 
     /// The responder in this process.

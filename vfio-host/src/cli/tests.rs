@@ -140,7 +140,8 @@ fn short_options_are_those_of_the_field() {
         (args.size, args.iters, args.qps),
         (Some(65_536), Some(5), 2)
     );
-    assert_eq!(args.pair.device, Some(DeviceSpec::Sim(SimSpec::default())));
+    let sim = DeviceSpec::Sim(SimSpec::default());
+    assert_eq!(args.pair.device, Some(PairDevice::Own(sim)));
     assert_eq!((args.depth, args.post_list, args.inline), (Some(64), 4, 32));
     assert_eq!(
         (args.pair.rendezvous.port, args.pair.address.gid_index),

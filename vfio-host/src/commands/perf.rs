@@ -1,5 +1,6 @@
 //! `e810 perf`: latency and bandwidth over message sizes.
 
+mod attached;
 mod local;
 mod plan;
 mod rows;
@@ -16,8 +17,10 @@ use serde_json::{Map, Value, json};
 use crate::cli::{PairArgs, PerfArgs};
 use crate::handshake::{DURATION, Done, Link, Rendezvous, Role, SIZES, seconds_term};
 use crate::measure::ended::{Ending, judged};
+use crate::measure::endpoint::Endpoint;
 use crate::measure::perf::{Client, PerfEndpoint, Plan, Run, Server};
 use crate::measure::pingpong::{MESSAGE_LIMIT, UNREACHED};
+use crate::measure::queues::Queues;
 use crate::monitor::MonitorRegistry;
 use crate::output::ending::Steps;
 use crate::pci_functions::lifecycle;
@@ -58,7 +61,11 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
         stop: &stop,
         rows: &rows,
     };
-    let result = judged(&stop, workload::run(&args.pair, &job));
+    let done = match args.pair.attached_at() {
+        Some(path) => job.run_attached(path),
+        None => workload::run(&args.pair, &job),
+    };
+    let result = judged(&stop, done);
     let (report, printed) = rows.end(Ending::of(&result, &stop));
     let mut steps = Steps::default();
     if let (Some(report), Some(plot)) = (&report, plot) {
@@ -105,7 +112,7 @@ impl<S: Sink> Workload for Measure<'_, S> {
             .and_then(|()| {
                 self.all_sizes(|size| self.both([&mut ask, &mut answer], size, context))
             });
-        let interrupts = ask.endpoint.interrupts() + answer.endpoint.interrupts();
+        let interrupts = ask.queues.interrupts() + answer.queues.interrupts();
         self.rows.carried(interrupts, context.carried());
         lifecycle::close_both([ask, answer], PerfEndpoint::close, done.map(drop), context)
     }
@@ -118,7 +125,7 @@ impl<S: Sink> Workload for Measure<'_, S> {
         context: RunContext<'_>,
     ) -> Result<()> {
         let end = self.end(platform, start, 0)?;
-        let job = |role, end: &mut PerfEndpoint<P>, link: &mut Link| {
+        let job = |role, end: &mut PerfEndpoint<Endpoint<P>>, link: &mut Link| {
             self.with_peer(role, end, link, context)
         };
         peer::run_with_peer(
@@ -127,7 +134,7 @@ impl<S: Sink> Workload for Measure<'_, S> {
             context,
             self.stop,
             PerfEndpoint::close,
-            |end, rendezvous, watch| peer::meet(self.pair, &mut end.endpoint, rendezvous, watch),
+            |end, rendezvous, watch| peer::meet(self.pair, &mut end.queues, rendezvous, watch),
             job,
         )
     }
@@ -139,37 +146,36 @@ impl<S: Sink> Measure<'_, S> {
         platform: P,
         start: &Start,
         which: usize,
-    ) -> Result<PerfEndpoint<P>> {
+    ) -> Result<PerfEndpoint<Endpoint<P>>> {
         // One carries the handshake.
         let more = u32::from(self.pair.rendezvous.cm);
         let (control, events) =
             lifecycle::bring_up_for(platform.clone(), start, self.plan.objects(more))?;
         let publisher = workload::publisher(self.registry, self.pair, which);
         let mut end = PerfEndpoint::new(platform, control, events, self.plan, publisher)?;
-        match workload::start_station(self.pair, start, which, &mut end.endpoint) {
+        match workload::start_station(self.pair, start, which, &mut end.queues) {
             Ok(()) => Ok(end),
-            Err(error) => Err(after_failure(error, end.endpoint.close())),
+            Err(error) => Err(after_failure(error, end.queues.close())),
         }
     }
 
     fn connect<P: HostPlatform>(
         &self,
-        [ask, answer]: [&mut PerfEndpoint<P>; 2],
+        [ask, answer]: [&mut PerfEndpoint<Endpoint<P>>; 2],
         context: RunContext<'_>,
     ) -> Result<()> {
-        lifecycle::wait_links([ask.endpoint.control(), answer.endpoint.control()])?;
-        let (paths, mtu) = workload::paths(
-            self.pair,
-            [&mut ask.endpoint, &mut answer.endpoint],
-            &|| context.idle(self.stop),
-        )?;
-        let back = ask.endpoint.describe(paths[0].sgid_index)?;
-        let there = answer.endpoint.describe(paths[1].sgid_index)?;
-        ask.endpoint
+        lifecycle::wait_links([ask.queues.control(), answer.queues.control()])?;
+        let (paths, mtu) =
+            workload::paths(self.pair, [&mut ask.queues, &mut answer.queues], &|| {
+                context.idle(self.stop)
+            })?;
+        let back = ask.queues.describe(paths[0].sgid_index)?;
+        let there = answer.queues.describe(paths[1].sgid_index)?;
+        ask.queues
             .connect(there, paths[0], mtu)
             .context("connecting function 0")?;
         answer
-            .endpoint
+            .queues
             .connect(back, paths[1], mtu)
             .context("connecting function 1")
     }
@@ -202,26 +208,37 @@ impl<S: Sink> Measure<'_, S> {
         }
     }
 
-    /// Runs all sizes with a peer that is connected.
+    /// Connects the queue pairs to those of a peer, and runs all sizes.
     fn with_peer<P: HostPlatform>(
         &self,
         role: Role,
-        end: &mut PerfEndpoint<P>,
+        end: &mut PerfEndpoint<Endpoint<P>>,
         link: &mut Link,
         context: RunContext<'_>,
     ) -> Result<()> {
         let (path, mtu, theirs) =
-            peer::exchange_params(self.pair, &mut end.endpoint, link, self.terms(), &|| {
+            peer::exchange_params(self.pair, &mut end.queues, link, self.terms(), &|| {
                 context.idle(self.stop)
             })?;
-        end.endpoint.connect(theirs, path, mtu)?;
+        end.queues.connect(theirs, path, mtu)?;
+        self.measure_with(role, end, link, context, |end| end.queues.interrupts())
+    }
+
+    /// Runs all sizes with a peer whose queue pairs are connected.
+    fn measure_with<Q: Queues>(
+        &self,
+        role: Role,
+        end: &mut PerfEndpoint<Q>,
+        link: &mut Link,
+        context: RunContext<'_>,
+        interrupts: impl Fn(&PerfEndpoint<Q>) -> u64,
+    ) -> Result<()> {
         self.rows.begin(context.transport, role)?;
         let done = self.all_sizes(|size| match role {
             Role::Client => self.ask(end, size, link, context),
             Role::Server => self.answer(end, size, link, context),
         });
-        self.rows
-            .carried(end.endpoint.interrupts(), context.carried());
+        self.rows.carried(interrupts(end), context.carried());
         let done = done?;
         link.done(done)?;
         let theirs = link.finish()?;
@@ -233,9 +250,9 @@ impl<S: Sink> Measure<'_, S> {
         Ok(link.check_complete()?)
     }
 
-    fn ask<P: HostPlatform>(
+    fn ask<Q: Queues>(
         &self,
-        end: &mut PerfEndpoint<P>,
+        end: &mut PerfEndpoint<Q>,
         size: u32,
         link: &mut Link,
         context: RunContext<'_>,
@@ -257,9 +274,9 @@ impl<S: Sink> Measure<'_, S> {
         error
     }
 
-    fn ask_all<P: HostPlatform>(
+    fn ask_all<Q: Queues>(
         &self,
-        end: &mut PerfEndpoint<P>,
+        end: &mut PerfEndpoint<Q>,
         client: &mut Client<'_>,
         size: u32,
         link: &mut Link,
@@ -278,7 +295,7 @@ impl<S: Sink> Measure<'_, S> {
                 self.rows.at(size, client.completed());
             }
             if !happened {
-                end.endpoint.sleep()?;
+                end.queues.sleep()?;
             }
         }
         if let Some(posted) = client.cut_short() {
@@ -287,9 +304,9 @@ impl<S: Sink> Measure<'_, S> {
         Ok(link.ready()?)
     }
 
-    fn answer<P: HostPlatform>(
+    fn answer<Q: Queues>(
         &self,
-        end: &mut PerfEndpoint<P>,
+        end: &mut PerfEndpoint<Q>,
         size: u32,
         link: &mut Link,
         context: RunContext<'_>,
@@ -301,9 +318,9 @@ impl<S: Sink> Measure<'_, S> {
         }
     }
 
-    fn answer_all<P: HostPlatform>(
+    fn answer_all<Q: Queues>(
         &self,
-        end: &mut PerfEndpoint<P>,
+        end: &mut PerfEndpoint<Q>,
         server: &mut Server<'_>,
         link: &mut Link,
         context: RunContext<'_>,
@@ -318,7 +335,7 @@ impl<S: Sink> Measure<'_, S> {
                 if let Some(posted) = peer_watch.stopped() {
                     server.stop_at(&posted);
                 }
-                end.endpoint.sleep()?;
+                end.queues.sleep()?;
             }
         }
         Ok(link.ready()?)
@@ -363,9 +380,9 @@ impl Patience {
     }
 
     /// A turn in which something `happened`, or an empty one.
-    fn turn<P: HostPlatform>(
+    fn turn<Q: Queues>(
         &mut self,
-        end: &PerfEndpoint<P>,
+        end: &PerfEndpoint<Q>,
         happened: bool,
         watch: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
@@ -382,7 +399,7 @@ impl Patience {
             return Ok(());
         }
         watch()?;
-        let now = end.endpoint.now();
+        let now = end.queues.now();
         let since = *self.since.get_or_insert(now);
         ensure!(
             now - since < MESSAGE_LIMIT,

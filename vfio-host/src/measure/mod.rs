@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod asked;
+pub(crate) mod attached;
 pub mod ended;
 pub mod endpoint;
 pub mod latency;
@@ -12,4 +13,5 @@ pub mod payload;
 pub mod perf;
 pub mod pingpong;
 pub mod progress_loop;
+pub mod queues;
 pub mod wait_mode;

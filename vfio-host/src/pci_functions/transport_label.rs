@@ -60,5 +60,16 @@ impl TransportLabel {
     }
 }
 
+impl TransportLabel {
+    /// On a function that another process owns.
+    pub(crate) const ATTACHED: Self = Self {
+        name: "attached",
+        text: "attached to a function that another process serves",
+        details: "",
+        label: "on a served function",
+        wire: None,
+    };
+}
+
 /// What a simulator adds to every message.
 const SIMULATOR: &str = ", with IOMMU, ICRC and checks of the driver";

@@ -70,7 +70,21 @@ pub(crate) struct RunContext<'a> {
     frames: &'a dyn Fn() -> Option<FrameCounts>,
 }
 
-impl RunContext<'_> {
+impl<'a> RunContext<'a> {
+    /// For a function that another process owns.
+    pub(crate) fn attached(
+        watch: Watch<'a>,
+        is_lost: &'a dyn Fn() -> bool,
+        transport: &'a TransportLabel,
+    ) -> Self {
+        Self {
+            watch,
+            is_lost,
+            transport,
+            frames: &|| None,
+        }
+    }
+
     /// What has carried the messages so far, with the counts.
     pub(crate) fn carried(&self) -> TransportLabel {
         let mut transport = self.transport.clone();

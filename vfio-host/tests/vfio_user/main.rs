@@ -11,6 +11,7 @@
 )]
 
 mod apart;
+mod attached;
 mod cables;
 mod cut_short;
 mod ending;

@@ -10,6 +10,7 @@ use e810_backends::interrupts::HostPlatform;
 
 use super::rows::Sink;
 use super::{Measure, Patience};
+use crate::measure::endpoint::Endpoint;
 use crate::measure::perf::{Client, PerfEndpoint, Run, Server, Test};
 use crate::pci_functions::workload::RunContext;
 
@@ -45,7 +46,7 @@ impl<S: Sink> Measure<'_, S> {
     /// A run of one size.
     pub(super) fn both<P: HostPlatform>(
         &self,
-        [ask, answer]: [&mut PerfEndpoint<P>; 2],
+        [ask, answer]: [&mut PerfEndpoint<Endpoint<P>>; 2],
         size: u32,
         context: RunContext<'_>,
     ) -> Result<Run> {
@@ -78,7 +79,7 @@ impl<S: Sink> Measure<'_, S> {
     /// Runs both sides in turn.
     fn in_turn<P: HostPlatform>(
         &self,
-        [ask, answer]: [&mut PerfEndpoint<P>; 2],
+        [ask, answer]: [&mut PerfEndpoint<Endpoint<P>>; 2],
         client: &mut Client<'_>,
         server: &mut Server<'_>,
         size: u32,
@@ -100,8 +101,8 @@ impl<S: Sink> Measure<'_, S> {
                 self.rows.at(size, client.completed());
             }
             if !asked && !answered {
-                ask.endpoint.relax();
-                answer.endpoint.relax();
+                ask.queues.relax();
+                answer.queues.relax();
             }
         }
         Ok(())
@@ -110,7 +111,7 @@ impl<S: Sink> Measure<'_, S> {
     /// Runs the server on a thread and the client on this one. A failure of one ends both.
     fn on_two_threads<P: HostPlatform>(
         &self,
-        [ask, answer]: [&mut PerfEndpoint<P>; 2],
+        [ask, answer]: [&mut PerfEndpoint<Endpoint<P>>; 2],
         client: &mut Client<'_>,
         server: &mut Server<'_>,
         size: u32,
@@ -135,7 +136,7 @@ impl<S: Sink> Measure<'_, S> {
     /// Runs the client until both sides are done or the other thread has failed.
     fn measure<P: HostPlatform>(
         &self,
-        ask: &mut PerfEndpoint<P>,
+        ask: &mut PerfEndpoint<Endpoint<P>>,
         client: &mut Client<'_>,
         size: u32,
         context: RunContext<'_>,
@@ -161,7 +162,7 @@ impl<S: Sink> Measure<'_, S> {
                 self.rows.at(size, client.completed());
             }
             if !happened {
-                ask.endpoint.sleep()?;
+                ask.queues.sleep()?;
             }
         }
         Ok(())
@@ -171,7 +172,7 @@ impl<S: Sink> Measure<'_, S> {
 /// Runs the server until it has everything that the client has posted and the client has all its
 /// completions.
 fn serve<P: HostPlatform>(
-    answer: &mut PerfEndpoint<P>,
+    answer: &mut PerfEndpoint<Endpoint<P>>,
     server: &mut Server<'_>,
     from_client: &FromClient,
 ) -> Result<()> {
@@ -185,7 +186,7 @@ fn serve<P: HostPlatform>(
             break;
         }
         if !server.turn(answer)? {
-            answer.endpoint.sleep()?;
+            answer.queues.sleep()?;
         }
     }
     Ok(())

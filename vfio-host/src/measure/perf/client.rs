@@ -1,7 +1,6 @@
 //! The side that measures.
 
 use anyhow::{Result, ensure};
-use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
 use super::endpoint::{Completed, Post};
@@ -9,6 +8,7 @@ use super::pace::Pace;
 use super::{PerfEndpoint, Plan, Run, Spread, Test};
 use crate::measure::latency::Latencies;
 use crate::measure::op::Op;
+use crate::measure::queues::Queues;
 
 /// A queue pair of a bandwidth run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,8 +43,8 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// What the queues or the memory refused.
-    pub fn prepare<P: HostPlatform>(
-        end: &mut PerfEndpoint<P>,
+    pub fn prepare<Q: Queues>(
+        end: &mut PerfEndpoint<Q>,
         plan: &'a Plan,
         size: u32,
     ) -> Result<Self> {
@@ -83,7 +83,7 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// A completion that failed, an asynchronous error, or a refused request.
-    pub fn turn<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>) -> Result<bool> {
+    pub fn turn<Q: Queues>(&mut self, end: &mut PerfEndpoint<Q>) -> Result<bool> {
         match self.plan.test {
             Test::Latency => self.one_message(end),
             Test::Bandwidth => self.stream(end),
@@ -141,9 +141,9 @@ impl<'a> Client<'a> {
     }
 
     /// Puts the message in its place, which is its own if each message is verified.
-    fn make_message<P: HostPlatform>(
+    fn make_message<Q: Queues>(
         &self,
-        end: &mut PerfEndpoint<P>,
+        end: &mut PerfEndpoint<Q>,
         qp: usize,
         number: u64,
     ) -> Result<()> {
@@ -160,20 +160,20 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn one_message<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>) -> Result<bool> {
+    fn one_message<Q: Queues>(&mut self, end: &mut PerfEndpoint<Q>) -> Result<bool> {
         let (number, goal) = self
             .flows
             .first()
             .map_or((0, 0), |flow| (flow.posted, flow.goal));
         if !self.waiting {
-            if number == goal || self.is_over(end.endpoint.now()) {
+            if number == goal || self.is_over(end.queues.now()) {
                 return Ok(false);
             }
             self.make_message(end, 0, number)?;
             if self.plan.op == Op::Write {
                 mark(end, self.plan.place(0, number), self.size, number)?;
             }
-            self.posted_at = end.endpoint.now();
+            self.posted_at = end.queues.now();
             self.begun.get_or_insert(self.posted_at);
             end.post(self.plan, self.post_of(0, number, 1))?;
             (self.waiting, self.answered) = (true, false);
@@ -199,7 +199,7 @@ impl<'a> Client<'a> {
         };
         if is_answered && !self.answered {
             self.answered = true;
-            self.ended = end.endpoint.now();
+            self.ended = end.queues.now();
             let took = (self.ended - self.posted_at).0;
             // A READ is a round trip by itself.
             let ways = if self.plan.op == Op::Read { 1 } else { 2 };
@@ -230,9 +230,9 @@ impl<'a> Client<'a> {
         Ok(polled > 0 || is_answered)
     }
 
-    fn verify<P: HostPlatform>(
+    fn verify<Q: Queues>(
         &mut self,
-        end: &mut PerfEndpoint<P>,
+        end: &mut PerfEndpoint<Q>,
         place: usize,
         number: u64,
         last: Option<u8>,
@@ -248,7 +248,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    fn stream<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>) -> Result<bool> {
+    fn stream<Q: Queues>(&mut self, end: &mut PerfEndpoint<Q>) -> Result<bool> {
         let mut posted = false;
         for qp in 0..self.flows.len() {
             let Some(flow) = self.flows.get(qp).copied() else {
@@ -259,13 +259,13 @@ impl<'a> Client<'a> {
             if list == 0 || room < list {
                 continue;
             }
-            if self.plan.duration.is_some() && self.is_over(end.endpoint.now()) {
+            if self.plan.duration.is_some() && self.is_over(end.queues.now()) {
                 break;
             }
             for number in flow.posted..flow.posted + list {
                 self.make_message(end, qp, number)?;
             }
-            let now = end.endpoint.now();
+            let now = end.queues.now();
             self.begun.get_or_insert(now);
             self.posted += list;
             self.pace.post(now, self.posted);
@@ -293,12 +293,12 @@ impl<'a> Client<'a> {
     }
 
     /// Counts completions.
-    fn count<P: HostPlatform>(
+    fn count<Q: Queues>(
         &mut self,
-        end: &mut PerfEndpoint<P>,
+        end: &mut PerfEndpoint<Q>,
         done: &[(usize, std::ops::Range<u64>)],
     ) -> Result<()> {
-        self.ended = end.endpoint.now();
+        self.ended = end.queues.now();
         for (qp, numbers) in done {
             self.completed += numbers.end - numbers.start;
             if self.plan.check && self.plan.op == Op::Read {
@@ -315,7 +315,7 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// Memory that cannot be read.
-    pub fn finish<P: HostPlatform>(mut self, end: &mut PerfEndpoint<P>) -> Result<Run> {
+    pub fn finish<Q: Queues>(mut self, end: &mut PerfEndpoint<Q>) -> Result<Run> {
         let latency = self.plan.test == Test::Latency;
         let arrives = self.plan.op == Op::Read || latency;
         if arrives && !self.plan.check && self.completed > 0 {
@@ -350,8 +350,8 @@ pub(super) const fn marker(number: u64) -> u8 {
 }
 
 /// Marks a message before it is written.
-pub(super) fn mark<P: HostPlatform>(
-    end: &PerfEndpoint<P>,
+pub(super) fn mark<Q: Queues>(
+    end: &PerfEndpoint<Q>,
     place: usize,
     size: u32,
     number: u64,
@@ -361,8 +361,8 @@ pub(super) fn mark<P: HostPlatform>(
 }
 
 /// Whether message `number` was written here.
-pub(super) fn is_marked<P: HostPlatform>(
-    end: &PerfEndpoint<P>,
+pub(super) fn is_marked<Q: Queues>(
+    end: &PerfEndpoint<Q>,
     place: usize,
     size: u32,
     number: u64,
@@ -370,6 +370,6 @@ pub(super) fn is_marked<P: HostPlatform>(
     let mut last = [0];
     end.incoming(place, size)?
         .read(size as usize - 1, &mut last)?;
-    end.endpoint.sync_from_device();
+    end.queues.sync_from_device();
     Ok(last == [marker(number)])
 }

@@ -14,15 +14,20 @@ use super::Plan;
 use crate::measure::endpoint::{Endpoint, EndpointPlan, SizeOptions, succeeded};
 use crate::measure::op::Op;
 use crate::measure::payload::{self, Direction};
+use crate::measure::queues::Queues;
 use crate::monitor::SnapshotPublisher;
 
 /// The Q_Key; unused, because there are no datagrams.
 const NO_QKEY: u32 = 0;
+/// What both sides may do to the registered memory.
+pub(crate) const ACCESS: AccessFlags = AccessFlags::LOCAL_WRITE
+    .union(AccessFlags::REMOTE_WRITE)
+    .union(AccessFlags::REMOTE_READ);
 
 /// One side.
 #[derive(Debug)]
-pub struct PerfEndpoint<P: HostPlatform> {
-    pub(crate) endpoint: Endpoint<P>,
+pub struct PerfEndpoint<Q> {
+    pub(crate) queues: Q,
     /// Places among the queue pairs by queue pair number.
     index: Vec<(u32, usize)>,
     /// Bytes of a place.
@@ -51,7 +56,7 @@ pub(super) struct Post {
     pub(super) size: u32,
 }
 
-impl<P: HostPlatform> PerfEndpoint<P> {
+impl<P: HostPlatform> PerfEndpoint<Endpoint<P>> {
     /// Creates the objects of `plan` on a ready device, whose snapshots go to `publisher`.
     ///
     /// # Errors
@@ -63,12 +68,9 @@ impl<P: HostPlatform> PerfEndpoint<P> {
         plan: &Plan,
         publisher: Option<SnapshotPublisher>,
     ) -> Result<Self> {
-        let stride = plan.largest() as usize;
-        let places = plan.places();
         let objects = EndpointPlan {
-            // First the outgoing messages, then the incoming ones.
-            bytes: stride * places * 2,
-            access: AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ,
+            bytes: plan.bytes(),
+            access: ACCESS,
             cqes: plan.cqes(),
             qps: plan.qps,
             qp_type: QpType::Rc,
@@ -84,20 +86,33 @@ impl<P: HostPlatform> PerfEndpoint<P> {
             }),
         };
         let endpoint = Endpoint::new(platform, control, events, &objects, publisher)?;
-        let numbers = endpoint.numbers().map(e810::Qpn::get);
-        let mut index: Vec<_> = numbers.zip(0..).collect();
+        Ok(Self::over(endpoint, plan))
+    }
+
+    /// As [`Endpoint::close`].
+    pub fn close(self) -> Result<()> {
+        self.queues.close()
+    }
+}
+
+impl<Q: Queues> PerfEndpoint<Q> {
+    /// With queues and memory for `plan`.
+    pub(crate) fn over(queues: Q, plan: &Plan) -> Self {
+        let stride = plan.largest() as usize;
+        let numbers = queues.numbers();
+        let mut index: Vec<_> = numbers.iter().map(|number| number.get()).zip(0..).collect();
         index.sort_unstable();
-        Ok(Self {
-            endpoint,
+        Self {
+            queues,
             index,
             stride,
-            places,
+            places: plan.places(),
             scratch: [vec![0; stride], vec![0; stride]],
-        })
+        }
     }
 
     pub(super) fn outgoing(&self, place: usize, size: u32) -> Result<SharedBytes> {
-        self.endpoint.memory(place * self.stride, size as usize)
+        self.queues.memory(place * self.stride, size as usize)
     }
 
     pub(super) fn incoming(&self, place: usize, size: u32) -> Result<SharedBytes> {
@@ -142,7 +157,7 @@ impl<P: HostPlatform> PerfEndpoint<P> {
         content: u64,
         last: Option<u8>,
     ) -> Result<bool> {
-        self.endpoint.sync_from_device();
+        self.queues.sync_from_device();
         let memory = self.incoming(place, size)?;
         let [expected, got] = &mut self.scratch;
         let length = size as usize;
@@ -164,12 +179,12 @@ impl<P: HostPlatform> PerfEndpoint<P> {
     }
 
     pub(super) fn post_receive(&mut self, qp: usize, place: usize, size: u32) -> Result<()> {
-        let sges = [self.endpoint.sge(self.incoming(place, size)?)];
-        self.endpoint.qp(qp)?.post_recv(&[RecvWr {
+        let sges = [self.queues.sge(self.incoming(place, size)?)];
+        let receives = [RecvWr {
             wr_id: 0,
             sges: &sges,
-        }])?;
-        Ok(())
+        }];
+        self.queues.post_recv(qp, &receives)
     }
 
     /// Posts messages with one doorbell; only the last one is signaled.
@@ -188,7 +203,7 @@ impl<P: HostPlatform> PerfEndpoint<P> {
             count,
             size,
         } = post;
-        let there = *self.endpoint.remote(qp)?;
+        let there = *self.queues.remote(qp)?;
         let place = |i: usize| plan.place(qp, from + i as u64);
         let is_inline = op != Op::Read && size <= plan.inline;
         let mut sges = [[Sge {
@@ -202,7 +217,7 @@ impl<P: HostPlatform> PerfEndpoint<P> {
                 Op::Read => self.incoming(place(i), size)?,
                 Op::Send | Op::Write => self.outgoing(place(i), size)?,
             };
-            *sge = [self.endpoint.sge(memory)];
+            *sge = [self.queues.sge(memory)];
             if is_inline {
                 let mut bytes = vec![0; size as usize];
                 memory.read(0, &mut bytes)?;
@@ -244,15 +259,14 @@ impl<P: HostPlatform> PerfEndpoint<P> {
         };
         let requests: [SendWr<'_>; N] = from_fn(request);
         let requests = requests.get(..count as usize).context("a longer list")?;
-        self.endpoint.qp(qp)?.post_send(requests)?;
-        Ok(())
+        self.queues.post_send(qp, requests)
     }
 
     /// Polls for completions; if there are none, handles events and deferred work. Returns the
     /// number of completions.
     pub(super) fn turn(&mut self, take: &mut dyn FnMut(Completed)) -> Result<usize> {
         let mut wcs = [Wc::default(); 32];
-        let polled = self.endpoint.poll(&mut wcs)?;
+        let polled = self.queues.poll(&mut wcs)?;
         for wc in wcs.iter().take(polled) {
             succeeded(wc)?;
             let found = self
@@ -269,11 +283,6 @@ impl<P: HostPlatform> PerfEndpoint<P> {
             });
         }
         Ok(polled)
-    }
-
-    /// As [`Endpoint::close`].
-    pub fn close(self) -> Result<()> {
-        self.endpoint.close()
     }
 }
 

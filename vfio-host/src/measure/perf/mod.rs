@@ -25,6 +25,7 @@ use e810_node::start::Sizes;
 
 pub use client::Client;
 pub use core_to_core::{CoreToCore, core_to_core};
+pub(crate) use endpoint::ACCESS;
 pub use endpoint::{MAX_POST_LIST, PerfEndpoint};
 pub use plot::svg;
 pub use server::Server;
@@ -117,6 +118,12 @@ impl Plan {
             max_recv_sge: 1,
             max_inline: self.inline,
         }
+    }
+
+    /// Bytes of registered memory on each side: first the outgoing messages, then the incoming ones.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.largest() as usize * self.places() * 2
     }
 
     /// The number of objects that a function is brought up for, with `more` queue pairs.

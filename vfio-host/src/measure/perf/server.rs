@@ -1,13 +1,13 @@
 //! The side that responds.
 
 use anyhow::{Result, ensure};
-use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
 
 use super::client::{is_marked, mark, marker};
 use super::endpoint::{Completed, Post};
 use super::{PerfEndpoint, Plan, Run, Test};
 use crate::measure::op::Op;
+use crate::measure::queues::Queues;
 
 /// The side that answers, in a run of one size. For READs, and for WRITEs without an answer, the
 /// device does everything.
@@ -28,8 +28,8 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// What the queues or the memory refused.
-    pub fn prepare<P: HostPlatform>(
-        end: &mut PerfEndpoint<P>,
+    pub fn prepare<Q: Queues>(
+        end: &mut PerfEndpoint<Q>,
         plan: &'a Plan,
         size: u32,
     ) -> Result<Self> {
@@ -80,7 +80,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// A completion that failed, an asynchronous error, or a refused request.
-    pub fn turn<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>) -> Result<bool> {
+    pub fn turn<Q: Queues>(&mut self, end: &mut PerfEndpoint<Q>) -> Result<bool> {
         let mut arrived = Vec::new();
         let mut sent = None;
         let polled = end.turn(&mut |completed| match completed {
@@ -104,7 +104,7 @@ impl<'a> Server<'a> {
         Ok(happened)
     }
 
-    fn receive<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>, qp: usize) -> Result<()> {
+    fn receive<Q: Queues>(&mut self, end: &mut PerfEndpoint<Q>, qp: usize) -> Result<()> {
         let Some(received) = self.received.get_mut(qp) else {
             return Ok(());
         };
@@ -126,7 +126,7 @@ impl<'a> Server<'a> {
     }
 
     /// Whether the next message was written.
-    fn written<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>) -> Result<bool> {
+    fn written<Q: Queues>(&mut self, end: &mut PerfEndpoint<Q>) -> Result<bool> {
         let number = self.received.first().copied().unwrap_or_default();
         let place = self.plan.place(0, number);
         // The previous answer must be sent before the next one is made.
@@ -147,7 +147,7 @@ impl<'a> Server<'a> {
         Ok(true)
     }
 
-    fn answer<P: HostPlatform>(&mut self, end: &mut PerfEndpoint<P>, number: u64) -> Result<()> {
+    fn answer<Q: Queues>(&mut self, end: &mut PerfEndpoint<Q>, number: u64) -> Result<()> {
         let place = self.plan.place(0, number);
         if self.plan.check {
             let content = self.plan.content(0, number);
@@ -166,9 +166,9 @@ impl<'a> Server<'a> {
         end.post(self.plan, post)
     }
 
-    fn verify<P: HostPlatform>(
+    fn verify<Q: Queues>(
         &mut self,
-        end: &mut PerfEndpoint<P>,
+        end: &mut PerfEndpoint<Q>,
         place: usize,
         content: u64,
         last: Option<u8>,
@@ -184,7 +184,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// Memory that cannot be read.
-    pub fn finish<P: HostPlatform>(mut self, end: &mut PerfEndpoint<P>) -> Result<Run> {
+    pub fn finish<Q: Queues>(mut self, end: &mut PerfEndpoint<Q>) -> Result<Run> {
         let plan = self.plan;
         let last = self.goal(0).saturating_sub(1);
         let marked = (plan.test == Test::Latency && plan.op == Op::Write).then_some(marker(last));

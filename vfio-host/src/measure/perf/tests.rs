@@ -5,6 +5,7 @@ use e810_sim::{Mode, SimPlatform};
 
 use super::*;
 use crate::cli::StartArgs;
+use crate::measure::endpoint::Endpoint;
 use crate::pci_functions::simulated::sim_start;
 use e810_node::simulated::simulator;
 
@@ -27,7 +28,7 @@ fn plan(op: Op, test: Test, check: bool) -> Plan {
 }
 
 /// Two connected sides.
-fn ends(plan: &Plan) -> [PerfEndpoint<SimPlatform>; 2] {
+fn ends(plan: &Plan) -> [PerfEndpoint<Endpoint<SimPlatform>>; 2] {
     let sim = simulator(&SimSpec::default(), 2, Mode::Virtual, 1, true).build();
     let args = StartArgs {
         warm: true,
@@ -41,22 +42,25 @@ fn ends(plan: &Plan) -> [PerfEndpoint<SimPlatform>; 2] {
         let (control, events) = device.unwrap().split();
         PerfEndpoint::new(platform, control, events, plan, None).unwrap()
     });
-    let macs = [0, 1].map(|n: usize| ends[n].endpoint.control().lan().mac);
+    let macs = [0, 1].map(|n: usize| ends[n].queues.control().lan().mac);
     let ip = |n: usize| v4(10, 0, 0, n as u8 + 1);
     let gids = [0, 1].map(|n: usize| {
         let entry = e810::GidEntry::untagged(ip(n));
-        ends[n].endpoint.control().add_gid(entry).unwrap()
+        ends[n].queues.control().add_gid(entry).unwrap()
     });
-    let [first, second] = [0, 1].map(|n: usize| ends[n].endpoint.describe(gids[n]).unwrap());
+    let [first, second] = [0, 1].map(|n: usize| ends[n].queues.describe(gids[n]).unwrap());
     for ((n, end), there) in (0..).zip(&mut ends).zip([second, first]) {
         let path = Path::new(gids[n], ip(1 - n), macs[1 - n]);
-        end.endpoint.connect(there, path, Mtu::Mtu1024).unwrap();
+        end.queues.connect(there, path, Mtu::Mtu1024).unwrap();
     }
     ends
 }
 
 /// Runs until both are done; `meddle` is called once, in the middle.
-fn run(plan: &Plan, meddle: impl FnOnce(&mut [PerfEndpoint<SimPlatform>; 2])) -> [Run; 2] {
+fn run(
+    plan: &Plan,
+    meddle: impl FnOnce(&mut [PerfEndpoint<Endpoint<SimPlatform>>; 2]),
+) -> [Run; 2] {
     let mut ends = ends(plan);
     let mut server = Server::prepare(&mut ends[1], plan, 100).unwrap();
     let mut client = Client::prepare(&mut ends[0], plan, 100).unwrap();
@@ -64,7 +68,7 @@ fn run(plan: &Plan, meddle: impl FnOnce(&mut [PerfEndpoint<SimPlatform>; 2])) ->
     while !client.is_done() || !server.is_done() {
         client.turn(&mut ends[0]).unwrap();
         server.turn(&mut ends[1]).unwrap();
-        ends[0].endpoint.relax();
+        ends[0].queues.relax();
         turns += 1;
         assert!(turns < 1_000_000, "it does not end");
     }

@@ -1,0 +1,102 @@
+//! `e810 perf` in two processes on one function, which a third process owns.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+
+use vmm_sys_util::tempdir::TempDir;
+
+use super::processes::{E810, End, folder, until};
+
+/// `e810 serve` of a simulated function.
+struct Owner {
+    folder: TempDir,
+    _process: E810,
+}
+
+impl Owner {
+    fn start() -> Self {
+        let folder = folder();
+        let at = folder.as_path().join("at");
+        let process = E810::start(&["serve".to_owned(), format!("--at={}", at.display())]);
+        until("the socket of e810 serve", || at.exists().then_some(()));
+        Self {
+            folder,
+            _process: process,
+        }
+    }
+
+    fn perf(&self, words: &str) -> E810 {
+        let at = self.folder.as_path().join("at");
+        perf_at(&at, words)
+    }
+
+    /// Both sides of a run, the one that listens first.
+    fn both(&self, words: &str) -> [End; 2] {
+        let mut answer = self.perf(&format!("--listen=127.0.0.1:0 {words}"));
+        let mut lines = BufReader::new(answer.0.stderr.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        let at = line.trim_end().strip_prefix("listening on ");
+        let at: SocketAddr = at.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
+        answer.0.stderr = Some(lines.into_inner());
+        let ask = self.perf(&format!("--connect={at} {words}"));
+        let ask = ask.end();
+        [answer.end(), ask]
+    }
+}
+
+fn perf_at(at: &Path, words: &str) -> E810 {
+    let device = format!("--device=at:{}", at.display());
+    let mut arguments = vec!["perf".to_owned(), device, "--json".to_owned()];
+    arguments.extend(words.split_whitespace().map(str::to_owned));
+    E810::start(&arguments)
+}
+
+#[test]
+fn two_processes_measure_on_one_function() {
+    let owner = Owner::start();
+    for words in [
+        "--op=send --test=lat --check --iters=50 --size=64",
+        "--op=write --test=bw --check --iters=200 --size=5000 --qps=2 --post-list=4",
+        "--op=read --test=bw --check --iters=200 --size=8",
+        "--op=write --test=lat --iters=50 --size=8 --inline=8",
+    ] {
+        let [answer, ask] = owner.both(words).map(|end| end.json());
+        for report in [&answer, &ask] {
+            assert_eq!(report["rows"][0]["errors"], 0, "{words}: {report}");
+            assert_eq!(report["transport"], "attached");
+        }
+        let verified = |report: &serde_json::Value| report["rows"][0]["verified"].as_u64().unwrap();
+        assert!(verified(&answer) + verified(&ask) > 0, "{words}");
+    }
+}
+
+#[test]
+fn what_the_owner_decides_is_refused() {
+    let owner = Owner::start();
+    for (words, why) in [
+        ("--connect=127.0.0.1:1 --ip=10.8.1.7", "--ip"),
+        ("--connect=127.0.0.1:1 --events", "--events"),
+        ("", "--listen"),
+    ] {
+        let end = owner.perf(words).end();
+        assert_eq!(end.status.code(), Some(2), "{words}: {}", end.err);
+        assert!(end.err.contains(why), "{words}: {}", end.err);
+    }
+    let nowhere = owner.folder.as_path().join("nobody");
+    let end = perf_at(&nowhere, "--listen=127.0.0.1:0").end();
+    assert_eq!(end.status.code(), Some(1), "{}", end.err);
+    assert!(
+        end.err.contains("nobody serves a function there"),
+        "{}",
+        end.err
+    );
+    // Other commands need a function of their own.
+    let device = format!(
+        "--device=at:{}",
+        owner.folder.as_path().join("at").display()
+    );
+    let end = E810::start(&["pingpong", device.as_str()]).end();
+    assert_eq!(end.status.code(), Some(2), "{}", end.err);
+}
