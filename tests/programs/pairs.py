@@ -62,6 +62,9 @@ PORTS = set()
 # Seconds for a row.
 LIMIT = int(os.environ.get("E810_PAIRS_SECONDS", "60"))
 
+# The socket of the function that all rows share, if they do.
+SERVED = os.environ.get("E810_PAIRS_AT")
+
 # perftest measures the processor's clock, and gives up where others take its time. It gets two more turns.
 UNLUCKY = "Correlation coefficient r"
 
@@ -217,8 +220,11 @@ def outcome(row, e810, folder, start):
     port = free_port()
     wire = f"pairs-{os.getpid()}-{row.number}-{row.program}"
     run = [e810, "run", "--quiet", *row.run]
-    for end in (1, 2):
-        run += ["--device", f"sim:wire={wire},mac=02:00:00:00:0{end}:00@10.8.1.{end},fd00:8::{end}"]
+    if SERVED:
+        run += ["--at", SERVED]
+    else:
+        for end in (1, 2):
+            run += ["--device", f"sim:wire={wire},mac=02:00:00:00:0{end}:00@10.8.1.{end},fd00:8::{end}"]
     if row.one:
         script = command(row, start, port, False) + ' >"$OUT.server" 2>&1; echo "$? 0" >"$OUT.status"'
     else:
