@@ -4,16 +4,14 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::fs;
 use std::io;
-use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
-use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use vmm_sys_util::sock_ctrl_msg::ScmSocket as _;
+pub use e810_shared::seqpacket::Peer;
+use e810_shared::seqpacket::{Acceptor, Address, Seqpacket};
 
 use crate::link::{Ended, Link, Message};
 use crate::lock;
@@ -25,23 +23,11 @@ const WAITING: usize = 1 << 16;
 const SO_PEERPIDFD: c_int = 77;
 /// Permissions of a new socket.
 const OWNER_ALONE: u32 = 0o600;
-/// Programs that wait to be accepted.
-const BACKLOG: c_int = 128;
-
-/// Who is at the other end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Peer {
-    /// Number of its process when it connected.
-    pub pid: u32,
-    pub uid: u32,
-    pub gid: u32,
-}
 
 /// One end.
 #[derive(Debug)]
 pub struct Socket {
-    /// A seqpacket socket; only its methods that fit are used.
-    socket: UnixDatagram,
+    socket: Seqpacket,
     /// Becomes readable when the process at the other end is gone. Its socket may live on in a
     /// child of `fork`.
     peer: Option<OwnedFd>,
@@ -54,12 +40,7 @@ impl Socket {
     /// # Errors
     /// The system's: nobody listens there.
     pub fn connect(path: &Path) -> io::Result<Self> {
-        let socket = new_socket()?;
-        let (address, length) = address(path)?;
-        // SAFETY: an address of this length.
-        let done =
-            unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) };
-        check(done)?;
+        let socket = Seqpacket::connect(&Address::at_path(path)?)?;
         Ok(Self::over(socket))
     }
 
@@ -68,17 +49,12 @@ impl Socket {
     /// # Errors
     /// The system's.
     pub fn pair() -> io::Result<[Self; 2]> {
-        let mut ends: [RawFd; 2] = [-1; 2];
-        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-        // SAFETY: room for two descriptors.
-        check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) })?;
-        // SAFETY: new descriptors that nobody else has.
-        Ok(ends.map(|end| Self::over(unsafe { OwnedFd::from_raw_fd(end) })))
+        Ok(Seqpacket::pair()?.map(Self::over))
     }
 
-    fn over(socket: OwnedFd) -> Self {
+    fn over(socket: Seqpacket) -> Self {
         Self {
-            socket: socket.into(),
+            socket,
             peer: None,
             waiting: Mutex::default(),
         }
@@ -116,25 +92,7 @@ impl Socket {
     /// # Errors
     /// The system's.
     pub fn peer(&self) -> io::Result<Peer> {
-        // SAFETY: numbers.
-        let mut who: libc::ucred = unsafe { mem::zeroed() };
-        let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-        // SAFETY: room for the structure of that length.
-        let done = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_PEERCRED,
-                (&raw mut who).cast(),
-                &raw mut length,
-            )
-        };
-        check(done)?;
-        Ok(Peer {
-            pid: who.pid.cast_unsigned(),
-            uid: who.uid,
-            gid: who.gid,
-        })
+        self.socket.peer()
     }
 
     /// Sends what waits, as far as there is room.
@@ -152,64 +110,9 @@ impl Socket {
 
     /// The error number if it is not sent.
     fn send_now(&self, message: &Message) -> Result<(), c_int> {
-        let Some(file) = &message.file else {
-            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            let (bytes, length) = (message.bytes.as_ptr(), message.bytes.len());
-            // SAFETY: bytes of this length.
-            let sent = unsafe { libc::send(self.socket.as_raw_fd(), bytes.cast(), length, flags) };
-            return match sent {
-                ..0 => Err(last_error()),
-                _ => Ok(()),
-            };
-        };
-        // Files go with the first messages of a program, or one at a time: there is room. The
-        // crate's call has no flags, so it waits if there is none.
-        let fds = [file.as_raw_fd()];
-        let sent = self.socket.send_with_fds(&[&message.bytes[..]], &fds);
-        sent.map(drop).map_err(|error| error.errno())
-    }
-
-    /// Receives a message and the first file that comes with it; any others are closed. Programs
-    /// that this process starts do not get them.
-    fn receive_into(&self, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-        // Room for a header and a few descriptors, aligned for the header: the kernel closes those
-        // beyond.
-        let mut control = [0_u64; 8];
-        let mut into = libc::iovec {
-            iov_base: bytes.as_mut_ptr().cast(),
-            iov_len: bytes.len(),
-        };
-        // SAFETY: numbers and null pointers.
-        let mut header: libc::msghdr = unsafe { mem::zeroed() };
-        header.msg_iov = &raw mut into;
-        header.msg_iovlen = 1;
-        header.msg_control = control.as_mut_ptr().cast();
-        header.msg_controllen = size_of_val(&control);
-        let flags = libc::MSG_CMSG_CLOEXEC;
-        // SAFETY: room for as much as the header says.
-        let received = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut header, flags) };
-        let length = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
-        let mut first = None;
-        // SAFETY: the header that the kernel has filled in.
-        let mut next = unsafe { libc::CMSG_FIRSTHDR(&raw const header) };
-        // SAFETY: null, or a header in `control`, which the kernel has filled in.
-        while let Some(part) = unsafe { next.as_ref() } {
-            if (part.cmsg_level, part.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
-                // SAFETY: no memory is touched.
-                let head = unsafe { libc::CMSG_LEN(0) } as usize;
-                let count = (part.cmsg_len.saturating_sub(head)) / size_of::<RawFd>();
-                // SAFETY: what follows the header are so many descriptors.
-                let data = unsafe { libc::CMSG_DATA(next) }.cast::<RawFd>();
-                for index in 0..count {
-                    // SAFETY: as above; the kernel has made them for this process just now.
-                    let file = unsafe { OwnedFd::from_raw_fd(data.add(index).read_unaligned()) };
-                    first.get_or_insert(file);
-                }
-            }
-            // SAFETY: as above.
-            next = unsafe { libc::CMSG_NXTHDR(&raw const header, next) };
-        }
-        Ok((length, first))
+        let file = message.file.as_ref().map(AsFd::as_fd);
+        let sent = self.socket.send(&message.bytes, file);
+        sent.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))
     }
 
     /// Waits until there is something to read, or room for what waits; for `limit` at most.
@@ -253,7 +156,7 @@ impl Link for Socket {
         let mut waiting = lock(&self.waiting);
         if waiting.len() >= WAITING {
             // The other end finds its socket closed, and so does who receives here.
-            let _ = self.socket.shutdown(std::net::Shutdown::Both);
+            self.socket.shut_down();
             return Err(Ended);
         }
         waiting.push_back(message);
@@ -271,7 +174,7 @@ impl Link for Socket {
         }
         // One byte more than a message may have.
         let mut bytes = vec![0; MOST + 1];
-        let (length, file) = self.receive_into(&mut bytes).map_err(|_| Ended)?;
+        let (length, file) = self.socket.receive(&mut bytes).map_err(|_| Ended)?;
         if length == 0 || length > MOST {
             return Err(Ended);
         }
@@ -287,7 +190,7 @@ impl Link for Socket {
 /// Where an owner waits for programs.
 #[derive(Debug)]
 pub struct Listener {
-    socket: OwnedFd,
+    socket: Acceptor,
     path: PathBuf,
     /// It has made the socket's file, and removes it.
     is_maker: bool,
@@ -299,14 +202,8 @@ impl Listener {
     /// # Errors
     /// The system's; [`io::ErrorKind::AddrInUse`] if somebody listens there.
     pub fn bind(path: &Path) -> io::Result<Self> {
-        let socket = new_socket()?;
-        let (address, length) = address(path)?;
-        let bind = || {
-            let address = (&raw const address).cast();
-            // SAFETY: an address of this length.
-            check(unsafe { libc::bind(socket.as_raw_fd(), address, length) })
-        };
-        match bind() {
+        let address = Address::at_path(path)?;
+        let socket = match Acceptor::bind(&address) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 // A file that is no socket refuses connections, too.
                 let is_socket = fs::symlink_metadata(path)?.file_type().is_socket();
@@ -318,14 +215,13 @@ impl Listener {
                     return Err(error);
                 }
                 fs::remove_file(path)?;
-                bind()?;
+                Acceptor::bind(&address)?
             }
             bound => bound?,
-        }
+        };
         // Before anybody can connect.
         fs::set_permissions(path, fs::Permissions::from_mode(OWNER_ALONE))?;
-        // SAFETY: no memory is touched.
-        check(unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) })?;
+        socket.listen()?;
         Ok(Self {
             socket,
             path: path.to_owned(),
@@ -359,22 +255,7 @@ impl Listener {
     /// # Errors
     /// The system's.
     pub fn accept(&self) -> io::Result<Socket> {
-        loop {
-            let (none, no_length) = (std::ptr::null_mut(), std::ptr::null_mut());
-            // SAFETY: no address is asked for.
-            let taken = unsafe {
-                libc::accept4(self.socket.as_raw_fd(), none, no_length, libc::SOCK_CLOEXEC)
-            };
-            match check(taken) {
-                Ok(()) => {
-                    // SAFETY: a new descriptor that nobody else has.
-                    let socket = Socket::over(unsafe { OwnedFd::from_raw_fd(taken) });
-                    return socket.watching_peer();
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        Socket::over(self.socket.accept()?).watching_peer()
     }
 }
 
@@ -391,31 +272,6 @@ impl Drop for Listener {
             let _ = fs::remove_file(&self.path);
         }
     }
-}
-
-fn new_socket() -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    // SAFETY: no memory is touched.
-    let socket = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
-    check(socket)?;
-    // SAFETY: a new descriptor that nobody else has.
-    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
-}
-
-fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
-    // SAFETY: numbers.
-    let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    let bytes = path.as_os_str().as_bytes();
-    // One stays zero.
-    if bytes.len() >= address.sun_path.len() || bytes.contains(&0) {
-        let why = "the path of a socket has at most 107 bytes, and no zero";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-    }
-    for (place, byte) in address.sun_path.iter_mut().zip(bytes) {
-        *place = byte.cast_signed();
-    }
-    Ok((address, size_of::<libc::sockaddr_un>() as libc::socklen_t))
 }
 
 fn check(done: c_int) -> io::Result<()> {
@@ -435,6 +291,7 @@ fn last_error() -> c_int {
 mod tests {
     use std::fs::File;
     use std::io::{Read as _, Seek as _, Write as _};
+    use std::mem;
     use std::thread;
 
     use super::*;
@@ -520,12 +377,14 @@ mod tests {
         let name = format!("e810-child-{}.sock", std::process::id());
         let path = std::env::temp_dir().join(name);
         let listener = Listener::bind(&path).unwrap();
-        let (address, length) = address(&path).unwrap();
+        let address = Address::at_path(&path).unwrap();
         // SAFETY: the child makes system calls only, with what was made before.
         unsafe {
             if libc::fork() == 0 {
-                let socket = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0);
-                libc::connect(socket, (&raw const address).cast(), length);
+                let Ok(socket) = Seqpacket::connect(&address) else {
+                    libc::_exit(1)
+                };
+                let socket = socket.as_raw_fd();
                 let child = libc::fork();
                 if child == 0 {
                     libc::pause();

@@ -72,7 +72,6 @@ pub mod host_memory;
 pub mod interrupts;
 pub mod iova;
 mod lan;
-pub mod memory;
 pub mod observed;
 mod open;
 mod platform;
@@ -93,6 +92,7 @@ pub mod vfio_user;
 
 pub use accept::Accept;
 pub use device::{HostDevice, Lends, Shares, TransportInfo};
+pub use e810_shared::memory;
 pub use error::BackendError;
 pub use function::{Function, Identity, Options};
 pub use lan::lan;

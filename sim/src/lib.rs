@@ -72,7 +72,7 @@ pub use program_memory::can_check_access;
 pub use recorded::{NoCard, RecordedCard};
 pub use regs::ResetSource;
 pub use rng::Rng;
-pub use runtime::Mode;
+pub use runtime::{FromUplink, Mode};
 pub use sim::Sim;
 pub use stats::{ResetCounts, Stats};
 pub use variation::Variation;

@@ -16,6 +16,8 @@ mod units;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::fmt;
+use std::slice;
+use std::sync::Arc;
 
 use e810_hal::Ns;
 
@@ -122,7 +124,7 @@ pub(crate) struct Link {
     counts: LinkCounts,
     hook: Option<LinkHook>,
     capture: Option<Capture>,
-    uplink: Option<Uplink>,
+    uplink: Option<Arc<dyn Uplink>>,
 }
 
 impl Link {
@@ -156,8 +158,12 @@ impl Link {
         self.capture = capture;
     }
 
-    pub(crate) fn set_uplink(&mut self, uplink: Option<Uplink>) {
+    pub(crate) fn set_uplink(&mut self, uplink: Option<Arc<dyn Uplink>>) {
         self.uplink = uplink;
+    }
+
+    pub(crate) fn uplink(&self) -> Option<&Arc<dyn Uplink>> {
+        self.uplink.as_ref()
     }
 
     pub(crate) fn counts(&self) -> LinkCounts {
@@ -169,8 +175,8 @@ impl Link {
         self.counts.absorb(direct);
     }
 
-    /// Whether a frame from one function to another may bypass the link: it would arrive at once
-    /// and unchanged, and no hook or capture wants to see it.
+    /// Whether a frame from one function to another, or to and from the uplink, may bypass the link:
+    /// it would arrive at once and unchanged, and no hook or capture wants to see it.
     pub(crate) fn is_transparent(&self) -> bool {
         self.quality.is_faultless()
             && self.quality.latency == Ns(0)
@@ -437,10 +443,10 @@ impl Link {
     }
 
     /// Passes a frame that has arrived at the uplink to the current uplink.
-    pub(crate) fn deliver_to_uplink(&mut self, frame: &[u8]) {
-        match &mut self.uplink {
+    pub(crate) fn deliver_to_uplink(&mut self, frame: &Vec<u8>) {
+        match &self.uplink {
             Some(uplink) => {
-                uplink(frame);
+                uplink.send(slice::from_ref(frame));
                 self.counts.uplinked += 1;
             }
             None => self.counts.unroutable += 1,

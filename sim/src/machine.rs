@@ -306,6 +306,12 @@ impl Machine {
         self.collect_frames(index);
     }
 
+    /// Puts frames from outside on the link; returns how many have a destination here.
+    pub(crate) fn inject_frames<'a>(&mut self, frames: impl Iterator<Item = &'a [u8]>) -> usize {
+        let (link, now) = (&mut self.link, self.now);
+        frames.filter(|frame| link.inject_frame(now, frame)).count()
+    }
+
     /// What the functions depend on in the card and in each other.
     pub(crate) fn card_view(&self) -> CardView {
         CardView {

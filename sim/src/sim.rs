@@ -17,7 +17,7 @@ use crate::machine::Machine;
 use crate::pe::{Breakage, Config, LeftBehind};
 use crate::platform::SimPlatform;
 use crate::recorded::RecordedCard;
-use crate::runtime::RuntimeOwner;
+use crate::runtime::{FromUplink, RuntimeOwner};
 use crate::stats::{ResetCounts, Stats};
 
 /// A simulated E810 card: the handle that a test keeps besides the platforms that it passes to
@@ -91,8 +91,14 @@ impl Sim {
 
     /// From now on, passes frames without a destination here, and frames for a group, to `uplink`;
     /// `None` removes it.
-    pub fn set_uplink(&self, uplink: Option<Uplink>) {
-        self.with_machine(|machine| machine.link.set_uplink(uplink));
+    pub fn set_uplink(&self, uplink: Option<Arc<dyn Uplink>>) {
+        self.owner.runtime.set_uplink(uplink);
+    }
+
+    /// Takes frames that have come to the [`Uplink`], as programs do that poll. For a thread that
+    /// does it while none polls.
+    pub fn take_from_uplink(&self) -> FromUplink {
+        self.owner.runtime.take_from_uplink()
     }
 
     /// Puts frames from another simulator's [`Uplink`] on the link. Returns how many of them a

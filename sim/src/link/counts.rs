@@ -26,10 +26,13 @@ pub struct LinkCounts {
 }
 
 impl LinkCounts {
-    /// Adds the frames that went from function to function past the link, and clears them there.
+    /// Adds the frames that went past the link, and clears them there.
     pub(crate) fn absorb(&mut self, direct: &mut Self) {
         let direct = std::mem::take(direct);
         self.sent += direct.sent;
         self.delivered += direct.delivered;
+        self.uplinked += direct.uplinked;
+        self.from_outside += direct.from_outside;
+        self.overrun += direct.overrun;
     }
 }

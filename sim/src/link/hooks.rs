@@ -1,5 +1,7 @@
 //! Hooks that see the frames of a link, decide about them or take them elsewhere.
 
+use std::fmt;
+
 use e810_hal::Ns;
 
 /// Decision of a [`LinkHook`] about a frame.
@@ -37,8 +39,34 @@ pub type LinkHook = Box<dyn FnMut(Frame<'_>) -> Verdict + Send>;
 /// a destination here. The restriction of [`LinkHook`] applies.
 pub type Capture = Box<dyn FnMut(Frame<'_>) + Send>;
 
-/// Receives each frame that leaves this simulator, from the destination address on, without FCS,
-/// after the link's latency.
+/// The rest of a network, beyond the link of a simulator.
 ///
-/// It is called with the simulator locked: it must not block, and must not use the simulator.
-pub type Uplink = Box<dyn FnMut(&[u8]) + Send>;
+/// Its functions are called with the simulator, or the engine of a function, locked, by several
+/// threads: they must not block, and must not use the simulator. A function that sends frames is an
+/// uplink from which none come.
+pub trait Uplink: Send + Sync {
+    /// Sends frames that leave the simulator, each from the destination address on, without FCS,
+    /// after the link's latency.
+    fn send(&self, frames: &[Vec<u8>]);
+
+    /// Gives frames that have come to `each`, in their order, until it returns false: that frame
+    /// stays for the next call. At most `most` of them. A simulator in real time calls it whenever a
+    /// program polls, so it has to be cheap when there are none. The frames need not be valid.
+    fn take(&self, most: usize, each: &mut dyn FnMut(&[u8]) -> bool) {
+        let _ = (most, each);
+    }
+}
+
+impl<F: Fn(&[u8]) + Send + Sync> Uplink for F {
+    fn send(&self, frames: &[Vec<u8>]) {
+        for frame in frames {
+            self(frame);
+        }
+    }
+}
+
+impl fmt::Debug for dyn Uplink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Uplink")
+    }
+}

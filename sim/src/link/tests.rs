@@ -58,7 +58,7 @@ fn a_frame_that_does_not_come_back_goes_out() {
     link.send(0, out, frame(B, 2));
     assert_eq!(arrivals(&mut link), [(1, 2)]);
     assert_eq!(link.counts().unroutable, 1);
-    link.set_uplink(Some(Box::new(|_| ())));
+    link.set_uplink(Some(Arc::new(|_: &[u8]| ())));
     link.send(0, out, frame(A, 3));
     let (to, bytes) = link.arrive(u64::MAX).unwrap();
     assert_eq!((to, bytes[14]), (To::Uplink, 3));
@@ -186,7 +186,7 @@ fn what_is_for_nobody_here_goes_out_and_what_comes_in_stays() {
     let mut link = link(Quality::PERFECT);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
-    link.set_uplink(Some(Box::new(move |frame: &[u8]| {
+    link.set_uplink(Some(Arc::new(move |frame: &[u8]| {
         log.lock().unwrap().push(frame[14]);
     })));
     let mut here = Vec::new();

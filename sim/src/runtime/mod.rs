@@ -5,9 +5,11 @@
 //! which the program's threads run, so that the engines of several functions work at the same time.
 
 mod combining_lock;
+mod frames;
 mod helper;
 mod real_time;
 mod shared_function;
+mod uplink;
 mod virtual_time;
 
 use std::sync::Arc;
@@ -19,7 +21,10 @@ use self::real_time::RealTime;
 use self::virtual_time::VirtualTime;
 use crate::function::EngineEnv;
 use crate::interrupt_lines::InterruptLines;
+use crate::link::Uplink;
 use crate::machine::{Fired, Machine};
+
+pub use self::uplink::FromUplink;
 
 /// How time passes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -131,16 +136,25 @@ impl Runtime {
 
     /// Puts frames from outside on the link; returns how many have a destination here.
     pub(crate) fn inject_frames<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> usize {
-        let found = self.with_machine(|machine| {
-            let now = machine.now().0;
-            frames
-                .filter(|frame| machine.link.inject_frame(now, frame))
-                .count()
-        });
-        if let Clockwork::Real(time) = &self.clockwork {
-            time.run_shared_events();
+        match &self.clockwork {
+            Clockwork::Virtual(time) => time.with_machine(|machine| machine.inject_frames(frames)),
+            Clockwork::Real(time) => time.inject(frames),
         }
-        found
+    }
+
+    pub(crate) fn set_uplink(&self, uplink: Option<Arc<dyn Uplink>>) {
+        self.with_machine(|machine| machine.link.set_uplink(uplink.clone()));
+        if let Clockwork::Real(time) = &self.clockwork {
+            time.uplink.set(uplink);
+        }
+    }
+
+    /// Takes frames that have come to the uplink. In virtual time they arrive at once.
+    pub(crate) fn take_from_uplink(&self) -> FromUplink {
+        match &self.clockwork {
+            Clockwork::Virtual(time) => time.with_machine(uplink::take_into),
+            Clockwork::Real(time) => time.take_from_uplink_without_program(),
+        }
     }
 
     /// Lets `time` pass, for the program of a function.

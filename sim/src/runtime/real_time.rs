@@ -9,6 +9,7 @@
 //! Locks are taken in one order: the machine, then the functions by number. A thread that runs an
 //! engine holds one function and never waits.
 
+mod inflow;
 mod polling;
 
 use crate::findings::Log;
@@ -23,6 +24,7 @@ use super::combining_lock::{Attempt, Guard};
 use super::deliver;
 use super::helper::Helper;
 use super::shared_function::{EngineState, NEVER, SharedFunction, SharedFunctions, Turn};
+use super::uplink::Inlet;
 use crate::bar::is_posted;
 use crate::function::Function;
 use crate::interrupt_lines::InterruptLines;
@@ -64,6 +66,8 @@ pub(super) struct RealTime {
     /// Interrupts for the helper to deliver.
     deferred: Mutex<Fired>,
     has_deferred: AtomicBool,
+    /// Where frames come from that no function here has sent.
+    pub(super) uplink: Inlet,
     start: Instant,
 }
 
@@ -77,6 +81,7 @@ impl RealTime {
             helper: Helper::default(),
             deferred: Mutex::new(Fired::new()),
             has_deferred: AtomicBool::new(false),
+            uplink: Inlet::default(),
             start: Instant::now(),
         };
         // Gives the functions to their threads.
@@ -121,6 +126,7 @@ impl RealTime {
             machine.log.absorb(&mut engine.log);
             machine.link.absorb_counts(&mut engine.counts);
         }
+        machine.link.absorb_counts(&mut self.uplink.take_counts());
         for (index, shared) in self.functions.all.iter().enumerate() {
             while let Some((off, value)) = shared.next_posted() {
                 machine.write32(index, off, value);
@@ -149,6 +155,8 @@ impl RealTime {
                 .functions
                 .iter()
                 .any(|function| function.is_looped());
+        self.uplink.set_direct(direct);
+        let uplink = machine.link.uplink();
         let functions = machine.functions.drain(..);
         for ((shared, engine), function) in self.functions.all.iter().zip(engines).zip(functions) {
             shared.set_due(&function, &self.helper);
@@ -159,6 +167,14 @@ impl RealTime {
             engine.function = Some(function);
             engine.card = card.clone();
             engine.direct = direct;
+            let is_same = match (&engine.uplink, uplink) {
+                (Some(had), Some(has)) => Arc::ptr_eq(had, has),
+                (None, None) => true,
+                _ => false,
+            };
+            if !is_same {
+                engine.uplink = uplink.cloned();
+            }
         }
     }
 

@@ -2,16 +2,18 @@
 
 use crate::findings::Log;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 use e810_hal::RegOffset;
 
 use super::combining_lock::CombiningLock;
+use super::frames::Frames;
 use super::helper::Helper;
 use crate::bar::Effect;
 use crate::function::{CardView, Function};
-use crate::link::{LinkCounts, Mac};
+use crate::link::{LinkCounts, Mac, Uplink};
 
 /// Maximum posted writes kept before the writer has to execute them itself.
 const POSTED: usize = 1024;
@@ -29,48 +31,6 @@ const UNTIMED: u64 = u64::MAX;
 
 /// Frame buffers that a function keeps.
 const SPARE: usize = 128;
-
-/// Frames that one engine sends to another, in order.
-///
-/// They are copied here, one after another, from the buffers in which they were built. Those
-/// buffers stay in the cache of the sending processor, which reads them again for the ICRC right
-/// after writing them. Only this memory moves from one processor to the other.
-#[derive(Debug)]
-struct Frames {
-    from: usize,
-    bytes: Vec<u8>,
-    /// Where each frame ends.
-    ends: Vec<usize>,
-}
-
-impl Frames {
-    fn new(from: usize) -> Self {
-        Self {
-            from,
-            bytes: Vec::new(),
-            ends: Vec::with_capacity(FRAMES),
-        }
-    }
-
-    fn push(&mut self, frame: &[u8]) {
-        self.bytes.extend_from_slice(frame);
-        self.ends.push(self.bytes.len());
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let starts = std::iter::once(&0).chain(&self.ends);
-        starts
-            .zip(&self.ends)
-            .filter_map(|(start, end)| self.bytes.get(*start..*end))
-    }
-
-    /// Empties the group and keeps its memory.
-    fn cleared(mut self) -> Self {
-        self.bytes.clear();
-        self.ends.clear();
-        self
-    }
-}
 
 /// Result of a turn.
 #[derive(Debug, Default)]
@@ -102,6 +62,10 @@ pub(super) struct EngineState {
     pub(super) direct: bool,
     /// Frames for functions whose queues were full.
     held: VecDeque<(usize, Frames)>,
+    /// Where frames go that are for no function here.
+    pub(super) uplink: Option<Arc<dyn Uplink>>,
+    /// Frames on their way there.
+    leaving: Vec<Vec<u8>>,
 }
 
 /// One function, as all threads see it.
@@ -131,6 +95,8 @@ impl SharedFunction {
             card: CardView::default(),
             direct: false,
             held: VecDeque::new(),
+            uplink: None,
+            leaving: Vec::new(),
         };
         Self {
             engine: CombiningLock::new(engine),
@@ -216,6 +182,8 @@ impl SharedFunction {
 pub(super) struct SharedFunctions {
     pub(super) all: Vec<SharedFunction>,
     macs: Vec<Mac>,
+    /// Memory of frames from the uplink, returned by their receivers.
+    returned: ArrayQueue<Frames>,
 }
 
 impl SharedFunctions {
@@ -223,6 +191,7 @@ impl SharedFunctions {
         Self {
             all: macs.iter().map(|_| SharedFunction::new()).collect(),
             macs,
+            returned: ArrayQueue::new(GROUPS),
         }
     }
 
@@ -289,9 +258,7 @@ impl SharedFunctions {
         let mut group: Option<(usize, Frames)> = None;
         let mut outbox = std::mem::take(&mut function.state.outbox);
         for frame in outbox.drain(..) {
-            let address = frame.first_chunk();
-            let owner = self.macs.iter().position(|mac| Some(mac) == address);
-            let to = match owner {
+            let to = match self.owner(&frame) {
                 Some(_) if !function.sends(&frame) => {
                     function.count_sent(&frame, false);
                     continue;
@@ -299,6 +266,15 @@ impl SharedFunctions {
                 Some(to) if to == index && function.loops_back(&frame) => to,
                 Some(to) if to != index && has_link => to,
                 Some(to) if to != index => continue,
+                None if engine.uplink.is_some() && is_for_one(&frame) => {
+                    if !function.sends(&frame) {
+                        function.count_sent(&frame, false);
+                    } else if has_link {
+                        function.count_sent(&frame, true);
+                        engine.leaving.push(frame);
+                    }
+                    continue;
+                }
                 _ => {
                     function.state.outbox.push(frame);
                     continue;
@@ -311,7 +287,7 @@ impl SharedFunctions {
             }
             let (_, same) = group.get_or_insert_with(|| {
                 let returned = self.get(index).and_then(|shared| shared.returned.pop());
-                (to, returned.unwrap_or_else(|| Frames::new(index)))
+                (to, returned.unwrap_or_else(|| Frames::new(Some(index))))
             });
             same.push(&frame);
             let spare = &mut function.state.spare_frames;
@@ -322,12 +298,41 @@ impl SharedFunctions {
         if let Some((to, frames)) = group {
             self.hand_over(to, frames, engine, turn);
         }
+        send_out(function, engine);
         if function.state.outbox.is_empty() {
             // Its allocation is reused.
             function.state.outbox = outbox;
         } else {
             turn.for_machine = true;
         }
+    }
+
+    /// Hands frames from the uplink to function `to`; false if they are lost, because its queue is
+    /// full.
+    pub(super) fn hand_in(&self, to: usize, frames: Frames) -> bool {
+        let Some(shared) = self.get(to) else {
+            return false;
+        };
+        let is_in = shared.inbox.push(frames).is_ok();
+        shared.engine.announce();
+        is_in
+    }
+
+    /// The function that has an address.
+    pub(super) fn owner(&self, frame: &[u8]) -> Option<usize> {
+        let address = frame.first_chunk();
+        self.macs.iter().position(|mac| Some(mac) == address)
+    }
+
+    /// Whether function `to` has room for many more groups of frames.
+    pub(super) fn has_room(&self, to: usize) -> bool {
+        let shared = self.get(to);
+        shared.is_some_and(|shared| shared.inbox.len() < GROUPS / 2)
+    }
+
+    /// Memory for frames from the uplink.
+    pub(super) fn spare(&self) -> Frames {
+        self.returned.pop().unwrap_or_else(|| Frames::new(None))
     }
 
     fn hand_over(&self, to: usize, frames: Frames, engine: &mut EngineState, turn: &mut Turn) {
@@ -367,15 +372,42 @@ impl SharedFunctions {
             && !shared.inbox.is_empty()
             && let Some(frames) = shared.inbox.pop()
         {
-            taken += frames.ends.len();
+            taken += frames.count();
             for frame in frames.iter() {
-                function.receive_frame(frame, true, &engine.card, &mut engine.log, now);
+                let sent_here = frames.from().is_some();
+                function.receive_frame(frame, sent_here, &engine.card, &mut engine.log, now);
             }
             // Freed if it is no longer wanted there.
-            let sender = self.get(frames.from);
-            let _ = sender.map(|sender| sender.returned.push(frames.cleared()));
+            let returned = match frames.from() {
+                Some(from) => self.get(from).map(|sender| &sender.returned),
+                None => Some(&self.returned),
+            };
+            let _ = returned.map(|returned| returned.push(frames.cleared()));
         }
         engine.counts.delivered += taken as u64;
         taken > 0
     }
+}
+
+/// Whether a frame is for one address, not a group.
+fn is_for_one(frame: &[u8]) -> bool {
+    frame.first().is_some_and(|first| first & 1 == 0)
+}
+
+/// Sends what leaves the simulator.
+fn send_out(function: &mut Function, engine: &mut EngineState) {
+    let Some(uplink) = engine
+        .uplink
+        .as_ref()
+        .filter(|_| !engine.leaving.is_empty())
+    else {
+        return;
+    };
+    uplink.send(&engine.leaving);
+    let count = engine.leaving.len() as u64;
+    engine.counts.sent += count;
+    engine.counts.uplinked += count;
+    let spare = &mut function.state.spare_frames;
+    let room = SPARE.saturating_sub(spare.len());
+    spare.extend(engine.leaving.drain(..).take(room));
 }

@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Counts {
     pub(crate) sent: Count,
     pub(crate) sent_to_all: Count,
+    pub(crate) sent_by_ring: Count,
+    pub(crate) rings_full: Count,
+    pub(crate) received_by_ring: Count,
     pub(crate) not_sent: Count,
     pub(crate) received: Count,
     pub(crate) not_ours: Count,

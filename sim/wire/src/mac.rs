@@ -1,4 +1,4 @@
-//! Ethernet addresses for the ends of a segment.
+//! Ethernet addresses for the ends of a segment, and other drawn numbers.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -12,12 +12,17 @@ use e810_sim::link::Mac;
 ///
 /// Of 20 ends two have the same once in 88,000 segments; that is noticed and logged.
 pub(crate) fn drawn_mac() -> Mac {
-    // Its keys are random, as far as the system has random numbers; the others make sure.
+    let [a, b, c, ..] = drawn().to_ne_bytes();
+    [0x02, 0xe8, a, b, c, 0]
+}
+
+/// A number that nobody can foresee, as far as the system has random numbers.
+pub(crate) fn drawn() -> u64 {
+    // Its keys are random; the others make sure.
     let mut hasher = RandomState::new().build_hasher();
     process::id().hash(&mut hasher);
     SystemTime::now().hash(&mut hasher);
-    let [a, b, c, ..] = hasher.finish().to_ne_bytes();
-    [0x02, 0xe8, a, b, c, 0]
+    hasher.finish()
 }
 
 #[cfg(test)]

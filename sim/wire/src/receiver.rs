@@ -9,20 +9,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use e810_sim::Sim;
-use e810_sim::link::{Mac, mac_option};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::announcement;
 use crate::counts::Counts;
-use crate::ends::Ends;
-use crate::frame::{self, Reject};
+use crate::frame;
+use crate::hearing::{Hearing, is_frame};
+use crate::pace::Pace;
+use crate::rings::Rings;
 use crate::sender::{forget_refused, is_refused};
-use crate::socket::{Ready, wait};
+use crate::socket::{Ready, polled, wait, wait_all};
 
 /// Datagrams that are received from a socket before the simulator gets them.
 const BATCH: usize = 32;
 /// Wait after an error of a socket, so that one that stays does not occupy a CPU.
 const BACK_OFF: Duration = Duration::from_millis(10);
+/// Descriptors that are no rings', and the place of this end's own among them.
+const OTHERS: usize = 3;
+const OWN: usize = 1;
 
 /// One byte more than a frame has: a longer datagram is known by it.
 type Buffer = [u8; frame::LONGEST + 1];
@@ -39,15 +43,11 @@ pub(crate) enum Source {
 /// What the receiver of a segment knows of it.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    pub(crate) known: Arc<Ends>,
+    pub(crate) hearing: Arc<Hearing>,
     /// What goes to all comes here. The other socket has what is for this end alone.
     pub(crate) to_all: Arc<UdpSocket>,
     /// Where this end sends from.
     pub(crate) own: SocketAddr,
-    /// Programs that send from the group's port share it, so that no answer reaches one alone.
-    pub(crate) shared_port: u16,
-    /// Addresses of the functions here.
-    pub(crate) macs: Vec<Mac>,
 }
 
 /// The receiving side of a wire.
@@ -58,14 +58,26 @@ pub(crate) struct Receiver {
     pub(crate) source: Source,
     pub(crate) counts: Arc<Counts>,
     pub(crate) stop: Arc<EventFd>,
+    /// Rings of a segment.
+    pub(crate) rings: Option<Rings>,
+}
+
+/// Which sockets had no more datagrams.
+#[derive(Clone, Copy, Debug)]
+struct Drained {
+    own: bool,
+    to_all: bool,
 }
 
 impl Receiver {
     /// Receives until `stop` says so.
-    pub(crate) fn run(&self) {
+    pub(crate) fn run(mut self) {
         let mut buffers = vec![[0; frame::LONGEST + 1]; BATCH * 2];
+        let mut pace = Pace::default();
+        let mut polls = Vec::new();
+        let mut ready = Vec::new();
         loop {
-            match self.ready() {
+            match self.wait(pace.limit(), &mut polls, &mut ready) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => {
@@ -73,36 +85,67 @@ impl Receiver {
                     return;
                 }
             }
-            if let Err(error) = self.batch(&mut buffers) {
-                if self.counts.receive_errors.one() == 0 {
-                    log::warn!("receiving frames: {error}; further errors are only counted");
+            let drained = match self.batch(&mut buffers) {
+                Ok(drained) => drained,
+                Err(error) => {
+                    if self.counts.receive_errors.one() == 0 {
+                        log::warn!("receiving frames: {error}; further errors are only counted");
+                    }
+                    if self.stopped_within(BACK_OFF) {
+                        return;
+                    }
+                    continue;
                 }
-                if self.stopped_within(BACK_OFF) {
-                    return;
+            };
+            if let Some(rings) = &mut self.rings {
+                if drained.to_all {
+                    rings.incoming().start();
                 }
+                let ready = ready.get(OTHERS..).unwrap_or_default();
+                rings.handle(ready, drained.own, Instant::now());
+                let found = self.sim.take_from_uplink();
+                pace.follow(found, &rings.incoming(), Instant::now());
+                pace.at_most(rings.limit());
             }
         }
     }
 
-    /// Waits for a datagram; false when it is time to stop.
-    fn ready(&self) -> io::Result<bool> {
-        let (stop, own) = (self.stop.as_raw_fd(), self.socket.as_raw_fd());
-        let (stop, own) = match &self.source {
-            Source::Peer(_) => wait([stop, own], None).map(|[stop, own]| (stop, own))?,
-            Source::Ends(segment) => {
-                let fds = [stop, own, segment.to_all.as_raw_fd()];
-                wait(fds, None).map(|[stop, own, _]| (stop, own))?
-            }
+    /// Waits until there is something to do; false when it is time to stop.
+    fn wait(
+        &mut self,
+        limit: Option<Duration>,
+        polls: &mut Vec<libc::pollfd>,
+        ready: &mut Vec<bool>,
+    ) -> io::Result<bool> {
+        polls.clear();
+        let to_all = match &self.source {
+            // A negative descriptor is passed over.
+            Source::Peer(_) => -1,
+            Source::Ends(segment) => segment.to_all.as_raw_fd(),
         };
-        if own.error {
+        let others: [_; OTHERS] = [self.stop.as_raw_fd(), self.socket.as_raw_fd(), to_all];
+        polls.extend(others.map(polled));
+        if let Some(rings) = &mut self.rings {
+            rings.list(polls);
+        }
+        ready.clear();
+        ready.resize(polls.len(), false);
+        let mut has_error = false;
+        wait_all(polls, limit, |at, one: Ready| {
+            has_error |= at == OWN && one.error;
+            if let Some(place) = ready.get_mut(at) {
+                *place = one.any;
+            }
+        })?;
+        if has_error {
             self.forget_refused();
         }
-        Ok(!stop.any)
+        Ok(ready.first() != Some(&true))
     }
 
     fn forget_refused(&self) {
         if let Source::Ends(segment) = &self.source {
-            forget_refused(&self.socket, &segment.known);
+            forget_refused(&self.socket, &segment.hearing.known);
         }
     }
 
@@ -113,17 +156,18 @@ impl Receiver {
 
     /// Takes what is there, at most as much as there are buffers, and gives it
     /// to the simulator. An error does not keep what came before it.
-    fn batch(&self, buffers: &mut [Buffer]) -> io::Result<()> {
+    fn batch(&self, buffers: &mut [Buffer]) -> io::Result<Drained> {
         let now = Instant::now();
         let (first, second) = buffers.split_at_mut(BATCH);
         let mut lengths = [[0; BATCH]; 2];
         let [to_all, to_us] = &mut lengths;
         // An end that learns where we are sends to us what it has sent to all before. So that the
         // simulator gets it in this order, what came to all is taken last and given first.
-        let mut outcome = self.take(&self.socket, second, to_us, now);
-        if let Source::Ends(segment) = &self.source {
-            outcome = outcome.and(self.take(&segment.to_all, first, to_all, now));
-        }
+        let own = self.take(&self.socket, second, to_us, now);
+        let all = match &self.source {
+            Source::Ends(segment) => self.take(&segment.to_all, first, to_all, now),
+            Source::Peer(_) => Ok(true),
+        };
         let frames = buffers.iter().zip(lengths.as_flattened());
         let frames = frames.filter_map(|(buffer, length)| buffer.get(..*length));
         let good: Vec<&[u8]> = frames.filter(|frame| !frame.is_empty()).collect();
@@ -132,17 +176,21 @@ impl Receiver {
             self.counts.received.many(found);
             self.counts.not_ours.many(good.len() - found);
         }
-        outcome
+        Ok(Drained {
+            own: own?,
+            to_all: all?,
+        })
     }
 
-    /// Takes datagrams from one socket; of those that are no good the length stays 0.
+    /// Takes datagrams from one socket; of those that are no good the length stays 0. Returns
+    /// whether there are no more.
     fn take(
         &self,
         socket: &UdpSocket,
         buffers: &mut [Buffer],
         lengths: &mut [usize],
         now: Instant,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         for (buffer, length) in buffers.iter_mut().zip(lengths) {
             let received = socket.recv_from(buffer);
             if is_refused(&received) {
@@ -156,12 +204,12 @@ impl Receiver {
                         *length = bytes;
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Whether a datagram is a frame for the simulator.
@@ -178,35 +226,15 @@ impl Receiver {
             counts.strangers.one();
             return false;
         }
-        let rejected = match frame::check(datagram) {
-            Ok(()) => return self.is_for_functions(datagram, from, now),
-            Err(Reject::NoFrame) => &counts.no_frame,
-            Err(Reject::TooLong) => &counts.too_long,
-            Err(Reject::Truncated) => &counts.truncated,
-        };
-        rejected.one();
-        false
-    }
-
-    /// Learns from a frame of a segment; false if it is for the ends themselves.
-    fn is_for_functions(&self, frame: &[u8], from: SocketAddr, now: Instant) -> bool {
+        if !is_frame(datagram, counts) {
+            return false;
+        }
         let Source::Ends(segment) = &self.source else {
             return true;
         };
-        let source = frame.get(6..).and_then(|rest| rest.first_chunk::<6>());
-        let Some(source) = source else {
-            return false;
-        };
-        if segment.macs.contains(source) {
-            if self.counts.own_addresses.one() == 0 {
-                log::warn!(
-                    "a frame from {from} has the source address {} of a function here: two ends of the wire have one Ethernet address (give one of them another, with --mac or mac=), or something returns frames; further ones are only counted",
-                    mac_option(*source)
-                );
-            }
-        } else if from.port() != segment.shared_port {
-            segment.known.learn(*source, from, now);
+        if let (Some(number), Some(rings)) = (announcement::ring(datagram), &self.rings) {
+            rings.incoming().told(from, number);
         }
-        !announcement::is(frame)
+        segment.hearing.hear(datagram, from, now)
     }
 }

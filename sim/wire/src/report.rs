@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Counts of a wire; datagrams, one frame each.
+/// Counts of a wire: frames, each a datagram unless it went through a ring.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct LinkReport {
     /// The name of a segment; absent for a wire between two.
@@ -12,14 +12,20 @@ pub struct LinkReport {
     pub local: String,
     /// Address and port of the other end, or the multicast group and the port of a segment.
     pub peer: String,
-    /// Handed to the socket.
+    /// Handed to the socket or to a ring.
     pub sent: u64,
     /// Of those, to all ends of a segment: frames to groups and to unknown addresses.
     pub sent_to_all: u64,
-    /// That the socket did not take: lost.
+    /// Of those, through rings.
+    pub sent_by_ring: u64,
+    /// That the socket or a ring did not take: lost.
     pub not_sent: u64,
+    /// Of those, because a ring was full.
+    pub rings_full: u64,
     /// Received for a function here.
     pub received: u64,
+    /// Of those, through rings.
+    pub received_by_ring: u64,
     /// Received and lost: for no function here, or too many at once.
     pub not_ours: u64,
     /// From another address than the peer's, or on a segment from none of this machine; these and
@@ -34,6 +40,10 @@ pub struct LinkReport {
     /// Not dropped: from outside with the source address of a function here. Two ends of a segment
     /// have one address, or something returns frames.
     pub own_addresses: u64,
+    /// Rings to other ends of a segment now.
+    pub rings_out: usize,
+    /// Rings from other ends now.
+    pub rings_in: usize,
     /// Errors of the socket when receiving.
     pub receive_errors: u64,
     /// Dropped by the kernel before they were received, because the socket's

@@ -5,8 +5,12 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 
+use e810_sim::link::Mac;
+
+use crate::announcement;
 use crate::counts::Counts;
 use crate::ends::Ends;
+use crate::rings::{Outcome, Outgoing};
 use crate::socket::take_refused;
 
 /// Where frames go.
@@ -26,10 +30,28 @@ pub(crate) struct Sender {
     pub(crate) counts: Arc<Counts>,
     /// An error was logged.
     pub(crate) warned: bool,
+    /// Rings to ends of a segment.
+    pub(crate) outgoing: Option<Outgoing>,
+    /// The address from which this end tells numbers of rings.
+    pub(crate) mac: Mac,
 }
 
 impl Sender {
+    /// Sends a frame. One for a ring is there after [`Self::publish`].
     pub(crate) fn send(&mut self, frame: &[u8]) {
+        match self.outgoing.as_mut().and_then(|rings| rings.write(frame)) {
+            Some(Outcome::Written) => {
+                self.counts.sent.one();
+                self.counts.sent_by_ring.one();
+                return;
+            }
+            Some(Outcome::Full) => {
+                self.counts.not_sent.one();
+                self.counts.rings_full.one();
+                return;
+            }
+            None => {}
+        }
         let mut result = self.send_once(frame);
         // That was an earlier frame, to an end that has ended, and this one was not sent.
         if is_refused(&result) {
@@ -50,19 +72,37 @@ impl Sender {
         }
     }
 
-    fn send_once(&self, frame: &[u8]) -> io::Result<()> {
-        let to = match &self.target {
-            Target::Peer(peer) => *peer,
-            Target::Ends { known, group } => match known.of(frame, Instant::now()) {
-                Some(end) => end,
-                None => {
-                    self.socket.send_to(frame, group)?;
-                    self.counts.sent_to_all.one();
-                    return Ok(());
-                }
-            },
+    fn send_once(&mut self, frame: &[u8]) -> io::Result<()> {
+        let (known, group) = match &self.target {
+            Target::Peer(peer) => return self.socket.send_to(frame, peer).map(drop),
+            Target::Ends { known, group } => (known, group),
         };
-        self.socket.send_to(frame, to).map(drop)
+        let now = Instant::now();
+        let Some(end) = known.of(frame, now) else {
+            self.socket.send_to(frame, group)?;
+            self.counts.sent_to_all.one();
+            return Ok(());
+        };
+        self.socket.send_to(frame, end)?;
+        if let Some(outgoing) = &mut self.outgoing {
+            outgoing.want(end, now);
+        }
+        Ok(())
+    }
+
+    /// Lets ends know of what is in rings.
+    pub(crate) fn publish(&mut self) {
+        if let Some(outgoing) = &mut self.outgoing {
+            outgoing.publish();
+        }
+    }
+
+    /// Tells the end at `at` the number of a ring, behind all datagrams that were sent there.
+    pub(crate) fn tell(&self, at: SocketAddr, number: u64) {
+        // It is told again until it answers.
+        let _ = self
+            .socket
+            .send_to(&announcement::of_ring(self.mac, number), at);
     }
 
     fn forget_refused(&self) {
@@ -103,6 +143,8 @@ mod tests {
             target,
             counts: Arc::default(),
             warned: false,
+            outgoing: None,
+            mac: [2; 6],
         }
     }
 

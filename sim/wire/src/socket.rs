@@ -117,21 +117,52 @@ pub(crate) fn wait<const N: usize>(
     fds: [RawFd; N],
     limit: Option<Duration>,
 ) -> io::Result<[Ready; N]> {
-    let mut polls = fds.map(|fd| libc::pollfd {
+    let mut ready = [Ready::default(); N];
+    wait_all(&mut fds.map(polled), limit, |at, one| {
+        if let Some(place) = ready.get_mut(at) {
+            *place = one;
+        }
+    })?;
+    Ok(ready)
+}
+
+/// What is to be waited for at a descriptor.
+pub(crate) const fn polled(fd: RawFd) -> libc::pollfd {
+    libc::pollfd {
         fd,
         events: libc::POLLIN,
         revents: 0,
+    }
+}
+
+/// The same as [`wait`] for any number of descriptors: tells `each` what there is at which of them.
+///
+/// # Errors
+/// What the kernel says.
+pub(crate) fn wait_all(
+    polls: &mut [libc::pollfd],
+    limit: Option<Duration>,
+    mut each: impl FnMut(usize, Ready),
+) -> io::Result<()> {
+    let limit = limit.map(|limit| libc::timespec {
+        tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
     });
-    let limit = limit.map_or(-1, |limit| {
-        c_int::try_from(limit.as_millis()).unwrap_or(c_int::MAX)
-    });
-    // SAFETY: so many entries, alive for the call.
-    match checked(unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, limit) }) {
-        Ok(_) => Ok(polls.map(|poll| Ready {
-            any: poll.revents != 0,
-            error: poll.revents & libc::POLLERR != 0,
-        })),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok([Ready::default(); N]),
+    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let count = polls.len() as libc::nfds_t;
+    // SAFETY: so many entries, and the time if there is one, alive for the call; no signal mask.
+    match checked(unsafe { libc::ppoll(polls.as_mut_ptr(), count, limit, std::ptr::null()) }) {
+        Ok(_) => {
+            for (at, poll) in polls.iter().enumerate() {
+                let ready = Ready {
+                    any: poll.revents != 0,
+                    error: poll.revents & libc::POLLERR != 0,
+                };
+                each(at, ready);
+            }
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
         Err(error) => Err(error),
     }
 }

@@ -2,10 +2,11 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use e810_shared::seqpacket::Acceptor;
 use e810_sim::Sim;
 use e810_sim::link::Mac;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
@@ -15,13 +16,16 @@ use crate::counts::Counts;
 use crate::endpoints::UdpEnds;
 use crate::ends::Ends;
 use crate::error::WireError;
+use crate::hearing::Hearing;
 use crate::name::WireName;
 use crate::receiver::{Receiver, Segment, Source};
 use crate::report::LinkReport;
+use crate::rings::{Incoming, Outgoing, Rings, listen, locked};
 use crate::sender::{Sender, Target};
 use crate::socket::{bind_shared, only_where_joined, remember_refused, wait};
 use crate::socket_buffers::{self, Buffers};
 use crate::spec::WireSpec;
+use crate::uplink::WireUplink;
 
 /// How long an announcement may take to come back. On an idle machine it is there when it was sent.
 const MAX_RETURN: Duration = Duration::from_secs(2);
@@ -35,6 +39,7 @@ pub struct Wire {
     sockets: Vec<Arc<UdpSocket>>,
     buffers: Buffers,
     counts: Arc<Counts>,
+    uplink: Arc<WireUplink>,
     stop: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
 }
@@ -47,6 +52,9 @@ struct Bound {
     local: SocketAddr,
     target: Target,
     source: Source,
+    counts: Arc<Counts>,
+    /// Where ends of a segment offer rings.
+    acceptor: Option<Acceptor>,
 }
 
 impl Wire {
@@ -66,28 +74,54 @@ impl Wire {
             .unwrap_or_else(|| Ok(Buffers::default()))
             .map_err(WireError::system("sizing the wire's buffers"))?;
         buffers.warn_if_small();
-        let counts = Arc::<Counts>::default();
-        let stop = EventFd::new(EFD_NONBLOCK | libc::EFD_CLOEXEC)
-            .map_err(WireError::system("making an event"))?;
-        let stop = Arc::new(stop);
+        let event = || {
+            let event = EventFd::new(EFD_NONBLOCK | libc::EFD_CLOEXEC);
+            event.map(Arc::new)
+        };
+        let stop = event().map_err(WireError::system("making an event"))?;
+        let counts = Arc::clone(&bound.counts);
+        let mut sender = Sender {
+            socket: Arc::clone(&bound.socket),
+            target: bound.target,
+            counts: Arc::clone(&counts),
+            warned: false,
+            outgoing: None,
+            mac: sim.function(0).mac(),
+        };
+        let mut incoming = None;
+        let nudge = event().map_err(WireError::system("making an event"))?;
+        if let Source::Ends(segment) = &bound.source {
+            let known = Arc::clone(&segment.hearing.known);
+            sender.outgoing = Some(Outgoing::new(known, Arc::clone(&nudge)));
+            let hearing = Arc::clone(&segment.hearing);
+            incoming = Some(Arc::new(Mutex::new(Incoming::new(hearing))));
+        }
+        let sender = Arc::new(Mutex::new(sender));
+        let rings = match (&bound.source, spec, &incoming, bound.acceptor) {
+            (Source::Ends(segment), WireSpec::Segment(name), Some(incoming), Some(acceptor)) => {
+                let end = (name, bound.local, segment.hearing.macs.clone());
+                let (incoming, sender) = (Arc::clone(incoming), Arc::clone(&sender));
+                Some(Rings::new(acceptor, end, nudge, incoming, sender))
+            }
+            _ => {
+                locked(&sender).outgoing = None;
+                None
+            }
+        };
         let receiver = Receiver {
             sim: sim.clone(),
-            socket: Arc::clone(&bound.socket),
+            socket: bound.socket,
             source: bound.source,
             counts: Arc::clone(&counts),
             stop: Arc::clone(&stop),
+            rings,
         };
         let thread = thread::Builder::new()
             .name("e810-wire".to_owned())
             .spawn(move || receiver.run())
             .map_err(WireError::system("starting the wire's thread"))?;
-        let mut sender = Sender {
-            socket: bound.socket,
-            target: bound.target,
-            counts: Arc::clone(&counts),
-            warned: false,
-        };
-        sim.set_uplink(Some(Box::new(move |frame| sender.send(frame))));
+        let uplink = Arc::new(WireUplink { sender, incoming });
+        sim.set_uplink(Some(uplink.clone()));
         Ok(Self {
             sim: sim.clone(),
             spec: spec.clone(),
@@ -95,6 +129,7 @@ impl Wire {
             sockets: bound.sockets,
             buffers,
             counts,
+            uplink,
             stop,
             thread: Some(thread),
         })
@@ -114,6 +149,11 @@ impl Wire {
             WireSpec::Pair(ends) => (None, ends.peer),
             WireSpec::Segment(name) => (Some(name.to_string()), name.group().into()),
         };
+        let outgoing = locked(&self.uplink.sender);
+        let rings_out = outgoing.outgoing.as_ref().map_or(0, Outgoing::count);
+        drop(outgoing);
+        let incoming = self.uplink.incoming.as_ref();
+        let rings_in = incoming.map_or(0, |incoming| locked(incoming).count());
         let overflows = self.sockets.iter().map(|one| socket_buffers::dropped(one));
         LinkReport {
             wire,
@@ -121,14 +161,19 @@ impl Wire {
             peer: peer.to_string(),
             sent: counts.sent.get(),
             sent_to_all: counts.sent_to_all.get(),
+            sent_by_ring: counts.sent_by_ring.get(),
             not_sent: counts.not_sent.get(),
+            rings_full: counts.rings_full.get(),
             received: counts.received.get(),
+            received_by_ring: counts.received_by_ring.get(),
             not_ours: counts.not_ours.get(),
             strangers: counts.strangers.get(),
             no_frame: counts.no_frame.get(),
             too_long: counts.too_long.get(),
             truncated: counts.truncated.get(),
             own_addresses: counts.own_addresses.get(),
+            rings_out,
+            rings_in,
             receive_errors: counts.receive_errors.get(),
             receive_overflows: overflows.sum(),
             receive_buffer: self.buffers.receive,
@@ -168,6 +213,8 @@ fn pair(ends: UdpEnds) -> Result<Bound, WireError> {
         local: ends.local,
         target: Target::Peer(ends.peer),
         source: Source::Peer(ends.peer),
+        counts: Arc::default(),
+        acceptor: None,
     })
 }
 
@@ -192,12 +239,16 @@ fn segment(sim: &Sim, name: &WireName) -> Result<Bound, WireError> {
         Ok((socket, local))
     };
     let (socket, local) = bind().map_err(failed("sending from 127.0.0.1"))?;
+    // Before others know of this end.
+    let acceptor =
+        listen(name, local).inspect_err(|error| log::info!("wire {name}: only datagrams: {error}"));
     let macs: Vec<Mac> = (0..sim.functions())
         .map(|function| sim.function(function).mac())
         .collect();
     announce(name, &macs, &socket, (&to_all, local))?;
     let (socket, to_all) = (Arc::new(socket), Arc::new(to_all));
     let known = Arc::<Ends>::default();
+    let counts = Arc::<Counts>::default();
     Ok(Bound {
         sockets: vec![Arc::clone(&socket), Arc::clone(&to_all)],
         socket,
@@ -207,12 +258,17 @@ fn segment(sim: &Sim, name: &WireName) -> Result<Bound, WireError> {
             group: group.into(),
         },
         source: Source::Ends(Segment {
-            known,
+            hearing: Arc::new(Hearing {
+                known,
+                macs,
+                shared_port: group.port(),
+                counts: Arc::clone(&counts),
+            }),
             to_all,
             own: local,
-            shared_port: group.port(),
-            macs,
         }),
+        counts,
+        acceptor: acceptor.ok(),
     })
 }
 

@@ -47,6 +47,7 @@ impl RealTime {
         if !shared.polled.load(Ordering::Relaxed) {
             shared.polled.store(true, Ordering::Relaxed);
         }
+        self.take_from_uplink(index);
         if shared.engine.has_work() {
             return (self.run(index), false);
         }

@@ -1,3 +1,5 @@
+mod rings;
+
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -55,10 +57,7 @@ fn until<T>(mut ready: impl FnMut() -> Option<T>) -> T {
         if let Some(answer) = ready() {
             return answer;
         }
-        assert!(
-            start.elapsed() < Duration::from_secs(300),
-            "not within 300 s"
-        );
+        assert!(start.elapsed() < Duration::from_secs(60), "not within 60 s");
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -227,12 +226,14 @@ fn frames_go_to_the_end_that_has_the_address_and_else_to_all() {
         target: bound.target,
         counts: Arc::default(),
         warned: false,
+        outgoing: None,
+        mac: A,
     };
     let to_all = |tag| Some((frame(B, A, tag), bound.local));
     sender.send(&frame(B, A, 1));
     assert_eq!(next(&program), to_all(1));
     let at = other.local_addr().unwrap();
-    segment.known.learn(B, at, Instant::now());
+    segment.hearing.known.learn(B, at, Instant::now());
     sender.send(&frame(B, A, 2));
     assert_eq!((next(&other), next(&program)), (to_all(2), None));
     sender.send(&frame(ALL, A, 3));
@@ -258,14 +259,18 @@ fn the_port_of_the_group_is_nobodys_address() {
         sim: a.sim.clone(),
         socket: Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap()),
         source: Source::Ends(Segment {
-            known: Arc::clone(&known),
+            hearing: Arc::new(Hearing {
+                known: Arc::clone(&known),
+                macs: vec![A],
+                shared_port: name.group().port(),
+                counts: Arc::default(),
+            }),
             to_all: Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap()),
             own: a.wire.local(),
-            shared_port: name.group().port(),
-            macs: vec![A],
         }),
         counts: Arc::default(),
         stop: Arc::new(EventFd::new(EFD_NONBLOCK).unwrap()),
+        rings: None,
     };
     let now = Instant::now();
     let heard = |port: u16, from: Mac| {

@@ -107,7 +107,7 @@ impl SharedMemory {
         file.set_len(len as u64)?;
         // Nobody who gets the descriptor can shrink the memory of the others: an access past the
         // end of a file kills the process.
-        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: no memory is touched.
         if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
             return Err(io::Error::last_os_error());
