@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use e810::AccessFlags;
+use e810::{AccessFlags, Wc};
 use e810_attach::asker::programs;
 use e810_attach::link::{ChannelEnd, Link};
 use e810_attach::messages::{
@@ -69,12 +69,16 @@ impl Scenario for Limited {
         });
         let a = come(USER).unwrap();
         // A program's.
-        let (pd, cq) = (a.pd(), a.cq(8));
+        let (pd, mut cq) = (a.pd(), a.cq(8));
         let first = a.qp(pd, &cq);
         let _second = a.qp(pd, &cq);
         let third = a.ask_qp(pd, &cq);
         assert_eq!(limit(third), (Resource::Qps, Whose::Program, 2));
         a.destroy_qp(first);
+        // Its number comes back when its completion queue has been polled.
+        let fourth = a.ask_qp(pd, &cq);
+        assert_eq!(limit(fourth), (Resource::Qps, Whose::Program, 2));
+        assert_eq!(cq.ring.poll(&mut [Wc::default()]), 0);
         let _third = a.qp(pd, &cq);
         let region = a.region(pd);
         let large = RegMr {
@@ -118,7 +122,6 @@ impl Scenario for Limited {
         assert_eq!(limit(fifth), (Resource::Programs, Whose::All, 4));
         // What the dead had comes back.
         a.die();
-        b.pd();
         b.pd();
         let fourth = limit(b.ask(AllocPd {}));
         assert_eq!(fourth, (Resource::Pds, Whose::Program, 3));
