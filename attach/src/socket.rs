@@ -230,9 +230,9 @@ impl Listener {
     }
 
     /// On a socket that listens at `path`, and that somebody else keeps there.
-    pub(crate) const fn handed_over(socket: OwnedFd, path: PathBuf) -> Self {
+    pub(crate) fn handed_over(socket: OwnedFd, path: PathBuf) -> Self {
         Self {
-            socket,
+            socket: socket.into(),
             path,
             is_maker: false,
         }

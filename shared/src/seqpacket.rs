@@ -307,6 +307,13 @@ impl Acceptor {
     }
 }
 
+/// A socket that listens already.
+impl From<OwnedFd> for Acceptor {
+    fn from(socket: OwnedFd) -> Self {
+        Self(socket)
+    }
+}
+
 impl AsFd for Acceptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
