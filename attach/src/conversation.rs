@@ -18,7 +18,8 @@ use crate::messages::{
 
 /// Commands on their way to the owner, and answers.
 pub(crate) struct Conversation {
-    link: Arc<dyn Link>,
+    /// `None`: nothing comes any more, and a program need not keep a descriptor for that.
+    link: Mutex<Option<Arc<dyn Link>>>,
     waiting: Mutex<Waiting>,
 }
 
@@ -86,7 +87,7 @@ fn gone() -> Refused {
 impl Conversation {
     pub(crate) fn new(link: Arc<dyn Link>) -> Self {
         Self {
-            link,
+            link: Mutex::new(Some(link)),
             waiting: Mutex::new(Waiting {
                 last: 0,
                 by_number: Some(HashMap::new()),
@@ -122,7 +123,8 @@ impl Conversation {
 
     /// A message of the owner's before it has welcomed the program, and the file that comes with it.
     fn first(&self, limit: Duration) -> Result<(Told, Option<OwnedFd>), Refused> {
-        let message = self.link.receive(limit).map_err(|Ended| gone())?;
+        let link = self.link().ok_or_else(gone)?;
+        let message = link.receive(limit).map_err(|Ended| gone())?;
         let message = message.ok_or_else(|| Refused::silent("the server", limit))?;
         match decode(&message.bytes) {
             Ok(Told::Refused(refused)) => Err(refused),
@@ -133,10 +135,14 @@ impl Conversation {
 
     /// The next thing that the owner tells; `None` if there is nothing within `limit`.
     pub(crate) fn hear(&self, limit: Duration) -> Result<Option<Told>, Ended> {
-        let message = self.link.receive(limit)?;
+        let message = self.link().ok_or(Ended)?.receive(limit)?;
         // The owner sends nothing else.
         let told = message.map(|message| decode(&message.bytes));
         told.transpose().map_err(|_| Ended)
+    }
+
+    fn link(&self) -> Option<Arc<dyn Link>> {
+        lock(&self.link).clone()
     }
 
     /// Sends a command that wants no answer, and perhaps a file.
@@ -146,7 +152,8 @@ impl Conversation {
 
     fn send(&self, number: u64, command: Command, file: Option<OwnedFd>) -> Result<(), Refused> {
         let bytes = encode(&Asked { number, command });
-        let sent = self.link.send(Message { bytes, file });
+        let link = self.link().ok_or_else(gone)?;
+        let sent = link.send(Message { bytes, file });
         sent.map_err(|Ended| gone())
     }
 
@@ -189,9 +196,15 @@ impl Conversation {
         lock(&self.waiting).by_number.as_mut()?.remove(&number)
     }
 
-    /// No more answers come: those who wait are told.
+    /// No more answers come: those who wait are told, and the link is closed.
     pub(crate) fn end(&self) {
         lock(&self.waiting).by_number = None;
+        *lock(&self.link) = None;
+    }
+
+    /// Whether no more answers come.
+    pub(crate) fn is_over(&self) -> bool {
+        lock(&self.waiting).by_number.is_none()
     }
 }
 

@@ -108,6 +108,12 @@ impl<P: Platform> Program<P> {
         self.listeners.add(sink);
     }
 
+    /// Whether the owner is gone, or its function: no command is carried out any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.conversation.is_over()
+    }
+
     /// Hears what the owner tells until it is gone.
     pub fn hear(&self) {
         self.hear_while(|| true);
@@ -122,27 +128,24 @@ impl<P: Platform> Program<P> {
                         told,
                         Told::Event(ControlEvent::Device(DeviceEvent::DeviceFatal))
                     );
-                    self.take_note(told);
                     if is_end {
                         break;
                     }
+                    self.take_note(told);
                 }
                 Ok(None) => {}
-                Err(Ended) => {
-                    // Before anybody hears, and opens it again.
-                    (self.at_end)(&self.platform);
-                    // The same as a function that is gone.
-                    let gone = ControlEvent::Device(DeviceEvent::DeviceFatal);
-                    self.conversation.end();
-                    self.listeners.notify(gone);
-                    break;
-                }
+                // The same as a function that is gone.
+                Err(Ended) => break,
             }
             lock(&self.queues).progress();
             self.tell_completions();
             self.tell_forgotten();
         }
+        // First, so that whoever hears of it can open the device again.
+        (self.at_end)(&self.platform);
         self.conversation.end();
+        let gone = ControlEvent::Device(DeviceEvent::DeviceFatal);
+        self.listeners.notify(gone);
     }
 
     fn take_note(&self, told: Told) {

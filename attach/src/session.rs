@@ -3,9 +3,9 @@
 //! unmapped when it is gone.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::mem;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -447,10 +447,26 @@ impl<P: HostDevice> Session<P> {
                 "no file, a second one, or nobody who takes it",
             ));
         };
+        if !is_process_memory(&file) {
+            return Err(Refused::unexpected("a file that is no memory of a process"));
+        }
         lends.lend_process(program, File::from(file));
         self.has_lent_process = true;
         Ok(())
     }
+}
+
+/// Whether it is `/proc/PID/mem`. The device writes to it what the program says, with the rights of
+/// this process: there are files of the kernel that give more to who writes to them.
+fn is_process_memory(file: &OwnedFd) -> bool {
+    // SAFETY: numbers.
+    let mut system: libc::statfs = unsafe { mem::zeroed() };
+    // SAFETY: room for what is asked.
+    let asked = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut system) };
+    let name = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    asked == 0
+        && system.f_type == libc::PROC_SUPER_MAGIC
+        && name.is_ok_and(|name| name.file_name().is_some_and(|name| name == "mem"))
 }
 
 impl<P: HostDevice> Drop for Session<P> {

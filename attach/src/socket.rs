@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use e810_backends::host::{Host, process};
 pub use e810_shared::seqpacket::Peer;
 use e810_shared::seqpacket::{Acceptor, Address, Seqpacket};
 
@@ -19,6 +20,8 @@ use crate::messages::MOST;
 
 /// Messages that wait for a program which does not read. One that lets more wait is cut off.
 const WAITING: usize = 1 << 16;
+/// How long an owner may take to take a program in.
+const CONNECT: Duration = Duration::from_secs(10);
 /// The option of a socket that gives a descriptor of the peer's process (Linux 6.5).
 const SO_PEERPIDFD: c_int = 77;
 /// Permissions of a new socket.
@@ -35,12 +38,13 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Connects to the owner that listens at `path`.
+    /// Connects to the owner that listens at `path`; waits 10 s at most for one that takes nobody
+    /// in, as a process that is stopped.
     ///
     /// # Errors
-    /// The system's: nobody listens there.
+    /// The system's: nobody listens there; [`io::ErrorKind::WouldBlock`] after the wait.
     pub fn connect(path: &Path) -> io::Result<Self> {
-        let socket = Seqpacket::connect(&Address::at_path(path)?)?;
+        let socket = Seqpacket::connect(&Address::at_path(path)?, CONNECT)?;
         Ok(Self::over(socket))
     }
 
@@ -155,6 +159,8 @@ impl Link for Socket {
     fn send(&self, message: Message) -> Result<(), Ended> {
         let mut waiting = lock(&self.waiting);
         if waiting.len() >= WAITING {
+            let pid = self.peer().map_or(0, |peer| peer.pid);
+            log::warn!("process {pid} is cut off: it has not read {WAITING} messages");
             // The other end finds its socket closed, and so does who receives here.
             self.socket.shut_down();
             return Err(Ended);
@@ -192,27 +198,35 @@ impl Link for Socket {
 pub struct Listener {
     socket: Acceptor,
     path: PathBuf,
-    /// It has made the socket's file, and removes it.
-    is_maker: bool,
+    /// Locked as long as this lives, so that two owners that start at a time do not both take the
+    /// place of one that is dead. `None`: somebody else keeps the socket's file.
+    lock: Option<File>,
 }
 
 impl Listener {
-    /// Listens at `path`. A socket that is there and that nobody listens at is replaced.
+    /// Listens at `path`. A socket that is there and that nobody listens at is replaced. A file
+    /// beside it, `path` and `.lock`, is locked, and stays.
     ///
     /// # Errors
-    /// The system's; [`io::ErrorKind::AddrInUse`] if somebody listens there.
+    /// The system's; [`io::ErrorKind::AddrInUse`] if somebody listens there, with the number of that
+    /// process if it is known.
     pub fn bind(path: &Path) -> io::Result<Self> {
+        let lock = lock_beside(path)?;
         let address = Address::at_path(path)?;
         let socket = match Acceptor::bind(&address) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 // A file that is no socket refuses connections, too.
                 let is_socket = fs::symlink_metadata(path)?.file_type().is_socket();
-                let is_alive = match Socket::connect(path) {
-                    Err(refused) => refused.kind() != io::ErrorKind::ConnectionRefused,
-                    Ok(_) => true,
-                };
-                if is_alive || !is_socket {
+                if !is_socket {
                     return Err(error);
+                }
+                let nobody = Err(io::ErrorKind::ConnectionRefused);
+                if Socket::connect(path)
+                    .map_err(|refused| refused.kind())
+                    .map(drop)
+                    != nobody
+                {
+                    return Err(held(path));
                 }
                 fs::remove_file(path)?;
                 Acceptor::bind(&address)?
@@ -225,7 +239,7 @@ impl Listener {
         Ok(Self {
             socket,
             path: path.to_owned(),
-            is_maker: true,
+            lock: Some(lock),
         })
     }
 
@@ -234,7 +248,7 @@ impl Listener {
         Self {
             socket: socket.into(),
             path,
-            is_maker: false,
+            lock: None,
         }
     }
 
@@ -247,7 +261,7 @@ impl Listener {
     /// Whether this process has made the socket there, and may remove it.
     #[must_use]
     pub const fn is_maker(&self) -> bool {
-        self.is_maker
+        self.lock.is_some()
     }
 
     /// The next program; waits for one.
@@ -255,7 +269,13 @@ impl Listener {
     /// # Errors
     /// The system's.
     pub fn accept(&self) -> io::Result<Socket> {
-        Socket::over(self.socket.accept()?).watching_peer()
+        loop {
+            match Socket::over(self.socket.accept()?).watching_peer() {
+                // One that has died since it connected holds up nobody.
+                Err(error) if is_of_the_dead(&error) => {}
+                watching => return watching,
+            }
+        }
     }
 }
 
@@ -268,10 +288,51 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         // Whoever looks for it finds nothing, and not a socket without an owner.
-        if self.is_maker {
+        if self.is_maker() {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Locks the file beside the socket.
+fn lock_beside(path: &Path) -> io::Result<File> {
+    // Says what is wrong with the path of the socket first.
+    Address::at_path(path)?;
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    options.mode(OWNER_ALONE).custom_flags(libc::O_NOFOLLOW);
+    let file = options.open(name)?;
+    // SAFETY: no memory is touched.
+    match check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(held(path)),
+        locked => locked.map(|()| file),
+    }
+}
+
+/// Somebody else has the socket.
+fn held(path: &Path) -> io::Error {
+    let by = Socket::connect(path).and_then(|socket| socket.peer());
+    let who = by.map_or_else(
+        |_| "another process".to_owned(),
+        |Peer { pid, .. }| match process::name(&Host::default(), &pid.to_string()) {
+            Some(name) => format!("process {pid} ({name})"),
+            None => format!("process {pid}"),
+        },
+    );
+    io::Error::new(
+        io::ErrorKind::AddrInUse,
+        format!("{}: {who} serves there", path.display()),
+    )
+}
+
+/// What kernels say when a process is asked for that does not exist any more.
+fn is_of_the_dead(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ESRCH | libc::EINVAL | libc::ENODATA)
+    )
 }
 
 fn check(done: c_int) -> io::Result<()> {
@@ -289,7 +350,6 @@ fn last_error() -> c_int {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::io::{Read as _, Seek as _, Write as _};
     use std::mem;
     use std::thread;
@@ -381,7 +441,7 @@ mod tests {
         // SAFETY: the child makes system calls only, with what was made before.
         unsafe {
             if libc::fork() == 0 {
-                let Ok(socket) = Seqpacket::connect(&address) else {
+                let Ok(socket) = Seqpacket::connect(&address, SOON) else {
                     libc::_exit(1)
                 };
                 let socket = socket.as_raw_fd();
@@ -415,6 +475,166 @@ mod tests {
         }
     }
 
+    /// As a process leaves its socket that is killed.
+    fn stale(path: &Path) {
+        let killed = Listener::bind(path).unwrap();
+        let (socket, lock) = (
+            killed.socket.as_raw_fd(),
+            killed.lock.as_ref().unwrap().as_raw_fd(),
+        );
+        mem::forget(killed);
+        for fd in [socket, lock] {
+            // SAFETY: nobody else has it any more.
+            drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn of_those_who_start_at_a_time_one_takes_the_place_of_the_dead() {
+        let folder = std::env::temp_dir().join(format!("e810-race-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("e810.sock");
+        for _ in 0..20 {
+            stale(&path);
+            let gate = std::sync::Barrier::new(4);
+            let bound: Vec<_> = thread::scope(|scope| {
+                let bind = || {
+                    gate.wait();
+                    Listener::bind(&path).map_err(|error| error.kind())
+                };
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(bind)).collect();
+                threads.into_iter().map(|one| one.join().unwrap()).collect()
+            });
+            let refused = bound.iter().filter_map(|one| one.as_ref().err());
+            assert_eq!(refused.collect::<Vec<_>>(), [&io::ErrorKind::AddrInUse; 3]);
+            drop(Socket::connect(&path).unwrap());
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn one_that_dies_before_it_is_accepted_holds_up_nobody() {
+        let name = format!("e810-early-{}.sock", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let listener = Listener::bind(&path).unwrap();
+        let address = Address::at_path(&path).unwrap();
+        for _ in 0..3 {
+            // SAFETY: the child makes system calls only, with what was made before; it is waited for.
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    mem::forget(Seqpacket::connect(&address, SOON));
+                    libc::_exit(0);
+                }
+                libc::waitpid(child, std::ptr::null_mut(), 0);
+            }
+        }
+        let program = Socket::connect(&path).unwrap();
+        program.send(vec![1].into()).unwrap();
+        // The dead are taken first, where the kernel knows them still; none of them is an error.
+        let lives = (0..4).find_map(|_| {
+            let accepted = listener.accept().unwrap();
+            let received = accepted.receive(SOON);
+            assert_ne!(
+                received.as_ref().map(Option::is_none),
+                Ok(true),
+                "it is gone"
+            );
+            received.ok().flatten()
+        });
+        assert_eq!(bytes(lives), [1]);
+        drop(listener);
+        let _ = fs::remove_file(path.with_extension("sock.lock"));
+    }
+
+    /// The number of a process that has gone is another's, and that one lives: it is gone all the
+    /// same.
+    #[test]
+    fn a_number_that_is_used_again_is_another_process() {
+        let name = format!("e810-again-{}.sock", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let listener = Listener::bind(&path).unwrap();
+        let address = Address::at_path(&path).unwrap();
+        // SAFETY: the children make system calls only, with what was made before.
+        let (pid, holder) = unsafe {
+            let mut pipe = [0; 2];
+            assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
+            let pid = libc::fork();
+            if pid == 0 {
+                mem::forget(Seqpacket::connect(&address, SOON));
+                let child = libc::fork();
+                if child == 0 {
+                    libc::pause();
+                }
+                libc::write(pipe[1], (&raw const child).cast(), size_of_val(&child));
+                libc::_exit(0);
+            }
+            let mut holder: libc::pid_t = 0;
+            libc::read(pipe[0], (&raw mut holder).cast(), size_of_val(&holder));
+            libc::waitpid(pid, std::ptr::null_mut(), 0);
+            libc::close(pipe[0]);
+            libc::close(pipe[1]);
+            (pid, holder)
+        };
+        let again = process_with(pid);
+        if again.is_none() {
+            println!("NOT RUN: this process may not choose the number of a child");
+        }
+        // A kernel that does not know the dead any more passes it over.
+        let next = Socket::connect(&path).unwrap();
+        let first = listener.accept().unwrap();
+        let ended = match first.peer().unwrap().pid.cast_signed() == pid {
+            true => first.receive(SOON).map(drop),
+            false => Err(Ended),
+        };
+        drop(next);
+        for child in again.into_iter().chain([holder]) {
+            // SAFETY: what this test has started.
+            unsafe {
+                libc::kill(child, libc::SIGKILL);
+                libc::waitpid(child, std::ptr::null_mut(), 0);
+            }
+        }
+        assert_eq!(ended, Err(Ended));
+        drop(listener);
+        let _ = fs::remove_file(path.with_extension("sock.lock"));
+    }
+
+    /// A child with this number, which waits until it is killed; `None` without the right to.
+    fn process_with(pid: libc::pid_t) -> Option<libc::pid_t> {
+        #[repr(C)]
+        #[derive(Default)]
+        struct Clone {
+            flags: u64,
+            pidfd: u64,
+            child_tid: u64,
+            parent_tid: u64,
+            exit_signal: u64,
+            stack: u64,
+            stack_size: u64,
+            tls: u64,
+            set_tid: u64,
+            set_tid_size: u64,
+            cgroup: u64,
+        }
+        let clone = Clone {
+            exit_signal: libc::SIGCHLD as u64,
+            set_tid: (&raw const pid).addr() as u64,
+            set_tid_size: 1,
+            ..Clone::default()
+        };
+        // SAFETY: a child with memory of its own, as of `fork`, which makes system calls only.
+        unsafe {
+            let made = libc::syscall(libc::SYS_clone3, &raw const clone, size_of_val(&clone));
+            if made == 0 {
+                libc::pause();
+                libc::_exit(0);
+            }
+            (made > 0).then_some(made as libc::pid_t)
+        }
+    }
+
     #[test]
     fn one_owner_listens_at_a_path_and_a_socket_of_the_dead_is_replaced() {
         let folder = std::env::temp_dir().join(format!("e810-listen-{}", std::process::id()));
@@ -431,15 +651,15 @@ mod tests {
         assert_eq!(bytes(accepted.receive(SOON).unwrap()), [1]);
         let second = Listener::bind(&path).unwrap_err();
         assert_eq!(second.kind(), io::ErrorKind::AddrInUse);
+        let own = format!("process {} (", std::process::id());
+        let said = second.to_string();
+        assert!(
+            said.contains(&own) && said.contains(path.to_str().unwrap()),
+            "{said}"
+        );
         drop(listener);
         assert!(!path.exists());
-        // As one leaves it that is killed.
-        let killed = Listener::bind(&path).unwrap();
-        let socket = killed.socket.as_raw_fd();
-        mem::forget(killed);
-        // SAFETY: nobody else has it any more.
-        drop(unsafe { OwnedFd::from_raw_fd(socket) });
-        assert!(path.exists());
+        stale(&path);
         drop(Listener::bind(&path).unwrap());
         // What is no socket stays.
         fs::write(&path, "somebody's").unwrap();

@@ -12,9 +12,9 @@ use crate::spec::DeviceSpec;
 /// For a function behind VFIO or vfio-user, beside its vectors: its own files, and those of the
 /// memory that a bring-up with all objects takes.
 const BASE: u64 = 32;
-/// Sockets and events of a wire.
+/// Sockets and events of a wire, and of its rings.
 #[cfg(feature = "sim")]
-const WIRE: u64 = 3;
+const WIRE: u64 = 5;
 
 /// Descriptors that a function takes from its opening to the end of its bring-up: an event for each
 /// processor, up to the number of completion event queues, and one for asynchronous events.

@@ -125,7 +125,8 @@ impl SharedMemory {
     ///
     /// # Errors
     /// The file has not exactly this size, or is not sealed against another: an access past the end
-    /// of a file kills the process. The operating system's error.
+    /// of a file kills the process. It is not of ordinary pages: an access to a huge page that its
+    /// process has taken away kills, too. The operating system's error.
     pub fn of_file(file: OwnedFd, bytes: usize) -> io::Result<Self> {
         let wrong = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
         let file = File::from(file);
@@ -133,6 +134,13 @@ impl SharedMemory {
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
         if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
             return Err(wrong("the file may shrink"));
+        }
+        // SAFETY: numbers.
+        let mut system: libc::statfs = unsafe { std::mem::zeroed() };
+        // SAFETY: room for what is asked.
+        let asked = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut system) };
+        if asked != 0 || system.f_type != libc::TMPFS_MAGIC {
+            return Err(wrong("the file is not of ordinary memory"));
         }
         let is_whole = bytes > 0 && bytes.is_multiple_of(PAGE);
         if !is_whole || file.metadata()?.len() != bytes as u64 {
@@ -255,13 +263,48 @@ mod tests {
         assert!(SharedMemory::of_file(loose.into(), PAGE).is_err());
     }
 
+    #[test]
+    fn pages_that_an_access_cannot_bring_back_are_not_taken() {
+        let huge = libc::MFD_ALLOW_SEALING | libc::MFD_HUGETLB | libc::MFD_HUGE_2MB;
+        let Some(huge) = file(huge) else {
+            return println!("NOT RUN: this kernel has no huge pages");
+        };
+        huge.set_len(HUGE_PAGE as u64).unwrap();
+        // SAFETY: no memory is touched.
+        let sealed =
+            unsafe { libc::fcntl(huge.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) };
+        assert_eq!(sealed, 0);
+        // Whether there are huge pages, or not.
+        let refused = SharedMemory::of_file(huge.into(), HUGE_PAGE).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+        // Ordinary ones come back, as zeroes.
+        let memory = SharedMemory::new(PAGE, false).unwrap();
+        let file = memory.file().try_clone_to_owned().unwrap();
+        let other = SharedMemory::of_file(file, PAGE).unwrap();
+        let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: used while both live.
+        let (bytes, other) = unsafe { (memory.bytes(), other.bytes()) };
+        bytes.write(0, &[7]).unwrap();
+        // SAFETY: the memory stays mapped.
+        let punched =
+            unsafe { libc::fallocate(memory.file().as_raw_fd(), how, 0, PAGE as libc::off_t) };
+        assert_eq!(punched, 0);
+        let mut byte = [1];
+        other.read(0, &mut byte).unwrap();
+        assert_eq!(byte, [0]);
+    }
+
     /// A file without seals.
     fn tempfile() -> File {
+        file(0).unwrap()
+    }
+
+    fn file(flags: libc::c_uint) -> Option<File> {
+        let flags = flags | libc::MFD_CLOEXEC;
         // SAFETY: the name is a string that ends with a zero.
-        let fd = unsafe { libc::memfd_create(c"loose".as_ptr(), libc::MFD_CLOEXEC) };
-        assert!(fd >= 0);
+        let fd = unsafe { libc::memfd_create(c"loose".as_ptr(), flags) };
         // SAFETY: a new descriptor that nobody else has.
-        unsafe { File::from_raw_fd(fd) }
+        (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })
     }
 
     #[test]

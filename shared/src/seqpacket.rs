@@ -6,6 +6,7 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 /// Connections that wait to be accepted.
 const BACKLOG: c_int = 128;
@@ -78,18 +79,34 @@ impl Address {
     }
 }
 
+/// Limits what waits for the other end, except where that says itself that it does not wait; zero:
+/// no limit.
+fn set_send_limit(socket: &OwnedFd, limit: Duration) -> io::Result<()> {
+    let limit = libc::timeval {
+        tv_sec: limit.as_secs() as libc::time_t,
+        tv_usec: 0,
+    };
+    let (option, length) = (libc::SO_SNDTIMEO, size_of_val(&limit) as libc::socklen_t);
+    let value = (&raw const limit).cast();
+    // SAFETY: a value of this length.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, value, length) })
+}
+
 /// One end of a connection.
 #[derive(Debug)]
 pub struct Seqpacket(OwnedFd);
 
 impl Seqpacket {
-    /// Connects to who listens at `address`.
+    /// Connects to who listens at `address`; waits as long as `limit` for one that takes nobody in, as
+    /// a process that is stopped.
     ///
     /// # Errors
-    /// The system's: nobody listens there.
-    pub fn connect(address: &Address) -> io::Result<Self> {
+    /// The system's: nobody listens there; [`io::ErrorKind::WouldBlock`] after the wait.
+    pub fn connect(address: &Address, limit: Duration) -> io::Result<Self> {
         let socket = new_socket(0)?;
+        set_send_limit(&socket, limit)?;
         connect(&socket, address)?;
+        set_send_limit(&socket, Duration::ZERO)?;
         Ok(Self(socket))
     }
 

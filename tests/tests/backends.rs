@@ -137,6 +137,9 @@ fn on_functions_of_two_simulators_on_one_wire() {
         assert_eq!((report.strangers, report.own_addresses), (0, 0));
         // Frames to the other function, but for the first ones and those to groups.
         assert!(report.sent_to_all < report.sent / 2, "{report:?}");
+        // Both ends are of one user.
+        assert!(report.sent_by_ring > report.sent / 2, "{report:?}");
+        assert!(report.received_by_ring > report.received / 2, "{report:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 //! programs. The thread that gives a command carries it out itself.
 //!
 //! * `bring_up`, a function for programs that do not say in advance what they need;
-//! * `objects`, what a program has created, by number;
+//! * `objects`, what a program has created, by number; `remains`, what the dead have left of it;
 //! * `ledger`, what each program has and does, and the `limits` of that;
 //! * `serve`, the work of the function's own thread;
 //! * `resolve`, where packets to an address go.
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
 
 use e810::{Channel, Control, CqKey, ProgramLimits, QpChange};
 use e810_backends::interrupts::HostPlatform;
@@ -29,6 +30,7 @@ mod bring_up;
 mod ledger;
 mod limits;
 mod objects;
+mod remains;
 mod resolve;
 mod serve;
 
@@ -37,6 +39,7 @@ use ledger::Ledger;
 pub use ledger::{Attached, is_privileged};
 pub use limits::{AskedLimits, Limits, Most};
 use objects::{Names, Objects};
+use remains::{Left, Remains};
 use resolve::Resolver;
 
 /// A program of an owner. No number is given twice.
@@ -157,17 +160,13 @@ struct State<P: HostPlatform> {
     control: Control<P>,
     objects: BTreeMap<ProgramId, Objects<P>>,
     /// What programs have left behind that the device would not give up.
-    remains: Vec<Remains<P>>,
+    remains: Remains<Left<P>>,
     /// Commands since the events' remaining work was last done.
     since_progress: u32,
 }
 
-/// What a program has left behind.
-struct Remains<P: HostPlatform> {
-    objects: Objects<P>,
-    /// The memory that the objects may use.
-    _memory: Box<dyn Any + Send>,
-}
+/// Objects of a dead program that are destroyed before another program's command is carried out.
+const TOGETHER: usize = 32;
 
 /// After this many commands, the work that events have left is done first. The device's queue has
 /// 63 places for commands, and commands that recover a failed queue pair keep theirs until then.
@@ -199,7 +198,7 @@ impl<P: HostPlatform> Owner<P> {
             state: Fair::new(State {
                 control,
                 objects: BTreeMap::new(),
-                remains: Vec::new(),
+                remains: Remains::default(),
                 since_progress: 0,
             }),
             ledger: Ledger::default(),
@@ -322,28 +321,52 @@ impl<P: HostPlatform> Owner<P> {
     }
 
     /// A program is gone: everything that it created is destroyed, and it hears nothing any more.
-    /// What the device does not give up now is tried again when another program goes. `memory` is
-    /// dropped with the last object that may use it.
+    /// What the device does not give up now is tried again later. `memory` is dropped with the last
+    /// object that may use it.
     pub fn leave(&self, program: ProgramId, memory: Box<dyn Any + Send>) {
         lock(&self.programs).remove(&program);
-        let mut state = self.turn(program);
-        let State {
-            control,
-            objects,
-            remains,
-            ..
-        } = &mut *state;
-        lock(&self.names).forget(program);
-        let left = objects.remove(&program);
-        remains.extend(left.map(|objects| Remains {
+        let left = {
+            let mut state = self.turn(program);
+            lock(&self.names).forget(program);
+            state.objects.remove(&program)
+        };
+        let left = left.map(|objects| Left {
             objects,
             _memory: memory,
-        }));
-        if self.gone.get().is_none() {
-            remains.retain_mut(|left| !left.objects.destroy(control));
+        });
+        if let Some(left) = left.and_then(|left| self.destroy(program.0, left)) {
+            self.turn(program).remains.put(left);
         }
         // What it had counts for its user until it is destroyed.
         self.ledger.leave(program);
+    }
+
+    /// Destroys what a program has left, while others give commands in between; what the device
+    /// does not give up is returned.
+    fn destroy(&self, who: u64, mut left: Left<P>) -> Option<Left<P>> {
+        for some in left.objects.all().chunks(TOGETHER) {
+            let mut state = self.state.lock(who);
+            // Nothing is taken away from a device that is gone.
+            if self.gone.get().is_some() {
+                break;
+            }
+            for object in some {
+                left.objects.destroy(&mut state.control, *object);
+            }
+        }
+        (!left.objects.is_empty()).then_some(left)
+    }
+
+    /// Tries again, now and then, to destroy what the dead have left.
+    fn clear_away(&self, now: Instant) {
+        let Some(remains) = self.state.lock(OWN).remains.take(now) else {
+            return;
+        };
+        let left: Vec<_> = remains
+            .into_iter()
+            .filter_map(|one| self.destroy(OWN, one))
+            .collect();
+        self.state.lock(OWN).remains.put_back(left, now);
     }
 
     /// The programs, and what each has.

@@ -460,30 +460,70 @@ impl<P: HostPlatform> Objects<P> {
         Ok((granted, caps))
     }
 
-    /// Destroys everything, the newest kinds first. What the device does not give up stays;
-    /// returns whether nothing is left.
-    pub(super) fn destroy(&mut self, control: &mut Control<P>) -> bool {
-        drain(&mut self.qps, |number, qp| {
-            let destroyed = control.destroy_qp_control(qp.control);
-            let _ = destroyed.map_err(|(qp, error)| (Qp::new(qp), error))?;
-            forgotten(control, number);
-            Ok(())
-        });
-        for number in self.retired.drain() {
-            forgotten(control, number);
-        }
-        drain(&mut self.ahs, |_, ah| control.destroy_ah(ah));
-        drain(&mut self.cqs, |_, cq| {
-            control.destroy_cq_control(cq).map(drop)
-        });
-        drain(&mut self.mrs, |_, mr| control.dereg_mr(mr).map(drop));
-        drain(&mut self.pds, |_, pd| control.dealloc_pd(pd));
+    /// Everything, in the order in which it can be destroyed.
+    pub(super) fn all(&self) -> Vec<Object> {
+        let qps = self.qps.keys().map(|number| Object::Qp(*number));
+        let retired = self.retired.iter().map(|number| Object::Retired(*number));
+        let ahs = self.ahs.keys().map(|number| Object::Ah(*number));
+        let cqs = self.cqs.keys().map(|number| Object::Cq(*number));
+        let mrs = self.mrs.keys().map(|key| Object::Mr(*key));
+        let pds = self.pds.keys().map(|number| Object::Pd(*number));
+        let all = qps
+            .chain(retired)
+            .chain(ahs)
+            .chain(cqs)
+            .chain(mrs)
+            .chain(pds);
+        all.collect()
+    }
+
+    /// After some were destroyed: whether nothing is left.
+    pub(super) fn is_empty(&mut self) -> bool {
         // The session has these.
         self.lent = (0, 0);
         self.groups.clear();
         self.registered = self.mrs.values().map(|mr| mr.len() as u64).sum();
         self.held() == Held::default()
     }
+
+    /// Destroys one of them. It stays if the device does not give it up.
+    pub(super) fn destroy(&mut self, control: &mut Control<P>, object: Object) {
+        match object {
+            Object::Qp(number) => {
+                let left = self.qps.len();
+                destroy(&mut self.qps, number, |qp| {
+                    let destroyed = control.destroy_qp_control(qp.control);
+                    destroyed
+                        .map(drop)
+                        .map_err(|(qp, error)| (Qp::new(qp), error))
+                });
+                if self.qps.len() < left {
+                    forgotten(control, number);
+                }
+            }
+            Object::Retired(number) => {
+                self.retired.remove(&number);
+                forgotten(control, number);
+            }
+            Object::Ah(number) => destroy(&mut self.ahs, number, |ah| control.destroy_ah(ah)),
+            Object::Cq(number) => destroy(&mut self.cqs, number, |cq| {
+                control.destroy_cq_control(cq).map(drop)
+            }),
+            Object::Mr(key) => destroy(&mut self.mrs, key, |mr| control.dereg_mr(mr).map(drop)),
+            Object::Pd(number) => destroy(&mut self.pds, number, |pd| control.dealloc_pd(pd)),
+        }
+    }
+}
+
+/// An object of a program, by its number.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Object {
+    Qp(u32),
+    Retired(u32),
+    Ah(u32),
+    Cq(u32),
+    Mr(u32),
+    Pd(u32),
 }
 
 /// Nobody has the number of a destroyed queue pair any more.
@@ -494,16 +534,17 @@ fn forgotten<P: HostPlatform>(control: &mut Control<P>, number: u32) {
     }
 }
 
-/// Destroys the objects of a table; those that are not destroyed go back.
-fn drain<T>(
+/// Destroys an object of a table; it goes back if it is not destroyed.
+fn destroy<T>(
     table: &mut HashMap<u32, T>,
-    mut destroy: impl FnMut(u32, T) -> Result<(), (T, e810::Error)>,
+    number: u32,
+    destroy: impl FnOnce(T) -> Result<(), (T, e810::Error)>,
 ) {
-    let kept = table.drain().filter_map(|(number, object)| {
-        let (object, _) = destroy(number, object).err()?;
-        Some((number, object))
-    });
-    *table = kept.collect::<Vec<_>>().into_iter().collect();
+    if let Some(object) = table.remove(&number)
+        && let Err((object, _)) = destroy(object)
+    {
+        table.insert(number, object);
+    }
 }
 
 /// Our address that is in a group, because a verbs program names none: the first of its family.

@@ -85,6 +85,7 @@ impl<D: HostDevice> Owner<D> {
                 }
             }
             drop(state);
+            self.clear_away(Instant::now());
             // What software has completed.
             self.tell_completions();
             for event in happened {

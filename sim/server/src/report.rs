@@ -205,6 +205,8 @@ impl ServerReport {
             ];
             let of_segment = [
                 ("sent to all", link.sent_to_all),
+                ("sent by ring", link.sent_by_ring),
+                ("received by ring", link.received_by_ring),
                 ("own addresses", link.own_addresses),
             ];
             let of_segment = of_segment.into_iter().filter(|_| link.wire.is_some());

@@ -47,7 +47,7 @@ pub enum Mode {
 #[derive(Debug)]
 enum Clockwork {
     Virtual(VirtualTime),
-    Real(RealTime),
+    Real(Box<RealTime>),
 }
 
 /// Shared by the handles and, in real time, the helper thread.
@@ -61,7 +61,7 @@ impl Runtime {
     pub(crate) fn new(mode: Mode, machine: Machine, lines: Vec<Arc<InterruptLines>>) -> Self {
         let clockwork = match mode {
             Mode::Virtual => Clockwork::Virtual(VirtualTime::new(machine)),
-            Mode::Real => Clockwork::Real(RealTime::new(machine)),
+            Mode::Real => Clockwork::Real(Box::new(RealTime::new(machine))),
         };
         Self { clockwork, lines }
     }

@@ -1,4 +1,5 @@
-//! Wires between simulated functions of several processes: one Ethernet frame per UDP datagram.
+//! Wires between simulated functions of several processes: Ethernet frames in UDP datagrams, or in
+//! rings in shared memory.
 //!
 //! [`Wire::join`] joins the link of a simulator to a wire, until the [`Wire`] is dropped. There are
 //! two kinds ([`WireSpec`]):
@@ -6,7 +7,8 @@
 //! * a pair, between two processes that name each other's address ([`UdpEnds`]);
 //! * a segment, between all processes of a host that use one name ([`WireName`]). Frames to groups
 //!   and to unknown addresses go to an IPv4 multicast group on the loopback interface, other frames
-//!   to the one end that has sent from their destination address.
+//!   to the one end that has sent from their destination address: in a ring in memory that both
+//!   ends have, if they are of one user, else as a datagram.
 //!
 //! A datagram is an Ethernet frame as the engine made it, without FCS and with nothing around it,
 //! as QEMU's network backends `dgram` and `socket,mcast=` have it. A wire has no flow control: what
@@ -31,7 +33,6 @@ mod name;
 mod pace;
 mod receiver;
 mod report;
-mod ring;
 mod rings;
 mod sender;
 mod socket;

@@ -12,6 +12,7 @@ use e810_attach::program::{self, Program};
 use e810_attach::socket::Socket;
 use e810_attach::threads::spawn;
 
+use super::closed::Closed;
 use super::{Answer, Command, ControlPlane, Refused};
 use crate::control::EventSink;
 use crate::errno::NotOpened;
@@ -89,9 +90,19 @@ impl<P: Platform + Debug + Send + Sync + 'static> ControlPlane for Attached<P> {
         if command.makes_something() {
             memory::check()?;
         }
+        let frees = matches!(
+            command,
+            Command::DeallocPd(_) | Command::DeregMr(_) | Command::DestroyAh(_)
+        );
+        let again = frees.then(|| command.clone());
         let answer = self.program.call(command);
         if let Err(refused) = &answer {
             complain_of_table(refused);
+            if let Some(command) = again
+                && self.is_over()
+            {
+                return Closed(self.data_path).call(command);
+            }
         }
         answer
     }
@@ -102,10 +113,17 @@ impl<P: Platform + Debug + Send + Sync + 'static> ControlPlane for Attached<P> {
 
     fn rings(&self) -> Result<Arc<dyn RingMaker>, Refused> {
         self.process.check()?;
+        if self.program.is_over() {
+            return Err(Refused::gone("the owner of the function has ended"));
+        }
         Ok(self.rings.clone())
     }
 
     fn data_path(&self) -> &'static DataPathOps {
         self.data_path
+    }
+
+    fn is_over(&self) -> bool {
+        self.process.is_this() && self.program.is_over()
     }
 }

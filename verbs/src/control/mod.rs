@@ -34,6 +34,12 @@ pub trait ControlPlane: Send + Sync + Debug {
 
     /// The functions that post to those rings, and poll them.
     fn data_path(&self) -> &'static DataPathOps;
+
+    /// Whether the function is gone with all that could still use the memory of its objects: they
+    /// can be destroyed without it, and the device can be opened again.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 impl dyn ControlPlane + '_ {

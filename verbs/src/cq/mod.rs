@@ -125,10 +125,13 @@ impl CqObject {
         }
         // SAFETY: the caller's.
         let open = unsafe { self.open() };
-        let destroyed = match open.control().ask(DestroyCq {
+        let control = open.control();
+        let destroyed = match control.ask(DestroyCq {
             number: self.number,
         }) {
             Ok(destroyed) => destroyed,
+            // SAFETY: the caller's.
+            Err(_) if control.is_over() => return unsafe { self.abandon() },
             Err(refused) => return refused.errno,
         };
         self.leave(open);

@@ -131,7 +131,13 @@ impl ListedDevice {
         let mut up = self.up.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(up) = &*up {
             let control = up.control.upgrade();
-            return Ok(control.unwrap_or_else(|| Arc::new(Closed(up.data_path))));
+            let control = control.filter(|control| !control.is_over());
+            match (control, &self.named) {
+                (Some(control), _) => return Ok(control),
+                (None, Named::Own(_)) => return Ok(Arc::new(Closed(up.data_path))),
+                // There may be another server by now.
+                (None, Named::At { .. }) => {}
+            }
         }
         let control = match &self.named {
             Named::Own(opening) => in_process::open(opening.clone())?,

@@ -89,10 +89,16 @@ impl QpObject {
         }
         // SAFETY: the caller's.
         let open = unsafe { self.open() };
-        let destroyed = match open.control().ask(DestroyQp {
+        let control = open.control();
+        let destroyed = match control.ask(DestroyQp {
             number: self.number,
         }) {
             Ok(destroyed) => destroyed,
+            Err(_) if control.is_over() => {
+                open.events().leave(self.token);
+                // SAFETY: the caller's.
+                return unsafe { self.abandon() };
+            }
             Err(refused) => return refused.errno,
         };
         open.events().leave(self.token);

@@ -2,6 +2,7 @@ use clap::CommandFactory;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 
 use super::*;
+use crate::cli::device::PairDevice;
 use crate::measure::op::PingpongOp;
 
 #[test]

@@ -5,19 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::until;
+use crate::harness::{PATIENCE, until};
 use crate::pair::Pair;
 use crate::server::{Has, Process, Server, World};
 use crate::victim::{CHILDREN, Doing, Draw, GRANTED, LEFT, begun, forget};
 
 /// The variable with the number of kills.
-const KILLS: &str = "E810_KILLS";
+pub(crate) const KILLS: &str = "E810_KILLS";
 /// Kills of `cargo test`.
 const FEW: usize = 60;
 /// Programs that live at a time, and are killed.
 const AT_A_TIME: usize = 4;
-/// What anything may take.
-const LIMIT: Duration = Duration::from_secs(60);
 /// How often a victim has begun to do something when it is killed, at the most.
 const MOST: [(Doing, usize); 5] = [
     (Doing::Opens, 2),
@@ -31,7 +29,7 @@ const MOST: [(Doing, usize); 5] = [
 fn aim(world: &World, number: usize, draw: &mut Draw, victim: &mut Process) {
     let (doing, most) = MOST[draw.below(MOST.len())];
     let times = 1 + draw.below(most) as u64;
-    let limit = Instant::now() + LIMIT;
+    let limit = Instant::now() + PATIENCE;
     while begun(world.words, number, doing) < times {
         assert!(!victim.has_ended(), "{}", victim.complaints());
         assert!(Instant::now() < limit, "{doing:?}: not in time");
@@ -75,7 +73,7 @@ fn all_is_given_back(world: &World, server: &Server, before: Has) {
     until("the children of the dead", || {
         world.words.get(CHILDREN) == 0
     });
-    let limit = Instant::now() + LIMIT;
+    let limit = Instant::now() + PATIENCE;
     loop {
         let has = server.has();
         if has == before {

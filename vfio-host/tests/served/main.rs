@@ -5,7 +5,8 @@
 //! * `pair`, two programs that live long and compare what they get;
 //! * `victim`, a program that does everything until it is killed, and `kills`, which kills it;
 //! * `orphans`, programs whose server is killed;
-//! * `restarts`, servers that come and go.
+//! * `restarts`, servers that come and go;
+//! * `hostile`, a program that does what none should.
 
 // UNSAFETY: calls the verbs library as C does.
 
@@ -19,8 +20,11 @@
 #[path = "../../../verbs/tests/programs/harness/mod.rs"]
 #[expect(dead_code, reason = "these tests need a part of what a program has")]
 mod harness;
+mod hostile;
 mod kills;
+mod orphans;
 mod pair;
+mod restarts;
 mod server;
 mod victim;
 mod words;
@@ -36,6 +40,13 @@ fn a_part_of_another_test() {
         "second of a pair" => pair::run(1),
         "victim" => victim::run(),
         "counts" => victim::counts_what_is_left(),
+        "idles" => orphans::idles(),
+        "sleeps" => orphans::sleeps(),
+        "polls" => orphans::polls(),
+        "forks" => orphans::forks(),
+        "commands" => orphans::commands(),
+        "visits" => restarts::visits(),
+        "scribbles" => hostile::scribbles(),
         other => panic!("{other}"),
     }
     // SAFETY: it does not return.

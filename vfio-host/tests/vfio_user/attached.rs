@@ -88,7 +88,7 @@ fn what_the_owner_decides_is_refused() {
     let end = perf_at(&nowhere, "--listen=127.0.0.1:0").end();
     assert_eq!(end.status.code(), Some(1), "{}", end.err);
     assert!(
-        end.err.contains("nobody serves a function there"),
+        end.err.contains("nobody serves a function at"),
         "{}",
         end.err
     );

@@ -5,12 +5,12 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 use e810_shared::memory::MappedMemory;
+use e810_shared::ring::{Copied, Reader};
 use e810_shared::seqpacket::Seqpacket;
 use e810_sim::link::Mac;
 
 use super::handshake::{MOST, STARTED};
 use crate::hearing::Hearing;
-use crate::ring::{Copied, Reader};
 
 /// Frames that one call takes from a ring before it looks at the others.
 const TURN: usize = 32;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use e810_shared::memory::SharedMemory;
+use e810_shared::ring::{Reader, Writer};
 use e810_shared::seqpacket::{Acceptor, Address, Seqpacket, own_uid};
 use e810_sim::link::Mac;
 use vmm_sys_util::eventfd::EventFd;
@@ -15,7 +16,6 @@ use super::handshake::{Answer, MOST, Offer, name};
 use super::{FILE, Incoming, MOST_RINGS};
 use crate::mac::drawn;
 use crate::name::WireName;
-use crate::ring::{Reader, Writer};
 use crate::sender::Sender;
 use crate::socket::polled;
 

@@ -8,9 +8,10 @@ mod incoming;
 mod making;
 mod outgoing;
 
-use std::sync::atomic::AtomicU64;
+use e810_shared::memory::PAGE;
+use e810_shared::ring;
 
-use e810_shared::memory::{MappedMemory, PAGE};
+use crate::frame::LONGEST;
 
 pub(crate) use incoming::Incoming;
 pub(crate) use making::{Rings, listen, locked};
@@ -32,8 +33,5 @@ pub(crate) enum Outcome {
     Full,
 }
 
-impl crate::ring::Words for MappedMemory {
-    fn words(&self) -> &[AtomicU64] {
-        MappedMemory::words(self)
-    }
-}
+// What is longer than a frame is no frame.
+const _: () = assert!(LONGEST <= ring::LONGEST);

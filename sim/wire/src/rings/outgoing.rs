@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use e810_shared::memory::MappedMemory;
+use e810_shared::ring::{Refused, Writer};
 use e810_shared::seqpacket::Seqpacket;
 use e810_sim::link::Mac;
 use vmm_sys_util::eventfd::EventFd;
@@ -13,7 +14,6 @@ use vmm_sys_util::eventfd::EventFd;
 use super::handshake::{Answer, MOST, STARTED, WAKE};
 use super::{MOST_RINGS, Outcome};
 use crate::ends::Ends;
-use crate::ring::{Refused, Writer};
 
 /// How long an end that takes no ring is not asked again.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -94,6 +94,7 @@ impl Connection {
     pub(crate) fn new(ctx: Ctx, channel: Option<Channel>) -> Self {
         let cqs = [1, 2].map(|word| ctx.cq(256, word, channel));
         let pd = ctx.pd();
+        assert!(!pd.0.is_null());
         let mr = pd.mr(memory(MEMORY));
         let [a, b] = cqs.map(|cq| pd.qp(RC, cq, cq));
         let made = Self {

@@ -3,11 +3,11 @@
 use std::thread;
 
 use e810_shared::memory::{MappedMemory, PAGE, SharedMemory};
+use e810_shared::ring::Writer;
 use e810_shared::seqpacket::{Address, Seqpacket};
 use e810_sim::link::Uplink as _;
 
 use super::*;
-use crate::ring::Writer;
 
 /// Bytes of a ring's file.
 const FILE: usize = (2 << 20) + PAGE;

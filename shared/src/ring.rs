@@ -1,4 +1,5 @@
-//! A queue of frames in memory that two processes have: one writes, the other reads.
+//! A queue of messages (frames of a wire, here) in memory that two processes have: one writes, the
+//! other reads.
 //!
 //! | word | written by | |
 //! |---|---|---|
@@ -18,7 +19,8 @@ use std::fmt;
 
 use sync::{AtomicU64, Ordering, fence};
 
-use crate::frame::LONGEST;
+#[cfg(not(loom))]
+use crate::memory::MappedMemory;
 
 #[cfg(not(loom))]
 mod sync {
@@ -35,23 +37,32 @@ const HEAD: usize = 0;
 const TAIL: usize = 16;
 const SLEEPS: usize = 32;
 /// Where frames begin.
-pub(crate) const FRAMES: usize = 64;
+pub const FRAMES: usize = 64;
+/// Bytes of a frame at most.
+pub const LONGEST: usize = 9728;
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
 
 /// Memory that a ring is in.
-pub(crate) trait Words {
+pub trait Words {
     /// At least `FRAMES` and two more; as many each time.
     fn words(&self) -> &[AtomicU64];
 }
 
+#[cfg(not(loom))]
+impl Words for MappedMemory {
+    fn words(&self) -> &[AtomicU64] {
+        Self::words(self)
+    }
+}
+
 /// The other side has written what it cannot have meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Broken;
+pub struct Broken;
 
 /// Why a frame is not written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Refused {
+pub enum Refused {
     /// There is no room now.
     Full,
     /// The reader has written what it cannot have meant.
@@ -103,7 +114,7 @@ fn words_of(bytes: usize) -> u64 {
 }
 
 /// The side that writes.
-pub(crate) struct Writer<M> {
+pub struct Writer<M> {
     ring: Ring<M>,
     /// Words written.
     head: u64,
@@ -115,7 +126,7 @@ pub(crate) struct Writer<M> {
 
 impl<M: Words> Writer<M> {
     /// In memory that is all zeros.
-    pub(crate) fn new(memory: M) -> Self {
+    pub fn new(memory: M) -> Self {
         Self {
             ring: Ring::new(memory),
             head: 0,
@@ -128,7 +139,7 @@ impl<M: Words> Writer<M> {
     ///
     /// # Errors
     /// No room, or a reader that is broken.
-    pub(crate) fn write(&mut self, frame: &[u8]) -> Result<(), Refused> {
+    pub fn write(&mut self, frame: &[u8]) -> Result<(), Refused> {
         let needed = words_of(frame.len());
         let has_room = |tail: u64| {
             let used = self.head.wrapping_sub(tail);
@@ -165,7 +176,7 @@ impl<M: Words> Writer<M> {
     /// The position is stored before the flag is loaded, and the reader sets the flag before it
     /// loads the position for the last time, with a fence between: one of the two sees what the
     /// other has done.
-    pub(crate) fn publish(&mut self) -> bool {
+    pub fn publish(&mut self) -> bool {
         if self.published == self.head {
             return false;
         }
@@ -201,10 +212,10 @@ fn store(places: &[AtomicU64], bytes: &[u8]) {
 }
 
 /// Where a reader copies a frame to: whole words.
-pub(crate) type Copied = [u8; LONGEST.next_multiple_of(WORD)];
+pub type Copied = [u8; LONGEST];
 
 /// The side that reads.
-pub(crate) struct Reader<M> {
+pub struct Reader<M> {
     ring: Ring<M>,
     /// Words read.
     tail: u64,
@@ -214,7 +225,7 @@ pub(crate) struct Reader<M> {
 
 impl<M: Words> Reader<M> {
     /// In memory that was all zeros when the writer began.
-    pub(crate) fn new(memory: M) -> Self {
+    pub fn new(memory: M) -> Self {
         Self {
             ring: Ring::new(memory),
             tail: 0,
@@ -228,7 +239,7 @@ impl<M: Words> Reader<M> {
     }
 
     /// Whether something was written that was not taken.
-    pub(crate) fn has_frames(&self) -> bool {
+    pub fn has_frames(&self) -> bool {
         self.head(Ordering::Relaxed) != self.tail
     }
 
@@ -237,7 +248,7 @@ impl<M: Words> Reader<M> {
     ///
     /// # Errors
     /// The writer has written a position or a length that cannot be. Frames before that were taken.
-    pub(crate) fn take(
+    pub fn take(
         &mut self,
         most: usize,
         copied: &mut Copied,
@@ -293,18 +304,18 @@ impl<M: Words> Reader<M> {
 
     /// The reader is about to sleep: from now on it is woken. It looks at [`Self::has_frames`] once
     /// more before it does.
-    pub(crate) fn begin_sleep(&self) {
+    pub fn begin_sleep(&self) {
         self.ring.word(SLEEPS).store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
     /// The reader does not sleep.
-    pub(crate) fn end_sleep(&self) {
+    pub fn end_sleep(&self) {
         self.ring.word(SLEEPS).store(0, Ordering::Relaxed);
     }
 
     /// The writer is gone: what comes after this is no frame of its.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.end = Some(self.head(Ordering::Acquire));
     }
 }

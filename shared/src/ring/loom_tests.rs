@@ -1,6 +1,6 @@
 //! The ring under a model checker: every interleaving of both sides.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p e810-sim-wire --release --lib ring`
+//! `RUSTFLAGS="--cfg loom" cargo test -p e810-shared --release --lib`
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
