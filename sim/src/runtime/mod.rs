@@ -46,7 +46,7 @@ pub enum Mode {
 
 #[derive(Debug)]
 enum Clockwork {
-    Virtual(VirtualTime),
+    Virtual(Box<VirtualTime>),
     Real(Box<RealTime>),
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Runtime {
 impl Runtime {
     pub(crate) fn new(mode: Mode, machine: Machine, lines: Vec<Arc<InterruptLines>>) -> Self {
         let clockwork = match mode {
-            Mode::Virtual => Clockwork::Virtual(VirtualTime::new(machine)),
+            Mode::Virtual => Clockwork::Virtual(Box::new(VirtualTime::new(machine))),
             Mode::Real => Clockwork::Real(Box::new(RealTime::new(machine))),
         };
         Self { clockwork, lines }
