@@ -233,6 +233,9 @@ pub(crate) fn forks() {
     orphan.goes_on(true);
 }
 
+/// A call of the library; its error number.
+type Call<'a> = Box<dyn FnOnce() -> i32 + Send + 'a>;
+
 /// Waits for answers to commands.
 pub(crate) fn commands() {
     let orphan = Orphan::new();
@@ -247,7 +250,7 @@ pub(crate) fn commands() {
     let null = |is_null: bool| if is_null { errno() } else { 0 };
     let (give, take) = channel();
     thread::scope(|scope| {
-        let calls: [(&str, Box<dyn FnOnce() -> i32 + Send>); 9] = [
+        let calls: [(&str, Call<'_>); 9] = [
             ("pd", Box::new(|| null(ctx.pd().0.is_null()))),
             (
                 "cq",
