@@ -88,6 +88,8 @@ pub(crate) struct DriverMemory {
     /// Attached programs, whose memory can be mapped.
     programs: BTreeMap<u64, &'static AttachedMemory>,
     last_program: u64,
+    /// One of them has lent all of its memory.
+    has_far_programs: bool,
     quarantine: VecDeque<Block>,
     segments: DmaSegmentation,
     /// Memory mapped from now on may be gone when it is accessed.
@@ -108,6 +110,7 @@ impl DriverMemory {
             next_mapping: 1,
             programs: BTreeMap::new(),
             last_program: 0,
+            has_far_programs: false,
             quarantine: VecDeque::new(),
             segments,
             checked_access: false,

@@ -179,9 +179,7 @@ impl SimPlatform {
 
     /// The program lends all of its memory: `memory` is a descriptor of its `/proc/self/mem`.
     pub fn lend_process(&self, program: u64, memory: File) {
-        if let Some(program) = self.with(|env| env.state.memory.program(program)) {
-            program.lend_process(memory);
-        }
+        self.with(|env| env.state.memory.lend_process(program, memory));
     }
 
     /// The program lends memory that both processes have: this process at `memory`, which stays

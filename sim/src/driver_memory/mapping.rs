@@ -1,5 +1,7 @@
 //! Mappings of the driver's own memory, and the DMA segments they are split into.
 
+use std::fs::File;
+
 use e810_hal::{Access, DmaError, DmaSegment, Iova, Mapping, ProgramBytes, SharedBytes};
 
 use super::{Allocation, DriverMemory};
@@ -148,9 +150,17 @@ impl DriverMemory {
         self.programs.get(&program).copied()
     }
 
-    /// Whether there are attached programs.
-    pub(crate) fn has_programs(&self) -> bool {
-        !self.programs.is_empty()
+    /// An attached program lends all of its memory.
+    pub(crate) fn lend_process(&mut self, program: u64, memory: File) {
+        if let Some(program) = self.programs.get(&program) {
+            program.lend_process(memory);
+            self.has_far_programs = true;
+        }
+    }
+
+    /// Whether there are programs whose memory takes a system call for each access.
+    pub(crate) fn has_far_programs(&self) -> bool {
+        self.has_far_programs
     }
 
     /// Its memory is not reached any more.
@@ -158,6 +168,7 @@ impl DriverMemory {
         if let Some(memory) = self.programs.remove(&program) {
             memory.end();
         }
+        self.has_far_programs &= !self.programs.is_empty();
     }
 
     /// Maps `memory` at the caller's address, in one segment.

@@ -46,7 +46,7 @@ impl Env for EngineEnv<'_> {
     }
 
     fn reads_ahead(&self) -> bool {
-        self.state.memory.has_programs()
+        self.state.memory.has_far_programs()
     }
 
     fn read_ahead(&mut self, iova: u64, bytes: usize) {
