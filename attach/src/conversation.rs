@@ -157,7 +157,8 @@ impl Conversation {
         sent.map_err(|Ended| gone())
     }
 
-    /// Asks the owner, and waits for the answer.
+    /// Asks the owner, and waits for the answer. Whoever hears ends the conversation with an owner
+    /// that does not answer.
     pub(crate) fn ask(
         &self,
         command: Command,
@@ -200,6 +201,15 @@ impl Conversation {
     pub(crate) fn end(&self) {
         lock(&self.waiting).by_number = None;
         *lock(&self.link) = None;
+    }
+
+    /// Whether somebody waits for an answer.
+    pub(crate) fn is_asking(&self) -> bool {
+        let waiting = lock(&self.waiting);
+        waiting
+            .by_number
+            .as_ref()
+            .is_some_and(|all| !all.is_empty())
     }
 
     /// Whether no more answers come.

@@ -31,6 +31,7 @@ pub mod program;
 pub mod reception;
 mod regions;
 pub mod session;
+mod silence;
 pub mod socket;
 pub mod threads;
 

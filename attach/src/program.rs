@@ -24,6 +24,7 @@ use crate::messages::{
 };
 use crate::platform::AttachedPlatform;
 use crate::regions::Regions;
+use crate::silence::Silence;
 
 /// How long an owner may take to welcome a program.
 const WELCOME: Duration = Duration::from_secs(10);
@@ -114,15 +115,23 @@ impl<P: Platform> Program<P> {
         self.conversation.is_over()
     }
 
-    /// Hears what the owner tells until it is gone.
+    /// Hears what the owner tells until it is gone, or answers nothing for a minute.
     pub fn hear(&self) {
         self.hear_while(|| true);
     }
 
-    /// Hears what the owner tells until it is gone, or no longer `wanted`.
+    /// Hears what the owner tells until it is gone, or no longer `wanted`. One that answers nothing
+    /// for a minute counts as gone.
     pub(crate) fn hear_while(&self, wanted: impl Fn() -> bool) {
+        let mut silence = Silence::default();
         while wanted() {
-            match self.conversation.hear(TICK) {
+            let heard = self.conversation.hear(TICK);
+            let has_heard = !matches!(heard, Ok(None));
+            if silence.is_too_long(has_heard, self.conversation.is_asking(), TICK) {
+                log::error!("{}", Silence::what());
+                break;
+            }
+            match heard {
                 Ok(Some(told)) => {
                     let is_end = matches!(
                         told,

@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::abi::constants::event;
@@ -94,6 +94,10 @@ pub(crate) struct ContextEvents {
     waiting: Arc<EventQueue<Waiting>>,
     objects: Mutex<HashMap<Token, Target>>,
     channels: Mutex<Channels>,
+    /// The context, while it is open and has a function.
+    context: Mutex<Option<ProgramPointer<Context>>>,
+    /// The function is gone.
+    are_over: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -114,6 +118,8 @@ impl ContextEvents {
             waiting: Arc::new(EventQueue::new(WAITING, what)?),
             objects: Mutex::default(),
             channels: Mutex::default(),
+            context: Mutex::default(),
+            are_over: AtomicBool::new(false),
         })
     }
 
@@ -140,8 +146,35 @@ impl ContextEvents {
         }
     }
 
+    fn context(&self) -> MutexGuard<'_, Option<ProgramPointer<Context>>> {
+        self.context.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The context is open.
+    pub(crate) fn enter_context(&self, context: *mut Context) {
+        *self.context() = Some(ProgramPointer(context));
+        if self.are_over() {
+            self.end_context();
+        }
+    }
+
+    /// Whether the function is gone.
+    pub(crate) fn are_over(&self) -> bool {
+        self.are_over.load(Ordering::SeqCst)
+    }
+
+    fn end_context(&self) {
+        // Held meanwhile: the context is not freed before it was taken out.
+        let context = self.context();
+        if let Some(ProgramPointer(context)) = *context {
+            // SAFETY: it is open.
+            unsafe { OpenContext::of(context) }.end();
+        }
+    }
+
     /// The program closes the context.
     pub(crate) fn close(&self) {
+        *self.context() = None;
         self.end();
         self.waiting.report_lost(true);
     }
@@ -179,6 +212,9 @@ impl EventSink for ContextEvents {
         match event {
             ControlEvent::Device(DeviceEvent::DeviceFatal) => {
                 drop(objects);
+                // First, so that who hears of it finds what it says.
+                self.are_over.store(true, Ordering::SeqCst);
+                self.end_context();
                 // The last one.
                 let fatal = Waiting::Device(DeviceEvent::DeviceFatal);
                 self.waiting.put_past_the_most(fatal);

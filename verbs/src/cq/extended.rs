@@ -11,9 +11,11 @@ use crate::abi::device::Context;
 use crate::abi::extended::CqEx;
 use crate::abi::make::CqInitAttrEx;
 use crate::abi::work::Wc as ProgramWc;
-use crate::device::context::OpenContext;
+use crate::device::context::{Object, OpenContext};
+use crate::device::ended::replace;
 use crate::errno::no_object;
 use crate::panics::catch_panics;
+use crate::rings::EndedOps;
 
 /// `enum ibv_create_cq_wc_flags`: length, immediate data, both queue pairs, and fields that RoCE
 /// does not have, which read as 0 (IBV_WC_STANDARD_FLAGS).
@@ -55,7 +57,11 @@ pub unsafe extern "C" fn create_cq_ex(context: *mut Context, attr: *mut CqInitAt
             Err(number) => return no_object(number),
         };
         // SAFETY: it was made just now, and nobody else has it; the context is open.
-        unsafe { CqObject::of(cq.cast()).extend(OpenContext::of(context), asked.wc_flags) };
+        unsafe {
+            let open = OpenContext::of(context);
+            CqObject::of(cq.cast()).extend(open, asked.wc_flags);
+            open.enter(Object::Cq(cq.cast()));
+        }
         cq
     })
 }
@@ -83,6 +89,17 @@ impl CqObject {
         shown.read_slid = has(4).then_some(read_slid);
         shown.read_sl = has(5).then_some(read_sl);
         shown.read_dlid_path_bits = has(6).then_some(read_dlid_path_bits);
+    }
+
+    /// The function is gone.
+    pub(crate) fn end(&self, ended: &EndedOps) {
+        let shown = self.shown();
+        // SAFETY: fields of this object.
+        unsafe {
+            if (*shown).start_poll.is_some() {
+                replace(&raw mut (*shown).start_poll, ended.start_poll);
+            }
+        }
     }
 
     /// Keeps the completion that was polled.

@@ -1,5 +1,6 @@
 //! Contexts: a program's open devices.
 
+use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::mem::{self, offset_of};
 use core::ptr;
@@ -49,7 +50,8 @@ unsafe impl Send for Object {}
 #[repr(C)]
 #[derive(Debug)]
 pub struct OpenContext {
-    verbs: VerbsContext,
+    /// Programs read it; its functions are replaced when the function is gone.
+    verbs: UnsafeCell<VerbsContext>,
     /// Dropped when the context of a function that is gone is closed.
     control: RwLock<Arc<dyn ControlPlane>>,
     events: Arc<ContextEvents>,
@@ -107,15 +109,28 @@ impl OpenContext {
         self.process.is_this()
     }
 
+    /// The part that programs see.
+    pub(super) const fn shown(&self) -> *mut Context {
+        self.verbs
+            .get()
+            .wrapping_byte_add(offset_of!(VerbsContext, context))
+            .cast()
+    }
+
+    const fn device(&self) -> *mut Device {
+        // SAFETY: it is never written after the creation.
+        unsafe { (*self.shown()).device }
+    }
+
     /// The name of its device.
     pub(crate) fn device_name(&self) -> String {
         // SAFETY: a device outlives its contexts.
-        unsafe { ListedDevice::of(self.verbs.context.device) }.name()
+        unsafe { ListedDevice::of(self.device()) }.name()
     }
 
     /// Whether both are contexts of one device.
     pub(crate) fn is_of_same_device(&self, other: &Self) -> bool {
-        self.verbs.context.device == other.verbs.context.device
+        self.device() == other.device()
     }
 
     /// Whether one of its objects satisfies `is_it`.
@@ -123,13 +138,18 @@ impl OpenContext {
         self.live().iter().any(is_it)
     }
 
-    fn live(&self) -> MutexGuard<'_, BTreeSet<Object>> {
+    pub(super) fn live(&self) -> MutexGuard<'_, BTreeSet<Object>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An object was made.
+    /// An object was made, or has been given functions of the extended interface.
     pub(crate) fn enter(&self, object: Object) {
-        self.live().insert(object);
+        let mut live = self.live();
+        live.insert(object);
+        if self.events.are_over() {
+            // SAFETY: it exists, as nobody has it yet.
+            unsafe { self.end_of(&object) };
+        }
     }
 
     /// Removes an object that is being destroyed. Its memory is freed after this, because then
@@ -267,7 +287,7 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
             abi_compat: EXTENDED,
         };
         let open = Box::new(OpenContext {
-            verbs: verbs(context),
+            verbs: verbs(context).into(),
             control: RwLock::new(control),
             events,
             live: Mutex::default(),
@@ -277,9 +297,10 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
         });
         let open = Box::into_raw(open);
         // SAFETY: it was made above.
-        let context = unsafe { &raw mut (*open).verbs.context };
-        // SAFETY: as above.
-        unsafe { (*open).commands.enter(context) };
+        let open = unsafe { &*open };
+        let context = open.shown();
+        open.commands.enter(context);
+        open.events.enter_context(context);
         context
     })
 }

@@ -23,6 +23,7 @@ use crate::sysfs;
 mod choice;
 pub(crate) mod complain;
 pub mod context;
+pub(crate) mod ended;
 mod guid;
 mod ownership;
 mod words;

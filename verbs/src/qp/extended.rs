@@ -14,11 +14,12 @@ use crate::abi::extended::QpEx;
 use crate::abi::make::{QpInitAttr, QpInitAttrEx};
 use crate::abi::objects::{Ah, Qp};
 use crate::abi::work::{DataBuf, Sge};
-use crate::device::context::OpenContext;
+use crate::device::context::{Object, OpenContext};
+use crate::device::ended::replace;
 use crate::errno::no_object;
 use crate::panics::catch_panics;
 use crate::pd::PdObject;
-use crate::rings::QPN;
+use crate::rings::{EndedOps, QPN};
 
 /// `enum ibv_qp_init_attr_mask`.
 mod given {
@@ -83,7 +84,11 @@ pub unsafe extern "C" fn create_qp_ex(context: *mut Context, attr: *mut QpInitAt
         unsafe { (*attr).cap = cap(&granted) };
         if ops.is_some() {
             // SAFETY: it was made just now, and nobody else has it; the context is open.
-            unsafe { QpObject::of(qp).extend(OpenContext::of(context)) };
+            unsafe {
+                let open = OpenContext::of(context);
+                QpObject::of(qp).extend(open);
+                open.enter(Object::Qp(qp));
+            }
         }
         qp
     })
@@ -123,6 +128,17 @@ impl QpObject {
         shown.wr_start = Some(data_path.wr_start);
         shown.wr_complete = Some(data_path.wr_complete);
         shown.wr_abort = Some(data_path.wr_abort);
+    }
+
+    /// The function is gone.
+    pub(crate) fn end(&self, ended: &EndedOps) {
+        let shown = self.abi.get();
+        // SAFETY: fields of this object.
+        unsafe {
+            if (*shown).wr_complete.is_some() {
+                replace(&raw mut (*shown).wr_complete, ended.wr_complete);
+            }
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::control::Refused;
 
 mod completion;
 mod cq;
+mod ended;
 mod extended;
 mod lock;
 mod maker;
@@ -25,6 +26,7 @@ mod request;
 mod uncancelled;
 
 pub use cq::PlatformCqRings;
+pub use ended::EndedOps;
 pub use maker::{Ask, PlatformRings, RingMaker};
 pub use qp::PlatformQpRings;
 pub(crate) use request::{MAX_SGES, QPN, flags as send_flags};
@@ -34,7 +36,7 @@ pub(crate) use request::{MAX_SGES, QPN, flags as send_flags};
 #[derive(Clone, Copy, Debug)]
 #[expect(
     missing_docs,
-    reason = "each is the function of libibverbs of that name"
+    reason = "each is the function of libibverbs of that name; `ended` has those of a function that is gone"
 )]
 pub struct DataPathOps {
     pub post_send: unsafe extern "C" fn(*mut Qp, *mut SendWr, *mut *mut SendWr) -> c_int,
@@ -47,6 +49,7 @@ pub struct DataPathOps {
     pub wr_start: unsafe extern "C" fn(*mut QpEx),
     pub wr_complete: unsafe extern "C" fn(*mut QpEx) -> c_int,
     pub wr_abort: unsafe extern "C" fn(*mut QpEx),
+    pub ended: EndedOps,
 }
 
 impl DataPathOps {
@@ -65,6 +68,7 @@ impl DataPathOps {
                 wr_start: PlatformQpRings::<P>::wr_start,
                 wr_complete: PlatformQpRings::<P>::wr_complete,
                 wr_abort: PlatformQpRings::<P>::wr_abort,
+                ended: EndedOps::of::<P>(),
             }
         }
     }

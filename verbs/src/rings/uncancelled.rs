@@ -5,7 +5,7 @@ use core::ffi::c_int;
 
 use e810::Platform;
 
-use super::{DataPathOps, PlatformCqRings, PlatformQpRings};
+use super::{DataPathOps, EndedOps, PlatformCqRings, PlatformQpRings};
 use crate::abi::extended::{CqEx, QpEx};
 use crate::abi::make::PollCqAttr;
 use crate::abi::objects::{Cq, Qp};
@@ -56,6 +56,7 @@ impl DataPathOps {
                 wr_start: wr_start::<P>,
                 wr_complete: wr_complete::<P>,
                 wr_abort: wr_abort::<P>,
+                ended: EndedOps::of::<P>(),
             }
         }
     }

@@ -1,16 +1,14 @@
 //! Destroying a queue pair, or taking it to RESET, causes nothing that a program can see, in
 //! whatever state it is: no completion, no event, and nothing of another queue pair is lost.
 
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
-use std::{mem, ptr};
 
 use e810_verbs::abi::extended::CqEx;
-use e810_verbs::abi::make::CqInitAttrEx;
 use e810_verbs::abi::work::Wc;
-use e810_verbs::cq::extended::create_cq_ex;
 
 use crate::harness::connection::{INCOMING, MEMORY};
 use crate::harness::objects::{RC, UD, address, flag, opcode, state};
@@ -296,11 +294,7 @@ fn who_polls_finds_nothing_of_a_queue_pair_that_has_ended() {
 /// interface: `ibv_start_poll` has returned 0.
 fn begin_poll() -> (Connection, *mut CqEx) {
     let ctx = Ctx::open(ALONE);
-    // SAFETY: numbers and null pointers.
-    let mut attr: CqInitAttrEx = unsafe { mem::zeroed() };
-    attr.cqe = 64;
-    // SAFETY: it is open, and the attributes name no channel.
-    let polled = unsafe { create_cq_ex(ctx.0, &raw mut attr) };
+    let polled = ctx.extended_cq(64);
     let (pd, cq) = (ctx.pd(), Cq(polled.cast()));
     let mr = pd.mr(memory(MEMORY));
     let [a, b] = [0; 2].map(|_| pd.qp(RC, cq, cq));

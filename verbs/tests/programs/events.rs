@@ -209,6 +209,7 @@ fn a_device_that_goes_ends_every_wait_and_every_call() {
     let (pd, gid) = (ctx.pd(), ctx.gid(1));
     let cqs = [1, 2].map(|word| ctx.cq(16, word, Some(channel)));
     let [a, b] = cqs.map(|cq| pd.qp(RC, cq, cq));
+    let (extended, polled) = (pd.extended_qp(RC, cqs[0]), ctx.extended_cq(16));
     a.connect(b.number(), gid, 1);
     b.connect(a.number(), gid, 1);
     // Programs' memory cannot be shared with a server: there are none but empty messages.
@@ -262,10 +263,17 @@ fn a_device_that_goes_ends_every_wait_and_every_call() {
     assert_eq!(a.go_to(state::RESET), libc::EIO);
     assert_eq!(a.query().map(drop), Err(libc::EIO));
     assert_eq!(cqs[0].resize(100), libc::EIO);
-    // What needs no command does nothing, or says so; nobody waits.
-    let _ = b.recv(9, nothing);
-    let _ = a.send_of(9, nothing, flags);
-    assert_eq!(cqs[0].poll(4).len(), 0);
+    // So does what needs no command.
+    assert_eq!(b.recv(9, nothing), libc::EIO);
+    assert_eq!(a.send_of(9, nothing, flags), libc::EIO);
+    assert_eq!(cqs[0].try_poll(4).err(), Some(libc::EIO));
+    // Twice: the queues are free again.
+    for _ in 0..2 {
+        assert_eq!(extended.together(|_| {}), libc::EIO);
+        // SAFETY: its function, with the queue; no attributes are given.
+        let found = unsafe { (*polled).start_poll.unwrap()(polled, std::ptr::null_mut()) };
+        assert_eq!(found, libc::EIO);
+    }
     assert_eq!(cqs[0].arm(false), 0);
     // Nothing can be destroyed, as the device may have it still; a close leaves it behind.
     assert_eq!(a.destroy(), libc::EIO);
@@ -274,8 +282,9 @@ fn a_device_that_goes_ends_every_wait_and_every_call() {
     assert_eq!(pd.free(), libc::EIO);
     assert_eq!([ctx.close(), other.close()], [0; 2]);
     // What the program still has, it destroys after the close: a channel has no queues then.
-    assert_eq!([a.destroy(), b.destroy()], [0; 2]);
+    assert_eq!([a, b, extended].map(Qp::destroy), [0; 3]);
     assert_eq!(cqs.map(Cq::destroy), [0; 2]);
+    assert_eq!(Cq(polled.cast()).destroy(), 0);
     assert_eq!(channel.destroy(), 0);
     // It is brought up again by nobody.
     assert_eq!(Ctx::try_open(SERVED).map(drop), Err(libc::EIO));

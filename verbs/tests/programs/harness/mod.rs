@@ -9,19 +9,22 @@ use std::ffi::{c_int, c_void};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
-use std::ptr;
 use std::sync::Once;
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{mem, ptr};
 
 use e810_sim::test_package;
 use e810_verbs::abi::device::Context;
+use e810_verbs::abi::extended::CqEx;
+use e810_verbs::abi::make::CqInitAttrEx;
 use e810_verbs::abi::objects as abi;
 use e810_verbs::abi::query::DeviceAttr;
 use e810_verbs::abi::state::Gid;
 use e810_verbs::abi::work::{AsyncElement, AsyncEvent};
 use e810_verbs::async_events::{ack_async_event, get_async_event};
 use e810_verbs::control::over_socket::CONTROL;
+use e810_verbs::cq::extended::create_cq_ex;
 use e810_verbs::device::context::{close_device, open_device};
 use e810_verbs::device::{DEVICES, free_device_list, get_device_list};
 use e810_verbs::query::device::query_device;
@@ -176,6 +179,15 @@ impl Ctx {
         Cq(self.try_cq(entries, context, channel))
     }
 
+    /// A completion queue of the extended interface.
+    pub(crate) fn extended_cq(self, entries: u32) -> *mut CqEx {
+        // SAFETY: numbers and null pointers.
+        let mut attr: CqInitAttrEx = unsafe { mem::zeroed() };
+        attr.cqe = entries;
+        // SAFETY: it is open, and the attributes name no channel.
+        unsafe { create_cq_ex(self.0, &raw mut attr) }
+    }
+
     pub(crate) fn try_cq(
         self,
         entries: c_int,
@@ -197,7 +209,7 @@ impl Ctx {
     /// What `ibv_query_device` says, or the error number.
     pub(crate) fn try_attributes(self) -> Result<DeviceAttr, c_int> {
         // SAFETY: numbers.
-        let mut attr: DeviceAttr = unsafe { std::mem::zeroed() };
+        let mut attr: DeviceAttr = unsafe { mem::zeroed() };
         // SAFETY: an open context, and a place for the answer.
         match unsafe { query_device(self.0, &raw mut attr) } {
             0 => Ok(attr),

@@ -256,15 +256,21 @@ impl Cq {
     }
 
     /// `ibv_poll_cq`: what there is, at most `most`.
+    #[track_caller]
     pub(crate) fn poll(self, most: usize) -> Vec<Wc> {
+        self.try_poll(most).expect("a poll")
+    }
+
+    /// The error of a function that is gone, once it finds nothing.
+    pub(crate) fn try_poll(self, most: usize) -> Result<Vec<Wc>, c_int> {
         let mut completions = Vec::<Wc>::with_capacity(most);
         // SAFETY: it is there; the function is its context's, and there is room for so many.
         unsafe {
             let poll = (*(*self.0).context).ops.poll_cq.unwrap();
             let count = poll(self.0, most as c_int, completions.as_mut_ptr());
-            completions.set_len(count as usize);
+            completions.set_len(usize::try_from(count).map_err(|_| -count)?);
         }
-        completions
+        Ok(completions)
     }
 
     /// Polls until there were `count`.
