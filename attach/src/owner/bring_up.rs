@@ -28,33 +28,42 @@ pub const SIMULATED_MTU: u16 = Mtu::Mtu4096.bytes() as u16 + 200;
 /// The kernel takes one second, in which it asks once.
 pub const WAIT: Ns = Ns::from_ms(3_000);
 
-/// Capacity for the objects of a process, because programs do not say in advance what they need. As
-/// much as irdma has by default, as far as the card has it; all that a card has of address handles
-/// and ARP entries, which cost little.
-pub(super) const CAPACITY: Capacity = Capacity {
-    qps: 1024,
-    cqs: 2048,
-    mrs: 16_384,
-    ahs: 0x2_0000,
-    // All that the card's format can name: one for each peer.
-    arps: 4096,
-    mcast_groups: 1025,
-    // 4 GiB in pages of 4 KiB; memory is allocated only for what is used.
-    pbles: 0x10_0000,
-};
+/// Queue pairs, unless a number is given: as many as irdma has by default.
+pub const QUEUE_PAIRS: u32 = 1024;
+
+/// ARP entries: all that the card's format can name, one for each peer.
+pub(super) const ARPS: u32 = 4096;
+
+/// Page list entries: 4 GiB in pages of 4 KiB; memory is allocated only for what is used.
+pub(super) const PBLES: u32 = 0x10_0000;
+
+/// Capacity for the objects of programs that do not say in advance what they need. With the usual
+/// number of queue pairs as much as irdma has by default, as far as the card has it; all that a
+/// card has of address handles and ARP entries, which cost little.
+fn capacity(queue_pairs: u32) -> Capacity {
+    Capacity {
+        qps: queue_pairs,
+        cqs: 2 * queue_pairs,
+        mrs: (4 * queue_pairs).max(16_384),
+        ahs: 0x2_0000,
+        arps: ARPS,
+        mcast_groups: 1025,
+        pbles: PBLES,
+    }
+}
 
 /// Protection domains: all that a card has.
 const PDS: u32 = 1 << 18;
 
-/// Words that track requests, for each queue pair: enough for a quarter of the queue pairs if all
-/// have the largest queues. The system allocates only what is used.
-const TRACKER_WORDS: u32 = 3 * 2 * 32_768 / 4;
+/// Words that track the requests of all queue pairs: with the usual number of queue pairs enough for
+/// a quarter of them if all have the largest queues. The system allocates only what is used.
+const TRACKER_WORDS: u32 = 3 * QUEUE_ENTRIES;
 
-/// The same when memory is short: three times the smallest queue pair.
+/// The same for each queue pair when memory is short: three times the smallest queue pair.
 const LEAST_TRACKER_WORDS: u32 = 4608;
 
 /// The most queue entries of all queue pairs together: each takes three words.
-pub const QUEUE_ENTRIES: u32 = CAPACITY.qps * TRACKER_WORDS / 3;
+pub const QUEUE_ENTRIES: u32 = QUEUE_PAIRS * 2 * 32_768 / 4;
 
 /// How a function is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,6 +72,8 @@ pub struct Opening {
     pub spec: DeviceSpec,
     /// Its addresses, in the order of the GID table after the link-local one.
     pub addresses: Vec<OwnAddress>,
+    /// How many queue pairs programs can have together; a power of two.
+    pub queue_pairs: u32,
     /// The TAP interface whose addresses the function uses while it is open.
     pub tap: Option<String>,
     /// Gateways to destinations on none of its networks.
@@ -107,14 +118,15 @@ pub fn serve(opening: &Opening, ready: impl Ready) -> anyhow::Result<()> {
 fn bring_up<D: HostDevice>(
     start: &Start,
     function: &D,
+    queue_pairs: u32,
 ) -> anyhow::Result<Device<D, e810::Ready<D>>> {
-    let mut tracker_words_per_qp = TRACKER_WORDS;
+    let mut tracker_words_per_qp = TRACKER_WORDS / queue_pairs;
     loop {
         // All of it has memory from the beginning, as with existing drivers: programs and their
         // peers may name any key.
         let sizes = Sizes {
             backing: Backing::Full,
-            capacity: CAPACITY,
+            capacity: capacity(queue_pairs),
             or_fewer: true,
             pds: PDS,
             tracker_words_per_qp,
@@ -151,7 +163,7 @@ impl<R: Ready> DeviceVisitor<1> for Serving<'_, R> {
 
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> anyhow::Result<()> {
         let start = Start::usual(&function, self.opening.mtu)?;
-        let (mut control, events) = bring_up(&start, &function)?.split();
+        let (mut control, events) = bring_up(&start, &function, self.opening.queue_pairs)?.split();
         let (resolver, channel) = match self.opening.set_up(&function, &mut control) {
             Ok(set_up) => set_up,
             Err(error) => {
@@ -194,6 +206,7 @@ impl TryFrom<AddressedSpec> for Opening {
         Ok(Self {
             spec,
             addresses,
+            queue_pairs: QUEUE_PAIRS,
             tap,
             gateways,
             wait: wait.map_or(WAIT, |seconds| Ns::from_ms(u64::from(seconds) * 1000)),

@@ -2,7 +2,7 @@
 
 use e810::DeviceAttr;
 
-use super::bring_up::CAPACITY;
+use super::bring_up::PBLES;
 use crate::messages::Resource;
 
 /// Bytes of a page of the device.
@@ -81,7 +81,7 @@ impl Limits {
             Resource::Pds => attr.max_pd.into(),
             Resource::Groups => attr.max_mcast_groups.into(),
             // A page list has an entry for each page, in the worst case.
-            Resource::Bytes => u64::from(CAPACITY.pbles) * PAGE,
+            Resource::Bytes => u64::from(PBLES) * PAGE,
             // Two for each.
             Resource::Files => 2 * (qps + cqs),
             Resource::Questions => QUESTIONS,

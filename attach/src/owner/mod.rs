@@ -34,7 +34,7 @@ mod remains;
 mod resolve;
 mod serve;
 
-pub use bring_up::{Opening, QUEUE_ENTRIES, Ready, SIMULATED_MTU, WAIT, serve};
+pub use bring_up::{Opening, QUEUE_ENTRIES, QUEUE_PAIRS, Ready, SIMULATED_MTU, WAIT, serve};
 use ledger::Ledger;
 pub use ledger::{Attached, is_privileged};
 pub use limits::{AskedLimits, Limits, Most};

@@ -12,7 +12,7 @@ use e810_node::station::{Network, Pace, PendingResolve, Station, Unresolved};
 #[cfg(feature = "tap")]
 use e810_node::tap::{Tap, TapPlan};
 
-use super::bring_up::{CAPACITY, Opening};
+use super::bring_up::{ARPS, Opening};
 use super::{Owner, ProgramId};
 use crate::messages::{Refused, Resolve};
 use crate::{errno, lock};
@@ -57,7 +57,7 @@ impl<P: HostPlatform> Resolver<P> {
                 let network = Network {
                     addresses,
                     gateways: opening.gateways.clone(),
-                    neighbours: CAPACITY.arps as usize,
+                    neighbours: ARPS as usize,
                     resolve_limit: limit,
                     ..Network::default()
                 };

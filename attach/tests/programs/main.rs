@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use e810_attach::owner::{self, Opening, Owner, Ready, SIMULATED_MTU, WAIT};
+use e810_attach::owner::{self, Opening, Owner, QUEUE_PAIRS, QUEUE_PAIRS, Ready, SIMULATED_MTU, WAIT};
 use e810_backends::HostDevice;
 use e810_backends::spec::SimSpec;
 use e810_node::simulated::simulator;
@@ -61,6 +61,7 @@ fn with_function(scenario: impl Scenario) {
     let opening = Opening {
         spec: "sim".parse().unwrap(),
         addresses: vec!["10.8.1.1/24".parse().unwrap()],
+        queue_pairs: QUEUE_PAIRS,
         tap: None,
         gateways: Vec::new(),
         wait: WAIT,

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use e810_attach::messages::Resource;
+use e810_attach::owner::QUEUE_PAIRS;
 use e810_backends::spec::AddressedSpec;
 use e810_hal::Ns;
 
+use super::address::interface_name;
 use super::device::socket_path;
 use super::file::checked;
 use super::number::{number, seconds, size};
@@ -26,10 +28,23 @@ fn share(text: &str) -> Result<(Resource, u64), String> {
     Ok((resource, most))
 }
 
+/// Parses a number of queue pairs.
+fn queue_pairs(text: &str) -> Result<u32, String> {
+    let count: u32 = number(64, 65_536)(text)?;
+    match count.is_power_of_two() {
+        true => Ok(count),
+        false => Err(format!(
+            "{count} is no power of two: give {}",
+            count.next_power_of_two()
+        )),
+    }
+}
+
 /// Arguments of `e810 serve`.
 #[derive(Args, Debug, Clone)]
 pub struct ServeArgs {
-    /// The function, with its IP addresses after an `@`. So far it has to be a simulated one.
+    /// The function, with its IP addresses after an `@`: a simulated one (sim, sim:wire=NAME), or one
+    /// that is bound to vfio-pci (vfio:3b:00.0).
     ///
     /// After the `@` come IP/LEN (without LEN, every address is on the link), gateway=IP,
     /// wait=SECONDS for a peer that does not answer [default: 3], tap=NAME and mtu=BYTES.
@@ -40,6 +55,16 @@ pub struct ServeArgs {
         default_value = "sim@10.8.1.1/24"
     )]
     pub device: AddressedSpec,
+    /// Also give the function to the host's network stack, as TAP interface NAME. The same as
+    /// tap=NAME in --device.
+    #[arg(long, value_name = "NAME", value_parser = interface_name)]
+    pub tap: Option<String>,
+    /// Queue pairs that all programs can have together. Twice as many completion queues, and at
+    /// least four times as many regions, come with them.
+    ///
+    /// A power of two. All queue pairs together have 16.7 million queue entries.
+    #[arg(long, value_name = "N", default_value_t = QUEUE_PAIRS, value_parser = queue_pairs)]
+    pub queue_pairs: u32,
     /// The socket for programs [default: E810_AT, else /run/e810/e810.sock, else
     /// $XDG_RUNTIME_DIR/e810.sock].
     ///

@@ -4,7 +4,9 @@ mod draining;
 mod notify;
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -39,7 +41,12 @@ const GIVEN_UP: Duration = Duration::from_secs(5);
 /// A socket that cannot be made, a bring-up that failed, a function that is gone.
 pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
     let opening = Opening::try_from(args.device.clone());
-    let opening = opening.map_err(|why| Usage(format!("--device {}: {why}", args.device)))?;
+    let mut opening = opening.map_err(|why| Usage(format!("--device {}: {why}", args.device)))?;
+    if args.tap.is_some() && opening.tap.is_some() {
+        refuse!("--tap: --device names an interface already (tap=NAME)");
+    }
+    opening.tap = args.tap.clone().or(opening.tap);
+    opening.queue_pairs = args.queue_pairs;
     let of_programs = |(resource, _): &(Resource, u64)| *resource == Resource::Programs;
     if args.program_limits.iter().any(of_programs) {
         refuse!("--program-limits programs: a program is one; give --user-limits or --programs");
@@ -50,12 +57,12 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
     }
     let listener = listener(args)?;
     let path = listener.path().to_owned();
-    writeln!(out, "serving {} at {}", args.device, path.display())?;
-    out.flush()?;
+    let serving = format!("serving {} at {}", args.device, path.display());
     let draining = Draining::new(listener.is_maker().then_some(path), args.drain);
-    let sim = Arc::new(OnceLock::new());
+    let (sim, is_up) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
     let serves = Serves {
         sim: sim.clone(),
+        is_up: is_up.clone(),
         listener,
         limits: AskedLimits {
             program: args.program_limits.clone(),
@@ -66,9 +73,17 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
     };
     // A signal ends it as the end of its process ends any owner: its programs see a device that is
     // gone.
-    let watch = || match stop.check() {
-        Err(signal) if draining.is_over(&signal) => Err(signal.into()),
-        _ => Ok(()),
+    let out = RefCell::new(out);
+    let watch = || {
+        if is_up.swap(false, Ordering::Relaxed) {
+            let mut out = out.borrow_mut();
+            writeln!(out, "{serving}")?;
+            out.flush()?;
+        }
+        match stop.check() {
+            Err(signal) if draining.is_over(&signal) => Err(signal.into()),
+            _ => Ok(()),
+        }
     };
     let served = watched("e810-serve", move || owner::serve(&opening, serves), &watch);
     draining.remove_socket();
@@ -107,6 +122,8 @@ fn listener(args: &ServeArgs) -> Result<Listener> {
 struct Serves {
     /// Its simulator, once there is one.
     sim: Arc<OnceLock<Sim>>,
+    /// Set when programs are served.
+    is_up: Arc<AtomicBool>,
     listener: Listener,
     limits: AskedLimits,
     guests: draining::Guests,
@@ -147,6 +164,7 @@ impl Ready for Serves {
         });
         accepts.context("a thread for programs")?;
         notify::tell("READY=1");
+        self.is_up.store(true, Ordering::Relaxed);
         Ok(Box::new(()))
     }
 }

@@ -4,6 +4,7 @@
 //! * `server`, the processes; `words`, what they share;
 //! * `pair`, two programs that live long and compare what they get;
 //! * `victim`, a program that does everything until it is killed, and `kills`, which kills it;
+//! * `many`, many programs with many queue pairs;
 //! * `orphans`, programs whose server is killed;
 //! * `restarts`, servers that come and go;
 //! * `hostile`, a program that does what none should.
@@ -22,6 +23,7 @@
 mod harness;
 mod hostile;
 mod kills;
+mod many;
 mod orphans;
 mod pair;
 mod restarts;
@@ -39,6 +41,7 @@ fn a_part_of_another_test() {
         "first of a pair" => pair::run(0),
         "second of a pair" => pair::run(1),
         "victim" => victim::run(),
+        "many" => many::has_many(),
         "counts" => victim::counts_what_is_left(),
         "idles" => orphans::idles(),
         "sleeps" => orphans::sleeps(),

@@ -23,7 +23,7 @@ const STOP: usize = 1;
 fn a_second_server_is_refused_and_told_who_the_first_one_is() {
     let world = World::new();
     let first = world.server();
-    let mut second = world.serve();
+    let mut second = world.serve(&[]);
     let mut said = String::new();
     let status = second.wait().unwrap();
     let mut errors = second.stderr.take().unwrap();

@@ -53,10 +53,10 @@ impl World {
     }
 
     /// A command that owns a function, which may fail.
-    pub(crate) fn serve(&self) -> Child {
+    pub(crate) fn serve(&self, options: &[&str]) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_e810"));
         command.args(["serve", "--device", "sim@10.8.1.1/24", "--at"]);
-        command.arg(self.at()).stdin(Stdio::null());
+        command.arg(self.at()).args(options).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     }
@@ -64,7 +64,12 @@ impl World {
     /// The same, when it serves.
     #[track_caller]
     pub(crate) fn server(&self) -> Server {
-        let mut child = self.serve();
+        self.server_with(&[])
+    }
+
+    #[track_caller]
+    pub(crate) fn server_with(&self, options: &[&str]) -> Server {
+        let mut child = self.serve(options);
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         out.read_line(&mut line).unwrap();
