@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use e810_attach::owner::{self, Opening, Owner, QUEUE_PAIRS, QUEUE_PAIRS, Ready, SIMULATED_MTU, WAIT};
+use e810_attach::owner::{self, Opening, Owner, QUEUE_PAIRS, Ready, SIMULATED_MTU, WAIT};
 use e810_backends::HostDevice;
 use e810_backends::spec::SimSpec;
 use e810_node::simulated::simulator;

@@ -99,7 +99,10 @@ fn many_programs_have_many_queue_pairs_and_the_servers_memory_does_not_grow() {
             idle >> 20
         );
         let most = *most.get_or_insert(idle);
-        assert!(idle <= most + SOME, "{idle} bytes, {most} after the first round");
+        assert!(
+            idle <= most + SOME,
+            "{idle} bytes, {most} after the first round"
+        );
     }
     server.stop();
 }

@@ -1,7 +1,7 @@
 //! `e810 serve` as a process, and programs on it, which are this test again with a part to play.
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
@@ -45,10 +45,13 @@ impl World {
         command.env("E810_VERBS_PANICS", "1");
         command.env(FILE, self.folder.as_path().join("words"));
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        let child = command.stderr(Stdio::piped()).spawn().unwrap();
+        // Nobody reads it meanwhile, and a pipe would be full once.
+        let said = self.folder.as_path().join(format!("said-{part}-{seed}"));
+        let child = command.stderr(File::create(&said).unwrap()).spawn();
         Process {
-            child,
+            child: child.unwrap(),
             name: part.to_owned(),
+            said: Some(said),
         }
     }
 
@@ -76,6 +79,7 @@ impl World {
         let mut process = Process {
             child,
             name: "serve".to_owned(),
+            said: None,
         };
         if !line.starts_with("serving") {
             process.kill();
@@ -89,6 +93,8 @@ impl World {
 pub(crate) struct Process {
     child: Child,
     name: String,
+    /// The file that it writes to instead of standard error.
+    said: Option<PathBuf>,
 }
 
 impl Process {
@@ -143,6 +149,9 @@ impl Process {
     /// What it has written on standard error, once it and its children are gone.
     pub(crate) fn complaints(&mut self) -> String {
         let mut text = String::new();
+        if let Some(said) = &self.said {
+            text = fs::read_to_string(said).unwrap_or_default();
+        }
         if let Some(mut pipe) = self.child.stderr.take() {
             let _ = pipe.read_to_string(&mut text);
         }
