@@ -15,6 +15,7 @@ use crate::lock;
 use crate::messages::{
     Answer, Asked, Command, Function, Operation, Refused, Token, Told, Welcome, decode, encode,
 };
+use crate::silence::Waits;
 
 /// Commands on their way to the owner, and answers.
 pub(crate) struct Conversation {
@@ -33,6 +34,8 @@ struct Waiting {
 /// One of them.
 pub(crate) struct Caller {
     pub(crate) then: Then,
+    /// For the address of a peer.
+    is_question: bool,
     answer: Sender<Reply>,
 }
 
@@ -170,7 +173,11 @@ impl Conversation {
             let mut waiting = lock(&self.waiting);
             waiting.last += 1;
             let number = waiting.last;
-            let caller = Caller { then, answer: give };
+            let caller = Caller {
+                then,
+                is_question: matches!(command, Command::Resolve(_)),
+                answer: give,
+            };
             let all = waiting.by_number.as_mut().ok_or_else(gone)?;
             all.insert(number, caller);
             number
@@ -203,13 +210,14 @@ impl Conversation {
         *lock(&self.link) = None;
     }
 
-    /// Whether somebody waits for an answer.
-    pub(crate) fn is_asking(&self) -> bool {
+    /// What waits for answers.
+    pub(crate) fn waits(&self) -> Waits {
         let waiting = lock(&self.waiting);
-        waiting
-            .by_number
-            .as_ref()
-            .is_some_and(|all| !all.is_empty())
+        let all = waiting.by_number.iter().flat_map(HashMap::values);
+        all.fold(Waits::default(), |waits, caller| Waits {
+            commands: waits.commands || !caller.is_question,
+            questions: waits.questions || caller.is_question,
+        })
     }
 
     /// Whether no more answers come.

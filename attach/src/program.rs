@@ -127,8 +127,12 @@ impl<P: Platform> Program<P> {
         while wanted() {
             let heard = self.conversation.hear(TICK);
             let has_heard = !matches!(heard, Ok(None));
-            if silence.is_too_long(has_heard, self.conversation.is_asking(), TICK) {
-                log::error!("{}", Silence::what());
+            let waits = self.conversation.waits();
+            if let Some(silent) = silence.too_long(has_heard, waits, TICK) {
+                log::error!(
+                    "the server of the function has answered nothing for {} s (is it stopped?): the function counts as gone",
+                    silent.as_secs()
+                );
                 break;
             }
             match heard {

@@ -72,7 +72,7 @@ pub struct AddressedSpec {
 }
 
 /// The longest time to wait for a peer, in seconds.
-const MOST_WAIT: u16 = 3600;
+pub const MOST_WAIT: u16 = 3600;
 
 fn gateway(text: &str, before: &[IpAddr]) -> Result<IpAddr, String> {
     let ip = text.parse::<IpAddr>();

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-pub use crate::addressed_spec::{AddressedSpec, SpecAddress};
+pub use crate::addressed_spec::{AddressedSpec, MOST_WAIT, SpecAddress};
 #[cfg(feature = "sim")]
 pub use crate::sim_spec::{NoSimSpec, SimSpec};
 
