@@ -22,6 +22,7 @@ mod conversation;
 mod doorbells;
 pub mod errno;
 mod fair;
+mod lent;
 pub mod link;
 pub mod messages;
 pub mod owner;

@@ -2,7 +2,6 @@
 //! told goes over one link, in order. What the program lends the device, or has mapped for it, is
 //! unmapped when it is gone.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::mem;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -11,12 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use e810::{CqKey, ProgramLimits, QpChange};
-use e810_backends::memory::{MappedMemory, PAGE, SharedMemory};
+use e810_backends::memory::{PAGE, SharedMemory};
 use e810_backends::transport::Admitted;
 use e810_backends::{HostDevice, Shares};
-use e810_hal::{Iova, Mapping};
 
 use crate::doorbells::Doorbells;
+use crate::lent::{Lent, LentFiles, Span, Use};
 use crate::link::{Ended, Link, Message};
 use crate::messages::{
     Answer, Asked, Command, ControlEvent, Function, Lend, Refused, TakeBack, Told, Welcome, decode,
@@ -44,31 +43,13 @@ pub struct Session<P: HostDevice> {
     to_program: Arc<ToProgram>,
     /// The program is in the owner's process and has rings on its platform, so it lends none.
     is_own: bool,
-    /// By I/O address.
-    lent: BTreeMap<u64, Lent<P>>,
+    lent: LentFiles<P>,
     /// The program reaches the function by itself.
     shared: Option<Shared<P>>,
     /// The platform's number of the program's memory.
     memory: Option<u64>,
     has_lent_process: bool,
     doorbells: Option<Doorbells>,
-}
-
-/// A file of the program that the device reaches until this is dropped.
-#[derive(Debug)]
-struct Lent<P: HostDevice> {
-    platform: P,
-    mapping: Mapping,
-    bytes: u64,
-    /// Where the program has it.
-    address: Option<u64>,
-    _memory: MappedMemory,
-}
-
-impl<P: HostDevice> Drop for Lent<P> {
-    fn drop(&mut self) {
-        self.platform.dma_unmap(self.mapping);
-    }
 }
 
 /// What a program has that reaches the function by itself, until this is dropped.
@@ -83,7 +64,7 @@ struct Shared<P: HostDevice> {
 
 impl<P: HostDevice> Shared<P> {
     /// Whether it may have rings there.
-    fn holds(&self, (start, bytes): (Iova, u64)) -> bool {
+    fn holds(&self, &(start, bytes): &Span) -> bool {
         let (first, last) = self.addresses;
         let end = start.0.checked_add(bytes);
         first <= start.0 && end.is_some_and(|end| end - 1 <= last)
@@ -209,7 +190,7 @@ impl<P: HostDevice> Session<P> {
             to_program,
             is_own,
             shared,
-            lent: BTreeMap::new(),
+            lent: LentFiles::default(),
             memory: lent,
             has_lent_process: false,
             doorbells: None,
@@ -306,44 +287,27 @@ impl<P: HostDevice> Session<P> {
             Command::LendProcess(_) => {
                 reply(self.lend_process(file).map(Answer::LendProcess));
             }
-            command => reply(match self.check_places(&command) {
-                Ok(()) => self.owner.call(self.program, command),
-                Err(refused) => Err(refused),
-            }),
+            command => reply(self.call(command)),
         }
     }
 
-    /// Rings lie in files that the program has lent: the device must not read or write anything
-    /// else for it.
-    fn check_places(&self, command: &Command) -> Result<(), Refused> {
-        match command {
-            Command::CreateCq(new) => self.check_spans(&new.place.spans()),
-            Command::ResizeCq(asked) => self.check_spans(&[asked.place.span()]),
-            Command::CreateQp(new) => self.check_spans(&new.place.spans(&new.caps)?),
-            _ => Ok(()),
+    /// Has the owner carry a command out. Rings lie in files that the program has lent: the device
+    /// must not read or write anything else for it.
+    fn call(&mut self, command: Command) -> Result<Answer, Refused> {
+        let used = Use::by(&command)?;
+        if !used.spans().iter().all(|span| self.is_own_memory(span)) {
+            return Err(Refused::not_lent());
         }
+        let answered = self.owner.call(self.program, command);
+        self.lent.note(used, &answered);
+        answered
     }
 
-    fn check_spans(&self, spans: &[(Iova, u64)]) -> Result<(), Refused> {
-        if self.is_own {
-            return Ok(());
-        }
-        if let Some(shared) = &self.shared {
-            return match spans.iter().all(|span| shared.holds(*span)) {
-                true => Ok(()),
-                false => Err(Refused::not_lent()),
-            };
-        }
-        let is_lent = |&(start, bytes): &(Iova, u64)| {
-            let file = self.lent.range(..=start.0).next_back();
-            file.is_some_and(|(from, lent)| {
-                let room = lent.bytes.saturating_sub(start.0 - from);
-                bytes <= room
-            })
-        };
-        match spans.iter().all(is_lent) {
-            true => Ok(()),
-            false => Err(Refused::not_lent()),
+    fn is_own_memory(&self, span: &Span) -> bool {
+        match &self.shared {
+            _ if self.is_own => true,
+            Some(shared) => shared.holds(span),
+            None => self.lent.holds(span),
         }
     }
 
@@ -423,14 +387,14 @@ impl<P: HostDevice> Session<P> {
             bytes: asked.bytes,
             address: asked.address,
             _memory: memory,
+            parts: 0,
         };
-        self.lent.insert(iova.0, lent);
+        self.lent.insert(iova, lent);
         Ok(iova.0)
     }
 
     fn take_back(&mut self, asked: &TakeBack) -> Result<(), Refused> {
-        let lent = self.lent.remove(&asked.iova);
-        let lent = lent.ok_or_else(|| Refused::no_such("lent file at", 0))?;
+        let lent = self.lent.remove(asked.iova)?;
         let taken = self.platform.lends().zip(self.memory).zip(lent.address);
         if let Some(((lends, program), address)) = taken {
             lends.take_back_at(program, address);

@@ -140,6 +140,18 @@ impl Refused {
         Self::new(Kind::Unchanged, libc::EFAULT, why)
     }
 
+    /// The program lends no file at that address.
+    pub(crate) fn no_such_file() -> Self {
+        let why = "no file is lent at this address";
+        Self::new(Kind::Unchanged, libc::EINVAL, why)
+    }
+
+    /// The program wants a file back that the device uses.
+    pub(crate) fn holds_queues() -> Self {
+        let why = "queues of the device are in this file: destroy them first";
+        Self::new(Kind::Unchanged, libc::EBUSY, why)
+    }
+
     /// The function cannot be shared with one more program.
     pub(crate) fn not_admitted(error: &e810_backends::BackendError) -> Self {
         Self::new(Kind::Gone, libc::ENODEV, error)

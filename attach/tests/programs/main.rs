@@ -21,12 +21,17 @@ use e810_sim::{Mode, Sim};
 
 mod clients;
 mod ends;
+mod hostile;
+mod hostile_commands;
 mod program;
 mod shares;
 mod talk;
 
 /// What a test does with a function.
 trait Scenario: Copy + Send + 'static {
+    /// Changes the simulator before the function comes up.
+    fn configure(self, _: &Sim) {}
+
     fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D);
 }
 
@@ -37,7 +42,9 @@ struct Starts<S> {
 
 impl<S: Scenario> Ready for Starts<S> {
     fn simulator(&mut self, spec: &SimSpec) -> anyhow::Result<Sim> {
-        Ok(simulator(spec, 1, Mode::Real, 1, false).build())
+        let sim = simulator(spec, 1, Mode::Real, 1, false).build();
+        self.scenario.configure(&sim);
+        Ok(sim)
     }
 
     fn ready<D: HostDevice>(

@@ -203,6 +203,11 @@ impl<P: Platform + Send + Sync + 'static> Client<P> {
         self.session.join().unwrap();
     }
 
+    /// Sends a message, past what the program's own end knows.
+    pub(crate) fn send(&self, bytes: Vec<u8>) {
+        self.link.send(bytes.into()).unwrap();
+    }
+
     /// Sends bytes that need not be a message, and waits for the end of its session.
     pub(crate) fn send_and_end(self, bytes: &[u8]) {
         self.link.send(bytes.to_vec().into()).unwrap();

@@ -40,6 +40,16 @@ pub(crate) fn pair<D: HostDevice>(owner: &Arc<Owner<D>>, function: &D) -> [One<D
     pair
 }
 
+/// The same, of programs of other processes.
+pub(crate) fn attached_pair<D: HostDevice>(
+    owner: &Arc<Owner<D>>,
+    function: &D,
+) -> [One<e810_attach::platform::AttachedPlatform>; 2] {
+    let pair = [(); 2].map(|()| One::of(Client::attached(owner, function)));
+    connect(&pair[0], &pair[1]);
+    pair
+}
+
 fn connect<A, B>(a: &One<A>, b: &One<B>)
 where
     A: Platform + Send + Sync + 'static,

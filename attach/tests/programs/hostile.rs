@@ -1,0 +1,277 @@
+//! A program that says what it likes over its socket, and lends what it likes.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use e810::{CqPlace, Iova, QpCaps, QpPlace, QpType};
+use e810_attach::link::{Link as _, Message};
+use e810_attach::messages::{
+    AllocPd, Answer, Asked, Command, CreateCq, CreateQp, DestroyCq, DestroyQp, Lend, Operation,
+    Refused, ResizeCq, TakeBack, Token, Told, decode, encode,
+};
+use e810_attach::owner::{MemoryOf, Owner};
+use e810_attach::session::Session;
+use e810_attach::socket::Socket;
+use e810_backends::HostDevice;
+use e810_backends::memory::{MappedMemory, SharedMemory};
+
+use crate::program::{Client, peer};
+use crate::talk::message;
+use crate::{Scenario, with_function};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Its end of the socket.
+pub(crate) struct Raw {
+    socket: Socket,
+    last: u64,
+    session: JoinHandle<()>,
+}
+
+impl Raw {
+    pub(crate) fn new<D: HostDevice>(owner: &Arc<Owner<D>>, function: &D) -> Self {
+        let [of_owner, socket] = Socket::pair().unwrap();
+        let (owner, function) = (owner.clone(), function.clone());
+        let session = Session::begin(owner, function, Arc::new(of_owner), MemoryOf::Nobody);
+        let session = session.unwrap().of(peer(0));
+        let session = thread::spawn(move || session.run());
+        let raw = Self {
+            socket,
+            last: 0,
+            session,
+        };
+        assert!(matches!(raw.hear(), Told::Welcome(_)));
+        raw
+    }
+
+    fn hear(&self) -> Told {
+        let message = self.socket.receive(LIMIT).expect("a server that lives");
+        decode(&message.expect("an answer").bytes).unwrap()
+    }
+
+    fn tell(&mut self, command: Command, file: Option<OwnedFd>) {
+        self.last += 1;
+        let number = self.last;
+        let bytes = encode(&Asked { number, command });
+        self.socket.send(Message { bytes, file }).unwrap();
+    }
+
+    fn answer(&mut self, command: Command, file: Option<OwnedFd>) -> Result<Answer, Refused> {
+        self.tell(command, file);
+        loop {
+            if let Told::Answer(number, answered) = self.hear()
+                && number == self.last
+            {
+                return answered;
+            }
+        }
+    }
+
+    /// The answer; `None` if the server has closed the socket.
+    pub(crate) fn answered(&mut self, command: Command) -> Option<Result<Answer, Refused>> {
+        self.tell(command, None);
+        loop {
+            let message = self.socket.receive(LIMIT).ok()?;
+            let told = decode(&message.expect("an answer").bytes).unwrap();
+            if let Told::Answer(number, answered) = told
+                && number == self.last
+            {
+                return Some(answered);
+            }
+        }
+    }
+
+    /// Lends all memory of this process.
+    pub(crate) fn lend_process(&mut self) {
+        let lend = e810_attach::messages::LendProcess {};
+        self.answer(lend.command(), Some(process_memory().into()))
+            .unwrap();
+    }
+
+    pub(crate) fn ask<O: Operation>(&mut self, operation: O) -> Result<O::Answer, Refused> {
+        let answered = self.answer(operation.command(), None)?;
+        O::answer(answered).map_err(Refused::unexpected)
+    }
+
+    /// Lends a file of so many bytes.
+    pub(crate) fn lend(&mut self, bytes: usize) -> (u64, MappedMemory) {
+        let memory = SharedMemory::new(bytes, false).unwrap();
+        let file = memory.file().try_clone_to_owned().unwrap();
+        let lend = Lend {
+            bytes: bytes as u64,
+            address: None,
+        };
+        match self.answer(lend.command(), Some(file)) {
+            Ok(Answer::Lend(iova)) => (iova, memory.without_file()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn cq(&mut self, ring: u64, entries: u32, shadow: u64) -> Result<u32, Refused> {
+        // Its fields are not all public.
+        let ring = cq_place(ring, entries, shadow);
+        let granted = self.ask(CreateCq {
+            place: ring,
+            vector: 0,
+            token: Token::next(),
+        })?;
+        Ok(granted.number())
+    }
+
+    /// Ends; the session must not have panicked.
+    pub(crate) fn end(self) {
+        drop(self.socket);
+        self.session.join().expect("no panic of the server");
+    }
+}
+
+fn process_memory() -> std::fs::File {
+    let mut options = std::fs::File::options();
+    let memory = options.read(true).write(true).open("/proc/self/mem");
+    memory.unwrap()
+}
+
+fn cq_place(ring: u64, entries: u32, shadow: u64) -> CqPlace {
+    CqPlace {
+        ring: e810::CqRingPlace {
+            entries,
+            ring: Iova(ring),
+        },
+        shadow: Iova(shadow),
+    }
+}
+
+/// Bytes of a completion queue's entry, and of a ring.
+const ENTRY: u64 = 32;
+const RING: u64 = 2 << 20;
+/// Completion queues in memory that is taken back.
+const STALE: u64 = 400;
+
+#[derive(Clone, Copy)]
+struct TakesBack;
+
+impl Scenario for TakesBack {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let mut raw = Raw::new(owner, function);
+        let (shadows, _shadows) = raw.lend(1 << 16);
+        let mut stale = Vec::new();
+        for at in 0..STALE {
+            // Low addresses are given out often.
+            let start = loop {
+                let (start, _) = raw.lend(RING as usize);
+                if start < 1 << 32 {
+                    break start;
+                }
+                raw.ask(TakeBack { iova: start }).unwrap();
+            };
+            raw.cq(start, (RING / ENTRY) as u32, shadows + 64 * at)
+                .unwrap();
+            stale.push(start);
+        }
+        let taken: Vec<_> = stale
+            .iter()
+            .map(|start| raw.ask(TakeBack { iova: *start }))
+            .collect();
+        // Another program's rings.
+        let mut victim = Raw::new(owner, function);
+        let theirs = (0..400).find_map(|_| {
+            let (iova, _) = victim.lend(4096);
+            let of = stale
+                .iter()
+                .find(|start| (**start..**start + RING).contains(&iova));
+            of.map(|start| (*start, iova))
+        });
+        assert!(
+            taken.iter().all(Result::is_err),
+            "files were given back although completion queues are in them; now (ring of the first program, ring of another one in it): {theirs:#x?}"
+        );
+        victim.end();
+        raw.end();
+    }
+}
+
+#[test]
+fn what_the_device_writes_to_is_not_given_back() {
+    with_function(TakesBack);
+}
+
+#[derive(Clone, Copy)]
+struct GivesBack;
+
+impl Scenario for GivesBack {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let mut raw = Raw::new(owner, function);
+        let [first, second, shadow, queues] = [1 << 20, 1 << 20, 4096, 4 << 20].map(|bytes| {
+            let (start, _) = raw.lend(bytes);
+            start
+        });
+        let is_refused = |raw: &mut Raw, iova| match raw.ask(TakeBack { iova }) {
+            Ok(()) => panic!("a file with queues was given back"),
+            Err(refused) => assert_eq!(refused.errno, libc::EBUSY, "{refused}"),
+        };
+        let cq = raw.cq(first, 64, shadow).unwrap();
+        let pd = raw.ask(AllocPd {}).unwrap();
+        let qp = raw.qp(pd, cq, QpType::Rc, queues).unwrap();
+        for iova in [first, shadow, queues] {
+            is_refused(&mut raw, iova);
+        }
+        let resized = raw.ask(ResizeCq {
+            number: cq,
+            place: cq_place(second, 128, shadow).ring,
+        });
+        assert!(resized.unwrap().is_some());
+        raw.ask(TakeBack { iova: first }).unwrap();
+        drop(raw.ask(DestroyQp { number: qp }).unwrap());
+        raw.ask(TakeBack { iova: queues }).unwrap();
+        for iova in [second, shadow] {
+            is_refused(&mut raw, iova);
+        }
+        drop(raw.ask(DestroyCq { number: cq }).unwrap());
+        for iova in [second, shadow] {
+            raw.ask(TakeBack { iova }).unwrap();
+        }
+        let twice = raw.ask(TakeBack { iova: shadow }).unwrap_err();
+        assert_eq!(twice.errno, libc::EINVAL, "{twice}");
+        raw.end();
+    }
+}
+
+#[test]
+fn files_come_back_when_no_queue_is_in_them() {
+    with_function(GivesBack);
+}
+
+impl Raw {
+    pub(crate) fn qp(
+        &mut self,
+        pd: u32,
+        cq: u32,
+        qp_type: QpType,
+        at: u64,
+    ) -> Result<u32, Refused> {
+        let caps = QpCaps {
+            max_send_wr: 32,
+            max_recv_wr: 32,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline: 0,
+        };
+        let (granted, _) = self.ask(CreateQp {
+            pd,
+            qp_type,
+            send_cq: cq,
+            recv_cq: cq,
+            caps,
+            signal_all: false,
+            token: Token::next(),
+            place: QpPlace {
+                sq: Iova(at),
+                rq: Iova(at + (1 << 20)),
+            },
+        })?;
+        Ok(granted.number().get())
+    }
+}
