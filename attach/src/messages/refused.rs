@@ -140,6 +140,13 @@ impl Refused {
         Self::new(Kind::Unchanged, libc::EFAULT, why)
     }
 
+    /// The program wants the queue pair of management datagrams.
+    pub(crate) fn management() -> Self {
+        let why =
+            "queue pair 1, which has the management datagrams of all programs, is no program's";
+        Self::new(Kind::Unchanged, libc::EINVAL, why)
+    }
+
     /// The program lends no file at that address.
     pub(crate) fn no_such_file() -> Self {
         let why = "no file is lent at this address";

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use e810::{
     AccessFlags, Ah, Channel, Control, CqControl, CqGrant, CqInit, CqKey, Mr, MrChange, MrMemory,
-    Pd, QpCaps, QpControl, QpGrant, QpInit, QpResetting, ReregError, SharedBytes,
+    Pd, QpCaps, QpControl, QpGrant, QpInit, QpResetting, QpType, ReregError, SharedBytes,
 };
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Access, DmaError, ProgramBytes};
@@ -442,6 +442,10 @@ impl<P: HostPlatform> Objects<P> {
         new: &CreateQp,
         names: &Mutex<Names>,
     ) -> Result<(QpGrant, QpCaps), Refused> {
+        // All management datagrams of the function go to the one of this type.
+        if new.qp_type == QpType::Gsi {
+            return Err(Refused::management());
+        }
         let pd = find(&mut self.pds, "protection domain", new.pd)?;
         let cq = |number| {
             let cq = self.cqs.get(&number);

@@ -275,3 +275,27 @@ impl Raw {
         Ok(granted.number().get())
     }
 }
+
+#[derive(Clone, Copy)]
+struct TakesManagement;
+
+impl Scenario for TakesManagement {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let mut raw = Raw::new(owner, function);
+        let (start, _memory) = raw.lend(4 << 20);
+        let (shadow, _shadow) = raw.lend(4096);
+        let cq = raw.cq(start, 64, shadow).unwrap();
+        let pd = raw.ask(AllocPd {}).unwrap();
+        let made = raw.qp(pd, cq, QpType::Gsi, start + (1 << 20));
+        assert!(
+            made.is_err(),
+            "a program has queue pair {made:?}, to which all management datagrams of the function go"
+        );
+        raw.end();
+    }
+}
+
+#[test]
+fn queue_pair_1_is_no_programs() {
+    with_function(TakesManagement);
+}
