@@ -3,7 +3,7 @@
 use e810_datapath::sizing::{CqSize, SHADOW_BYTES};
 use e810_hal::{DmaBuf, DmaLayout, Iova, Platform};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Alignment of the rings of completion queues and queue pairs (control-path 4.8, 4.9).
 pub(crate) const RING_ALIGN: usize = 256;
@@ -54,6 +54,21 @@ impl CqRingPlace {
     #[must_use]
     pub const fn span(&self) -> (Iova, u64) {
         (self.ring, self.entries as u64 * CQE_BYTES)
+    }
+
+    /// A program may say any size.
+    ///
+    /// # Errors
+    /// No number of completions has a ring of this size.
+    pub(crate) fn check(&self) -> Result<()> {
+        let cqe = (self.entries / 2).saturating_sub(1);
+        let size = CqSize::new(cqe).map_err(e810_datapath::Error::from)?;
+        match size.entries == self.entries {
+            true => Ok(()),
+            false => Err(Error::Invalid {
+                what: "the ring of a completion queue has an even number of entries",
+            }),
+        }
     }
 }
 

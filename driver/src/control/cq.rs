@@ -73,6 +73,7 @@ impl<P: Platform> Control<P> {
         init: &CqInit<'_, P>,
         place: CqPlace,
     ) -> Result<(CqControl, CqGrant), NotMade> {
+        place.ring.check()?;
         if let Some(channel) = init.channel {
             self.own(channel.owner, Object::Channel, channel.key.index())?;
         }

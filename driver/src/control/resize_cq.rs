@@ -80,6 +80,7 @@ impl<P: Platform> Control<P> {
         place: CqRingPlace,
     ) -> Result<Option<CqResized>, NotMade> {
         self.usable_cq(cq)?;
+        place.check()?;
         if place.entries == cq.attributes.entries {
             return Ok(None);
         }
