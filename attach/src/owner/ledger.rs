@@ -32,12 +32,22 @@ struct Entry {
     /// Commands under way: what, and since when. One, and one for each question.
     under_way: Vec<(u64, &'static str, Instant)>,
     last: u64,
+    /// It is gone, and what it has left behind still counts for its user.
+    has_left: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Who {
     peer: Peer,
-    link: Arc<dyn Link>,
+    /// `None`: it is gone.
+    link: Option<Arc<dyn Link>>,
+}
+
+impl Entry {
+    /// Whether nothing of a program that is gone counts any more.
+    fn is_over(&self) -> bool {
+        self.has_left && self.held == Held::default()
+    }
 }
 
 /// An attached program, as others see it.
@@ -85,16 +95,29 @@ impl Ledger {
 
     /// It is attached over this link, and from now on has limits.
     pub(super) fn introduce(&self, program: ProgramId, peer: Peer, link: Arc<dyn Link>) {
+        let link = Some(link);
         self.change(program, |entry| entry.who = Some(Who { peer, link }));
     }
 
-    pub(super) fn leave(&self, program: ProgramId) {
-        lock(&self.0).programs.remove(&program);
+    /// It is gone. What it has `left` behind that the device does not give up, and questions that
+    /// are under way, count for its user until they are over.
+    pub(super) fn leave(&self, program: ProgramId, left: Held) {
+        self.set_held(program, left, 0);
+        self.change(program, |entry| {
+            entry.has_left = true;
+            if let Some(who) = &mut entry.who {
+                who.link = None;
+            }
+        });
     }
 
     fn change(&self, program: ProgramId, change: impl FnOnce(&mut Entry)) {
-        if let Some(entry) = lock(&self.0).programs.get_mut(&program) {
+        let mut entries = lock(&self.0);
+        if let Some(entry) = entries.programs.get_mut(&program) {
             change(entry);
+            if entry.is_over() {
+                entries.programs.remove(&program);
+            }
         }
     }
 
@@ -162,17 +185,18 @@ impl Ledger {
     pub(super) fn attached(&self) -> Vec<Attached> {
         let entries = lock(&self.0);
         let attached = entries.programs.iter().filter_map(|(id, entry)| {
-            let who = entry.who.clone()?;
+            let Who { peer, link } = entry.who.clone()?;
+            let link = link?;
             let oldest = entry.under_way.iter().min_by_key(|(_, _, since)| *since);
             let attached = Attached {
                 id: *id,
-                peer: who.peer,
+                peer,
                 held: entry.held,
                 counts: entry.counts,
                 under_way: oldest.map(|(_, command, since)| (*command, since.elapsed())),
                 unread: 0,
             };
-            Some((attached, who.link))
+            Some((attached, link))
         });
         let attached: Vec<_> = attached.collect();
         drop(entries);
@@ -248,5 +272,56 @@ impl Drop for UnderWay<'_> {
                 .retain(|(number, ..)| *number != self.number);
             entry.counts.commands += 1;
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::ChannelEnd;
+
+    const USER: u32 = 54_321;
+
+    fn come(ledger: &Ledger, number: u64) -> ProgramId {
+        let program = ProgramId(number);
+        ledger.join(program);
+        let peer = Peer {
+            pid: 1,
+            uid: USER,
+            gid: USER,
+        };
+        let [link, _] = ChannelEnd::pair();
+        ledger.introduce(program, peer, Arc::new(link));
+        program
+    }
+
+    #[test]
+    fn what_a_program_leaves_counts_until_it_is_over() {
+        let ledger = Ledger::default();
+        let mut user = Most::ANY;
+        user.set(Resource::Questions, 1);
+        user.set(Resource::Mrs, 1);
+        ledger.set_limits(Limits {
+            user,
+            ..Limits::NONE
+        });
+        let mrs = |mrs| Held {
+            mrs,
+            ..Held::default()
+        };
+        let (first, second) = (come(&ledger, 1), come(&ledger, 2));
+        ledger.begin_question(first).unwrap();
+        ledger.leave(first, mrs(1));
+        assert_eq!(ledger.attached().len(), 1, "it is gone");
+        assert!(ledger.check(second, &mrs(1)).is_err());
+        assert!(ledger.begin_question(second).is_err());
+        ledger.set_held(first, Held::default(), 0);
+        ledger.check(second, &mrs(1)).unwrap();
+        assert!(ledger.begin_question(second).is_err());
+        ledger.end_question(first);
+        ledger.begin_question(second).unwrap();
+        ledger.leave(second, Held::default());
+        ledger.end_question(second);
+        assert!(lock(&ledger.0).programs.is_empty());
     }
 }

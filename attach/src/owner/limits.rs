@@ -48,7 +48,7 @@ impl Most {
         }
     }
 
-    fn set(&mut self, resource: Resource, most: u64) {
+    pub(super) fn set(&mut self, resource: Resource, most: u64) {
         if let Some(place) = self.0.get_mut(resource as usize) {
             *place = most;
         }

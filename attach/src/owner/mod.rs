@@ -165,6 +165,11 @@ struct State<P: HostPlatform> {
     since_progress: u32,
 }
 
+/// What a program has left.
+fn held<P: HostPlatform>(left: Option<&Left<P>>) -> Held {
+    left.map_or_else(Held::default, |left| left.objects.held())
+}
+
 /// Objects of a dead program that are destroyed before another program's command is carried out.
 const TOGETHER: usize = 32;
 
@@ -334,11 +339,12 @@ impl<P: HostPlatform> Owner<P> {
             objects,
             _memory: memory,
         });
-        if let Some(left) = left.and_then(|left| self.destroy(program.0, left)) {
+        let left = left.and_then(|left| self.destroy(program.0, left));
+        // What it had counts for its user until it is destroyed.
+        self.ledger.leave(program, held(left.as_ref()));
+        if let Some(left) = left {
             self.turn(program).remains.put(left);
         }
-        // What it had counts for its user until it is destroyed.
-        self.ledger.leave(program);
     }
 
     /// Destroys what a program has left, while others give commands in between; what the device
@@ -362,11 +368,14 @@ impl<P: HostPlatform> Owner<P> {
         let Some(remains) = self.state.lock(OWN).remains.take(now) else {
             return;
         };
-        let left: Vec<_> = remains
-            .into_iter()
-            .filter_map(|one| self.destroy(OWN, one))
-            .collect();
-        self.state.lock(OWN).remains.put_back(left, now);
+        let mut refused = Vec::new();
+        for one in remains {
+            let program = one.objects.program();
+            let left = self.destroy(OWN, one);
+            self.ledger.set_held(program, held(left.as_ref()), 0);
+            refused.extend(left);
+        }
+        self.state.lock(OWN).remains.put_back(refused, now);
     }
 
     /// The programs, and what each has.

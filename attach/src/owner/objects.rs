@@ -149,6 +149,10 @@ impl<P: HostPlatform> Objects<P> {
         }
     }
 
+    pub(super) const fn program(&self) -> ProgramId {
+        self.program
+    }
+
     pub(super) fn held(&self) -> Held {
         Held {
             pds: self.pds.len(),
@@ -483,11 +487,15 @@ impl<P: HostPlatform> Objects<P> {
 
     /// After some were destroyed: whether nothing is left.
     pub(super) fn is_empty(&mut self) -> bool {
-        // The session has these.
-        self.lent = (0, 0);
         self.groups.clear();
         self.registered = self.mrs.values().map(|mr| mr.len() as u64).sum();
-        self.held() == Held::default()
+        // The files that it lends go after the last object.
+        let objects = Held {
+            files: 0,
+            bytes: 0,
+            ..self.held()
+        };
+        objects == Held::default()
     }
 
     /// Destroys one of them. It stays if the device does not give it up.

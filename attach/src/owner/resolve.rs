@@ -114,9 +114,13 @@ impl<P: HostPlatform> Owner<P> {
                 route: Route::PLAIN,
             });
         };
-        // Without the lock: others resolve meanwhile, and the wait ends when the device is gone.
+        // Without the lock: others resolve meanwhile, and the wait ends when the device or the
+        // program is gone.
         let is_there = || match self.gone.get() {
             Some(why) => Err(anyhow!("{why}")),
+            None if !lock(&self.programs).contains_key(&program) => {
+                Err(anyhow!("the program has left"))
+            }
             None => Ok(()),
         };
         let found = pending.wait(&is_there);

@@ -299,3 +299,60 @@ impl Scenario for TakesManagement {
 fn queue_pair_1_is_no_programs() {
     with_function(TakesManagement);
 }
+
+/// Threads of this process that wait for the address of a peer.
+fn questions() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    tasks
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
+        .filter(|name| name.starts_with("e810-resolve"))
+        .count()
+}
+
+const ASKED: u64 = 16;
+
+#[derive(Clone, Copy)]
+struct AsksAndDies;
+
+impl Scenario for AsksAndDies {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        use e810_attach::messages::{Resolve, Resource};
+        use e810_attach::owner::AskedLimits;
+        const USER: u32 = 54_321;
+        let reception = e810_attach::reception::Reception::new(owner.clone(), function.clone());
+        let reception = Arc::new(reception);
+        owner.limit(&AskedLimits {
+            program: vec![(Resource::Questions, ASKED)],
+            user: vec![(Resource::Questions, ASKED), (Resource::Programs, 1)],
+            programs: None,
+        });
+        for round in 0..8 {
+            let client = Client::received(&reception, USER).unwrap();
+            let pd = client.pd();
+            for host in 0..ASKED {
+                let host = (100 + host) as u8;
+                let command = Command::Resolve(Resolve {
+                    destination: [10, 8, 1, host].into(),
+                    vlan: None,
+                });
+                let number = 1000 + u64::from(host);
+                client.send(encode(&Asked { number, command }));
+            }
+            // All were taken when this is answered.
+            client
+                .ask(e810_attach::messages::DeallocPd { number: pd })
+                .unwrap();
+            client.die();
+            let under_way = questions();
+            assert!(
+                under_way < 4 * ASKED as usize,
+                "{under_way} questions of a user who may have {ASKED}, in round {round}"
+            );
+        }
+    }
+}
+
+#[test]
+fn questions_of_the_dead_count() {
+    with_function(AsksAndDies);
+}

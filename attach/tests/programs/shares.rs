@@ -327,3 +327,40 @@ impl Scenario for Asks {
 fn who_asks_about_programs_is_none() {
     with_function(Asks);
 }
+
+/// The device gives up no region.
+#[derive(Clone, Copy)]
+struct Keeps;
+
+impl Scenario for Keeps {
+    fn configure(self, sim: &e810_sim::Sim) {
+        const DEALLOC_STAG: u8 = 0x0d;
+        sim.configure_engine(0, |config| {
+            config.cqp_errors = e810_sim::pe::CqpErrors::Opcode(DEALLOC_STAG);
+        });
+    }
+
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let reception = reception(owner, function);
+        owner.limit(&AskedLimits {
+            user: vec![(Resource::Mrs, 1)],
+            ..AskedLimits::default()
+        });
+        let first = Client::received(&reception, USER).unwrap();
+        let pd = first.pd();
+        let _region = first.region(pd);
+        let refused = first.ask_region(pd).map(drop);
+        assert_eq!(limit(refused), (Resource::Mrs, Whose::User(USER), 1));
+        first.die();
+        // The device still has the region of the first one.
+        let second = Client::received(&reception, USER).unwrap();
+        let pd = second.pd();
+        let refused = second.ask_region(pd).map(drop);
+        assert_eq!(limit(refused), (Resource::Mrs, Whose::User(USER), 1));
+    }
+}
+
+#[test]
+fn what_the_device_does_not_give_up_counts_as_the_users() {
+    with_function(Keeps);
+}
