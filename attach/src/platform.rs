@@ -88,7 +88,8 @@ unsafe impl DmaAlloc for AttachedPlatform {
         let file = memory.file().try_clone_to_owned().map_err(|_| none)?;
         let lend = Lend {
             bytes: memory.len() as u64,
-            address: Some(memory.address()),
+            // Nothing is registered there.
+            address: None,
         };
         let memory = memory.without_file();
         let lent = self.0.conversation.ask_plainly(lend, Some(file));

@@ -21,7 +21,7 @@ use crate::messages::{
     Answer, Asked, Command, ControlEvent, Function, Lend, Refused, TakeBack, Told, Welcome, decode,
     encode,
 };
-use crate::owner::{Hears, MemoryOf, Owner, ProgramId, SlotsOf};
+use crate::owner::{Hears, LentFor, MemoryOf, Owner, ProgramId, SlotsOf};
 use crate::socket::Peer;
 use crate::threads::spawn;
 
@@ -366,7 +366,8 @@ impl<P: HostDevice> Session<P> {
         let (Some(file), Some(lends)) = (file, self.platform.lends()) else {
             return Err(Refused::unexpected("no file, or nobody who takes it"));
         };
-        self.owner.lend(self.program, asked.bytes)?;
+        let lent_for = lent_for(asked.address);
+        self.owner.lend(self.program, lent_for, asked.bytes)?;
         let lend = || {
             let memory = SharedMemory::of_file(file, bytes).map_err(|_| Refused::no_memory())?;
             let memory = memory.without_file();
@@ -375,8 +376,9 @@ impl<P: HostDevice> Session<P> {
             let (mapping, iova) = lent.map_err(|error| Refused::from(e810::Error::Dma(error)))?;
             Ok((memory, mapping, iova))
         };
-        let (memory, mapping, iova) =
-            lend().inspect_err(|_: &Refused| self.owner.take_back(self.program, asked.bytes))?;
+        let (memory, mapping, iova) = lend().inspect_err(|_: &Refused| {
+            self.owner.take_back(self.program, lent_for, asked.bytes);
+        })?;
         if let (Some(program), Some(address)) = (self.memory, asked.address) {
             // SAFETY: as above; it is taken back first.
             lends.lend_at(program, address, unsafe { memory.bytes() });
@@ -399,7 +401,8 @@ impl<P: HostDevice> Session<P> {
         if let Some(((lends, program), address)) = taken {
             lends.take_back_at(program, address);
         }
-        self.owner.take_back(self.program, lent.bytes);
+        let lent_for = lent_for(lent.address);
+        self.owner.take_back(self.program, lent_for, lent.bytes);
         Ok(())
     }
 
@@ -417,6 +420,14 @@ impl<P: HostDevice> Session<P> {
         lends.lend_process(program, File::from(file));
         self.has_lent_process = true;
         Ok(())
+    }
+}
+
+/// A program that registers memory in a file says where it has the file.
+const fn lent_for(address: Option<u64>) -> LentFor {
+    match address {
+        Some(_) => LentFor::Regions,
+        None => LentFor::Rings,
     }
 }
 

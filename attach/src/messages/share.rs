@@ -15,9 +15,9 @@ pub struct Held {
     pub ahs: usize,
     /// Multicast groups that some of its queue pairs are in.
     pub groups: usize,
-    /// Files that it lends, with its rings.
+    /// Files that it lends, with its rings; and those for regions that are more than its regions.
     pub files: usize,
-    /// Bytes of its regions, and of those files.
+    /// Bytes of its rings; and of its regions or of the files for them, whichever are more.
     pub bytes: u64,
     /// Questions for addresses of peers that are under way.
     pub questions: usize,

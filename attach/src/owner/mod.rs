@@ -3,7 +3,8 @@
 //!
 //! * `bring_up`, a function for programs that do not say in advance what they need;
 //! * `objects`, what a program has created, by number; `remains`, what the dead have left of it;
-//! * `ledger`, what each program has and does, and the `limits` of that;
+//! * `ledger`, what each program has and does, and the `limits` of that; `memory`, how much of its
+//!   memory the device reaches;
 //! * `serve`, the work of the function's own thread;
 //! * `resolve`, where packets to an address go.
 
@@ -29,6 +30,7 @@ use crate::socket::Peer;
 mod bring_up;
 mod ledger;
 mod limits;
+mod memory;
 mod objects;
 mod remains;
 mod resolve;
@@ -38,6 +40,7 @@ pub use bring_up::{Opening, QUEUE_ENTRIES, QUEUE_PAIRS, Ready, SIMULATED_MTU, WA
 use ledger::Ledger;
 pub use ledger::{Attached, is_privileged};
 pub use limits::{AskedLimits, Limits, Most};
+pub(crate) use memory::LentFor;
 use objects::{Names, Objects};
 use remains::{Left, Remains};
 use resolve::Resolver;
@@ -268,30 +271,31 @@ impl<P: HostPlatform> Owner<P> {
         self.state.lock(program.0)
     }
 
-    /// A program lends a file with rings.
+    /// A program lends a file.
     ///
     /// # Errors
     /// It lends as much as it may.
-    pub(crate) fn lend(&self, program: ProgramId, bytes: u64) -> Result<(), Refused> {
+    pub(crate) fn lend(
+        &self,
+        program: ProgramId,
+        lent_for: LentFor,
+        bytes: u64,
+    ) -> Result<(), Refused> {
         let mut state = self.turn(program);
-        let more = Held {
-            files: 1,
-            bytes,
-            ..Held::default()
-        };
-        self.ledger.check(program, &more)?;
         if let Some(objects) = state.objects.get_mut(&program) {
-            objects.lend(bytes);
+            let more = objects.more_by_file(lent_for, bytes);
+            self.ledger.check(program, &more)?;
+            objects.reached().lend(lent_for, bytes);
             self.ledger.set_held(program, objects.held(), 0);
         }
         Ok(())
     }
 
     /// It lends that file no more.
-    pub(crate) fn take_back(&self, program: ProgramId, bytes: u64) {
+    pub(crate) fn take_back(&self, program: ProgramId, lent_for: LentFor, bytes: u64) {
         let mut state = self.turn(program);
         if let Some(objects) = state.objects.get_mut(&program) {
-            objects.take_back(bytes);
+            objects.reached().take_back(lent_for, bytes);
             self.ledger.set_held(program, objects.held(), 0);
         }
     }

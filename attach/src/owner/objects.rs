@@ -12,6 +12,7 @@ use e810::{
 use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Access, DmaError, ProgramBytes};
 
+use super::memory::{LentFor, Reached};
 use super::{MemoryOf, ProgramId, SlotsOf};
 use crate::lock;
 use crate::messages::{Answer, Command, CreateCq, CreateQp, Held, Memory, Refused, ReregMr, Token};
@@ -69,10 +70,7 @@ pub(super) struct Objects<P: HostPlatform> {
     retired: HashSet<u32>,
     /// The queue pairs in each multicast group. No set is empty.
     groups: HashMap<IpAddr, HashSet<u32>>,
-    /// Bytes of all regions.
-    registered: u64,
-    /// Files with rings that the program lends, and their bytes.
-    lent: (usize, u64),
+    reached: Reached,
 }
 
 /// The entry of a table with this number.
@@ -144,8 +142,7 @@ impl<P: HostPlatform> Objects<P> {
             ahs: HashMap::new(),
             retired: HashSet::new(),
             groups: HashMap::new(),
-            registered: 0,
-            lent: (0, 0),
+            reached: Reached::default(),
         }
     }
 
@@ -161,8 +158,8 @@ impl<P: HostPlatform> Objects<P> {
             qps: self.qps.len() + self.retired.len(),
             ahs: self.ahs.len(),
             groups: self.groups.len(),
-            files: self.lent.0,
-            bytes: self.registered + self.lent.1,
+            files: self.reached.count(),
+            bytes: self.reached.bytes(),
             questions: 0,
         }
     }
@@ -170,16 +167,18 @@ impl<P: HostPlatform> Objects<P> {
     /// What the program has more of after this command.
     pub(super) fn more_by(&self, command: &Command) -> Held {
         let mut more = Held::default();
+        let mut after = self.reached;
         match command {
             Command::AllocPd(_) => more.pds = 1,
             Command::RegMr(new) => {
                 more.mrs = 1;
-                more.bytes = new.memory.length as u64;
+                after.register(new.memory.length as u64);
             }
             Command::ReregMr(asked) => {
-                let before = self.mrs.get(&asked.key).map_or(0, Mr::len);
-                let after = asked.memory.map_or(before, |memory| memory.length);
-                more.bytes = after.saturating_sub(before) as u64;
+                if let (Some(mr), Some(memory)) = (self.mrs.get(&asked.key), asked.memory) {
+                    after.deregister(mr.len() as u64);
+                    after.register(memory.length as u64);
+                }
             }
             Command::CreateCq(_) => more.cqs = 1,
             Command::CreateQp(_) => more.qps = 1,
@@ -189,29 +188,38 @@ impl<P: HostPlatform> Objects<P> {
             }
             _ => {}
         }
+        more.bytes = self.bytes_until(&after);
         more
     }
 
-    /// The program lends one more file.
-    pub(super) fn lend(&mut self, bytes: u64) {
-        self.lent.0 += 1;
-        self.lent.1 = self.lent.1.saturating_add(bytes);
+    fn bytes_until(&self, after: &Reached) -> u64 {
+        after.bytes().saturating_sub(self.reached.bytes())
     }
 
-    /// It lends that file no more.
-    pub(super) fn take_back(&mut self, bytes: u64) {
-        self.lent.0 = self.lent.0.saturating_sub(1);
-        self.lent.1 = self.lent.1.saturating_sub(bytes);
+    /// What it has more of when it lends one more file.
+    pub(super) fn more_by_file(&self, lent_for: LentFor, bytes: u64) -> Held {
+        let mut after = self.reached;
+        after.lend(lent_for, bytes);
+        Held {
+            files: after.count() - self.reached.count(),
+            bytes: self.bytes_until(&after),
+            ..Held::default()
+        }
+    }
+
+    /// The memory that the device reaches.
+    pub(super) const fn reached(&mut self) -> &mut Reached {
+        &mut self.reached
     }
 
     fn keep_mr(&mut self, key: u32, mr: Mr<P>) {
-        self.registered = self.registered.saturating_add(mr.len() as u64);
+        self.reached.register(mr.len() as u64);
         self.mrs.insert(key, mr);
     }
 
     fn take_mr(&mut self, key: u32) -> Result<Mr<P>, Refused> {
         let mr = take(&mut self.mrs, "memory region", key)?;
-        self.registered = self.registered.saturating_sub(mr.len() as u64);
+        self.reached.deregister(mr.len() as u64);
         Ok(mr)
     }
 
@@ -396,7 +404,7 @@ impl<P: HostPlatform> Objects<P> {
             ..MrChange::default()
         };
         let mr = take(&mut self.mrs, "memory region", asked.key)?;
-        self.registered = self.registered.saturating_sub(mr.len() as u64);
+        self.reached.deregister(mr.len() as u64);
         match control.rereg_mr(mr, &change) {
             Ok(mr) => {
                 let key = mr.lkey();
@@ -488,7 +496,6 @@ impl<P: HostPlatform> Objects<P> {
     /// After some were destroyed: whether nothing is left.
     pub(super) fn is_empty(&mut self) -> bool {
         self.groups.clear();
-        self.registered = self.mrs.values().map(|mr| mr.len() as u64).sum();
         // The files that it lends go after the last object.
         let objects = Held {
             files: 0,
@@ -521,7 +528,13 @@ impl<P: HostPlatform> Objects<P> {
             Object::Cq(number) => destroy(&mut self.cqs, number, |cq| {
                 control.destroy_cq_control(cq).map(drop)
             }),
-            Object::Mr(key) => destroy(&mut self.mrs, key, |mr| control.dereg_mr(mr).map(drop)),
+            Object::Mr(key) => {
+                if let Ok(mr) = self.take_mr(key)
+                    && let Err((mr, _)) = control.dereg_mr(mr)
+                {
+                    self.keep_mr(key, mr);
+                }
+            }
             Object::Pd(number) => destroy(&mut self.pds, number, |pd| control.dealloc_pd(pd)),
         }
     }

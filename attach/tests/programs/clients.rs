@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use e810::{AccessFlags, Data, Op, Path, QpCaps, Remote, SendFlags, SendWr, Sge, Wc};
 use e810_attach::client::{Client, ClientCq, ClientMr, ClientPd, ClientQp};
-use e810_attach::messages::{Memory, RegMr};
-use e810_attach::owner::Owner;
+use e810_attach::messages::{Memory, RegMr, Resource};
+use e810_attach::owner::{AskedLimits, Owner};
 use e810_attach::reception::Reception;
 use e810_attach::socket::Listener;
 use e810_backends::HostDevice;
@@ -169,4 +169,35 @@ impl Scenario for Attach {
 #[test]
 fn rust_programs_attach_and_lend_what_they_register() {
     with_function(Attach);
+}
+
+#[derive(Clone, Copy)]
+struct CountsOnce;
+
+impl Scenario for CountsOnce {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        const MOST: u64 = 4 << 20;
+        let path = std::env::temp_dir().join(format!("e810-once-{}", std::process::id()));
+        let listener = Listener::bind(&path).unwrap();
+        let reception = Reception::new(owner.clone(), function.clone());
+        thread::spawn(move || {
+            let socket = listener.accept().unwrap();
+            let peer = socket.peer().unwrap();
+            drop(reception.receive(Arc::new(socket), peer));
+        });
+        owner.limit(&AskedLimits {
+            program: vec![(Resource::Bytes, MOST)],
+            ..AskedLimits::default()
+        });
+        let client = Client::attach(&path).unwrap();
+        let pd = client.alloc_pd().unwrap();
+        let bytes = MOST as usize * 3 / 4;
+        let made = client.alloc_mr(&pd, bytes, ACCESS).map(drop);
+        assert!(made.is_ok(), "{bytes} of {MOST} bytes: {made:?}");
+    }
+}
+
+#[test]
+fn memory_that_a_program_lends_and_registers_counts_once() {
+    with_function(CountsOnce);
 }
