@@ -432,7 +432,9 @@ const fn lent_for(address: Option<u64>) -> LentFor {
 }
 
 /// Whether it is `/proc/PID/mem`. The device writes to it what the program says, with the rights of
-/// this process: there are files of the kernel that give more to who writes to them.
+/// this process: there are files of the kernel that give more to who writes to them. Anybody may
+/// mount one of those at a name that ends like this, so the name counts only where nothing is
+/// mounted on it (a kernel before 5.8 does not say that, and lends no process).
 fn is_process_memory(file: &OwnedFd) -> bool {
     // SAFETY: numbers.
     let mut system: libc::statfs = unsafe { mem::zeroed() };
@@ -442,6 +444,27 @@ fn is_process_memory(file: &OwnedFd) -> bool {
     asked == 0
         && system.f_type == libc::PROC_SUPER_MAGIC
         && name.is_ok_and(|name| name.file_name().is_some_and(|name| name == "mem"))
+        && is_mount_root(file) == Some(false)
+}
+
+/// Whether it is what is mounted somewhere, not something below that; `None` if the kernel does not
+/// say.
+fn is_mount_root(file: &OwnedFd) -> Option<bool> {
+    const MOUNT_ROOT: u64 = libc::STATX_ATTR_MOUNT_ROOT as u64;
+    // SAFETY: numbers.
+    let mut status: libc::statx = unsafe { mem::zeroed() };
+    // SAFETY: the name is empty, and there is room for what is asked.
+    let asked = unsafe {
+        libc::statx(
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            0,
+            &raw mut status,
+        )
+    };
+    let is_known = asked == 0 && status.stx_attributes_mask & MOUNT_ROOT != 0;
+    is_known.then_some(status.stx_attributes & MOUNT_ROOT != 0)
 }
 
 impl<P: HostDevice> Drop for Session<P> {

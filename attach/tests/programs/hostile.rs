@@ -356,3 +356,69 @@ impl Scenario for AsksAndDies {
 fn questions_of_the_dead_count() {
     with_function(AsksAndDies);
 }
+
+/// A file of the kernel that is called as a process' memory is, because it is mounted at that name.
+/// `None` without the right to mount.
+fn called_mem() -> Option<std::fs::File> {
+    use std::ffi::CString;
+    let folder = std::env::temp_dir().join(format!("e810-mem-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let at = folder.join("mem");
+    std::fs::write(&at, "").unwrap();
+    let text = |path: &str| CString::new(path).unwrap();
+    let at_text = text(at.to_str().unwrap());
+    let (none, root, file) = (text("none"), text("/"), text("/proc/self/oom_score_adj"));
+    // SAFETY: strings that end with a zero; the mounts are this thread's own.
+    let mounted = unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(
+                none.as_ptr(),
+                root.as_ptr(),
+                std::ptr::null(),
+                libc::MS_REC | libc::MS_PRIVATE,
+                std::ptr::null(),
+            ) == 0
+            && libc::mount(
+                file.as_ptr(),
+                at_text.as_ptr(),
+                std::ptr::null(),
+                libc::MS_BIND,
+                std::ptr::null(),
+            ) == 0
+    };
+    mounted.then(|| {
+        let mut options = std::fs::File::options();
+        options.read(true).write(true).open(&at).unwrap()
+    })
+}
+
+#[derive(Clone, Copy)]
+struct LendsOther;
+
+impl Scenario for LendsOther {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        use e810_attach::messages::LendProcess;
+        let mut raw = Raw::new(owner, function);
+        // Its mounts are there as long as the thread is.
+        let ((give, take), (end, ends)) = (channel(), channel::<()>());
+        thread::spawn(move || {
+            give.send(called_mem()).unwrap();
+            let _ = ends.recv();
+        });
+        let Some(file) = take.recv().unwrap() else {
+            println!("NOT RUN: this process may not mount");
+            return;
+        };
+        let lent = raw.answer(LendProcess {}.command(), Some(file.into()));
+        drop(end);
+        assert!(
+            lent.is_err(),
+            "the server takes /proc/self/oom_score_adj for the memory of a process, and writes to it what the program says, with the server's rights"
+        );
+    }
+}
+
+#[test]
+fn what_is_only_called_as_memory_of_a_process_is_not_taken() {
+    with_function(LendsOther);
+}
