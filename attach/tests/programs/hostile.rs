@@ -422,3 +422,51 @@ impl Scenario for LendsOther {
 fn what_is_only_called_as_memory_of_a_process_is_not_taken() {
     with_function(LendsOther);
 }
+
+#[derive(Clone, Copy)]
+struct RegistersMuch;
+
+impl Scenario for RegistersMuch {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        use e810::AccessFlags;
+        use e810_attach::messages::{DeregMr, Memory, RegMr};
+        use e810_hal::{Access, ProgramBytes};
+        const BYTES: usize = 1 << 30;
+        let [mut a, mut b] = crate::talk::attached_pair(owner, function);
+        let mut raw = Raw::new(owner, function);
+        raw.lend_process();
+        let pd = raw.ask(AllocPd {}).unwrap();
+        let lends = function.lends().unwrap();
+        let program = lends.attach_program();
+        lends.lend_process(program, process_memory());
+        for n in 0..16 {
+            let key = raw.ask(RegMr {
+                pd,
+                memory: Memory {
+                    address: 4096,
+                    length: BYTES,
+                },
+                iova: 4096,
+                access: AccessFlags::LOCAL_WRITE,
+            });
+            message(&mut a, &mut b, n);
+            raw.ask(DeregMr { key: key.unwrap() }).unwrap();
+            // One step, however much it is: everybody waits meanwhile.
+            let memory = ProgramBytes {
+                program,
+                address: 4096,
+                len: BYTES,
+            };
+            let mapped = function.dma_map_program(memory, Access::ReadWrite).unwrap();
+            assert_eq!(mapped.segments, 1);
+            function.dma_unmap(mapped);
+        }
+        lends.detach_program(program);
+        raw.end();
+    }
+}
+
+#[test]
+fn who_registers_much_does_not_stop_the_messages_of_others() {
+    with_function(RegistersMuch);
+}

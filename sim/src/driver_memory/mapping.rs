@@ -32,16 +32,15 @@ impl DriverMemory {
         memory: SharedBytes,
         access: Access,
     ) -> Result<Mapping, DmaError> {
-        self.map_target(
-            match self.checked_access {
-                true => Target::Checked(memory),
-                false => Target::Direct(memory),
-            },
-            access,
-        )
+        let target = match self.checked_access {
+            true => Target::Checked(memory),
+            false => Target::Direct(memory),
+        };
+        self.map_target(target, access, self.segments)
     }
 
-    /// Maps memory of an attached program.
+    /// Maps memory of an attached program, in one segment: how long it takes does not depend on how
+    /// much it is, because all programs wait meanwhile.
     pub(crate) fn dma_map_program(
         &mut self,
         memory: ProgramBytes,
@@ -65,10 +64,19 @@ impl DriverMemory {
             address,
             len,
         };
-        self.map_target(Target::Attached(window), access)
+        self.map_target(
+            Target::Attached(window),
+            access,
+            DmaSegmentation::Contiguous,
+        )
     }
 
-    fn map_target(&mut self, memory: Target, access: Access) -> Result<Mapping, DmaError> {
+    fn map_target(
+        &mut self,
+        memory: Target,
+        access: Access,
+        segmentation: DmaSegmentation,
+    ) -> Result<Mapping, DmaError> {
         let (address, bytes) = (memory.address(), memory.len());
         if bytes == 0 || address.checked_add(bytes as u64).is_none() {
             return Err(DmaError::BadRange { address, bytes });
@@ -80,8 +88,8 @@ impl DriverMemory {
         // Memory that is already mapped gets new IOVAs too. Sharing one mapping among all users of
         // the same addresses would be wrong: the mapping outlives the memory behind it, and a later
         // user of the addresses means other memory.
+        let (block, most_blocks) = self.cut(segmentation);
         let mut segments: Vec<DmaSegment> = Vec::new();
-        let (block, most_blocks) = self.cut();
         let mut done = 0;
         while done < bytes {
             let at = address + done as u64;
@@ -206,8 +214,8 @@ impl DriverMemory {
 
     /// Size of the blocks at which the next mapping is cut, and the most blocks in one segment;
     /// `None`: no limit.
-    fn cut(&mut self) -> (u64, Option<u64>) {
-        let segments = match self.segments {
+    fn cut(&mut self, segmentation: DmaSegmentation) -> (u64, Option<u64>) {
+        let segments = match segmentation {
             DmaSegmentation::Seeded => match self.rng.below(3) {
                 0 => DmaSegmentation::Contiguous,
                 1 => DmaSegmentation::PerPage,
