@@ -46,6 +46,11 @@ pub trait Link: Debug + Send + Sync {
     fn unread(&self) -> usize {
         0
     }
+
+    /// Whether this end has ended the link because too many waited.
+    fn is_cut_off(&self) -> bool {
+        false
+    }
 }
 
 /// One end of a link within a process, for tests: nothing but messages passes.

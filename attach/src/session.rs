@@ -236,6 +236,11 @@ impl<P: HostDevice> Session<P> {
                     continue;
                 }
                 Ok(None) => continue,
+                Err(Ended) if self.to_program.0.is_cut_off() => {
+                    return self
+                        .owner
+                        .is_odd(self.program, "no reader", &Refused::deaf());
+                }
                 Err(Ended) => return,
             };
             let asked = match decode(&message.bytes) {

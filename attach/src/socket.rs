@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use e810_backends::host::{Host, process};
@@ -20,6 +21,9 @@ use crate::messages::MOST;
 
 /// Messages that wait for a program which does not read. One that lets more wait is cut off.
 const WAITING: usize = 1 << 16;
+/// Messages of a process that is gone which are read: more than the system keeps of one. Its
+/// children may go on sending.
+const LAST: u32 = 1024;
 /// How long an owner may take to take a program in.
 const CONNECT: Duration = Duration::from_secs(10);
 /// The option of a socket that gives a descriptor of the peer's process (Linux 6.5).
@@ -34,7 +38,16 @@ pub struct Socket {
     /// Becomes readable when the process at the other end is gone. Its socket may live on in a
     /// child of `fork`.
     peer: Option<OwnedFd>,
-    waiting: Mutex<VecDeque<Message>>,
+    /// Messages that were read since it was gone.
+    last: AtomicU32,
+    waiting: Mutex<Waiting>,
+}
+
+/// What the other end has not read.
+#[derive(Debug, Default)]
+struct Waiting {
+    messages: VecDeque<Message>,
+    is_cut_off: bool,
 }
 
 impl Socket {
@@ -60,6 +73,7 @@ impl Socket {
         Self {
             socket,
             peer: None,
+            last: AtomicU32::new(0),
             waiting: Mutex::default(),
         }
     }
@@ -142,9 +156,11 @@ impl Socket {
             ..0 if last_error() == libc::EINTR => Ok(false),
             ..0 => Err(Ended),
             // What it has sent before comes first.
-            _ if is_readable => Ok(true),
-            _ if peer.revents != 0 => Err(Ended),
-            _ => Ok(false),
+            _ if peer.revents != 0 => match self.last.fetch_add(1, Ordering::Relaxed) {
+                ..LAST if is_readable => Ok(true),
+                _ => Err(Ended),
+            },
+            _ => Ok(is_readable),
         }
     }
 }
@@ -158,22 +174,27 @@ impl AsFd for Socket {
 impl Link for Socket {
     fn send(&self, message: Message) -> Result<(), Ended> {
         let mut waiting = lock(&self.waiting);
-        if waiting.len() >= WAITING {
-            let pid = self.peer().map_or(0, |peer| peer.pid);
-            log::warn!("process {pid} is cut off: it has not read {WAITING} messages");
+        if waiting.is_cut_off {
+            return Err(Ended);
+        }
+        if waiting.messages.len() >= WAITING {
+            *waiting = Waiting {
+                is_cut_off: true,
+                ..Waiting::default()
+            };
             // The other end finds its socket closed, and so does who receives here.
             self.socket.shut_down();
             return Err(Ended);
         }
-        waiting.push_back(message);
-        self.flush(&mut waiting)
+        waiting.messages.push_back(message);
+        self.flush(&mut waiting.messages)
     }
 
     fn receive(&self, limit: Duration) -> Result<Option<Message>, Ended> {
         let for_room = {
             let mut waiting = lock(&self.waiting);
-            self.flush(&mut waiting)?;
-            !waiting.is_empty()
+            self.flush(&mut waiting.messages)?;
+            !waiting.messages.is_empty()
         };
         if !self.wait(limit, for_room)? {
             return Ok(None);
@@ -189,7 +210,11 @@ impl Link for Socket {
     }
 
     fn unread(&self) -> usize {
-        lock(&self.waiting).len()
+        lock(&self.waiting).messages.len()
+    }
+
+    fn is_cut_off(&self) -> bool {
+        lock(&self.waiting).is_cut_off
     }
 }
 
@@ -430,6 +455,10 @@ mod tests {
         let refused = (0..3 * most).find(|number| one.send(message(*number)).is_err());
         assert!(refused.is_some_and(|number| number >= most), "{refused:?}");
         assert_eq!(one.receive(SOON).unwrap_err(), Ended);
+        // What it has not read is given back, and nothing waits for it any more.
+        assert!(one.send(message(0)).is_err());
+        assert!(one.is_cut_off() && !other.is_cut_off());
+        assert_eq!(one.unread(), 0);
     }
 
     #[test]
@@ -473,6 +502,45 @@ mod tests {
             );
             libc::wait(std::ptr::null_mut());
         }
+    }
+
+    #[test]
+    fn a_process_is_gone_although_its_children_go_on_sending() {
+        let name = format!("e810-sends-{}.sock", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let listener = Listener::bind(&path).unwrap();
+        let address = Address::at_path(&path).unwrap();
+        // SAFETY: the child makes system calls only, with what was made before.
+        let process = unsafe {
+            let process = libc::fork();
+            if process == 0 {
+                let Ok(socket) = Seqpacket::connect(&address, SOON) else {
+                    libc::_exit(1)
+                };
+                let socket = socket.as_raw_fd();
+                for _ in 0..8 {
+                    if libc::fork() == 0 {
+                        while libc::send(socket, [1_u8].as_ptr().cast(), 1, libc::MSG_NOSIGNAL) > 0
+                        {
+                        }
+                        libc::_exit(0);
+                    }
+                }
+                libc::_exit(0);
+            }
+            process
+        };
+        let program = listener.accept().unwrap();
+        // SAFETY: what this test has started.
+        unsafe { libc::waitpid(process, std::ptr::null_mut(), 0) };
+        // Far more than the system keeps.
+        let ended = (0..WAITING).find_map(|_| program.receive(SOON).err());
+        // Its children end with the connection.
+        program.socket.shut_down();
+        assert!(
+            ended.is_some(),
+            "{WAITING} messages came after the process had ended"
+        );
     }
 
     /// As a process leaves its socket that is killed.

@@ -126,6 +126,12 @@ impl Refused {
         Self::new(Kind::Gone, libc::EAGAIN, why)
     }
 
+    /// A program does not read what it is told.
+    pub(crate) fn deaf() -> Self {
+        let why = "it is cut off: too many messages for it were not read";
+        Self::new(Kind::Gone, libc::EIO, why)
+    }
+
     /// The system has no more of something that a command takes.
     #[must_use]
     pub fn by_system(what: &str, error: &std::io::Error) -> Self {
