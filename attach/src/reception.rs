@@ -21,7 +21,8 @@ use crate::socket::Peer;
 
 /// How long somebody who has connected may take to say who it is, or to ask again.
 const HELLO: Duration = Duration::from_secs(10);
-/// How many processes of a user may be connected without being programs.
+/// How many processes of a user may be connected without being programs, beside as many as there may
+/// be programs of the user: these may all come together.
 const VISITORS: u64 = 128;
 /// Answers that somebody who asks may leave unread.
 const UNREAD: usize = 4;
@@ -152,11 +153,16 @@ impl<D: HostDevice> Reception<D> {
     fn enter(&self, uid: u32, kind: Kind) -> Result<Place<'_>, Refused> {
         let limits = self.owner.limits();
         let mut inside = lock(&self.inside);
+        if kind == Kind::Program && inside.is_closing {
+            return Err(Refused::closing());
+        }
+        let programs = match is_privileged(uid) {
+            true => limits.programs,
+            false => limits.user.of(Resource::Programs),
+        };
         let of_user = match kind {
-            Kind::Visitor => VISITORS,
-            Kind::Program if inside.is_closing => return Err(Refused::closing()),
-            Kind::Program if is_privileged(uid) => u64::MAX,
-            Kind::Program => limits.user.of(Resource::Programs),
+            Kind::Visitor => programs.saturating_add(VISITORS),
+            Kind::Program => programs,
         };
         let share = |whose, most| {
             Refused::share(Share {

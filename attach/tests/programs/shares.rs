@@ -364,3 +364,53 @@ impl Scenario for Keeps {
 fn what_the_device_does_not_give_up_counts_as_the_users() {
     with_function(Keeps);
 }
+
+/// As many programs as a user may have come together, as the ranks of a job do: all have connected
+/// before the first of them says so.
+#[derive(Clone, Copy)]
+struct ComeTogether;
+
+impl Scenario for ComeTogether {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let reception = reception(owner, function);
+        owner.limit(&AskedLimits::default());
+        let most = owner.limits().user.of(Resource::Programs);
+        let refused = thread::scope(|scope| {
+            let ends: Vec<_> = (0..most)
+                .map(|_| {
+                    let [of_owner, of_program] = ChannelEnd::pair();
+                    let reception = &reception;
+                    scope.spawn(move || {
+                        let _ = reception.receive(Arc::new(of_owner), peer(USER));
+                    });
+                    of_program
+                })
+                .collect();
+            // Each has a place as a visitor, or was refused one.
+            let refused =
+                ends.iter()
+                    .filter_map(|end| match end.receive(Duration::from_millis(20)) {
+                        Ok(Some(message)) => Some(decode::<Told>(&message.bytes).unwrap()),
+                        _ => None,
+                    });
+            let refused: Vec<_> = refused.collect();
+            for end in &ends {
+                // One that was refused is gone.
+                let _ = end.send(encode(&Hello::Attach).into());
+            }
+            drop(ends);
+            refused
+        });
+        assert!(
+            refused.is_empty(),
+            "{} of {most} programs of a user, who may have as many: {:?}",
+            refused.len(),
+            refused[0]
+        );
+    }
+}
+
+#[test]
+fn a_user_may_start_all_programs_together() {
+    with_function(ComeTogether);
+}
