@@ -145,6 +145,8 @@ const OWN: u64 = 0;
 /// The control path of a function, and the programs that use it.
 pub struct Owner<P: HostPlatform> {
     state: Fair<State<P>>,
+    /// Kept here, so that who asks takes no turn.
+    program_limits: ProgramLimits,
     ledger: Ledger,
     /// Told of what programs do wrong.
     log: OnceLock<Log>,
@@ -203,6 +205,7 @@ impl<P: HostPlatform> fmt::Debug for Owner<P> {
 impl<P: HostPlatform> Owner<P> {
     fn new(control: Control<P>, channel: Channel<P>, resolver: Resolver<P>) -> Self {
         Self {
+            program_limits: control.program_limits(),
             state: Fair::new(State {
                 control,
                 objects: BTreeMap::new(),
@@ -436,8 +439,8 @@ impl<P: HostPlatform> Owner<P> {
 
     /// How much room a program with slots of its own may need.
     #[must_use]
-    pub fn program_limits(&self) -> ProgramLimits {
-        self.state.lock(OWN).control.program_limits()
+    pub const fn program_limits(&self) -> ProgramLimits {
+        self.program_limits
     }
 
     /// Tells programs what has changed about their queue pairs. The lock keeps the order.
