@@ -6,9 +6,10 @@ use super::*;
 use crate::findings::kind;
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::fs::File;
 use std::sync::atomic::Ordering;
 
-use e810_hal::{Mapping, SharedBytes};
+use e810_hal::{Mapping, ProgramBytes, SharedBytes};
 use proptest::prelude::*;
 
 use crate::rng::Rng;
@@ -190,6 +191,30 @@ fn the_mode_decides_the_runs() {
         })
         .collect();
     assert!(shapes.contains(&1) && shapes.contains(&4));
+}
+
+#[test]
+fn memory_of_programs_is_one_run_whatever_its_size() {
+    let mut memory = memory(DmaSegmentation::PerPage);
+    let program = memory.attach_program();
+    memory.lend_process(program, File::open("/proc/self/mem").unwrap());
+    for len in [3 * 4096, 1 << 30] {
+        let bytes = ProgramBytes {
+            program,
+            address: 0x7000_0000_0800,
+            len,
+        };
+        let mapping = memory.dma_map_program(bytes, Access::Read).unwrap();
+        assert_eq!(mapping.segments, 1);
+        memory.dma_unmap(mapping);
+    }
+    // More than there are addresses for.
+    let bytes = ProgramBytes {
+        program,
+        address: 0,
+        len: 1 << 62,
+    };
+    assert!(memory.dma_map_program(bytes, Access::Read).is_err());
 }
 
 #[test]
