@@ -9,7 +9,7 @@ use e810_hal::{DmaError, Iova, Mapping, RegOffset, SharedBytes};
 
 use crate::function::lock;
 use crate::interrupts::HostPlatform;
-use crate::transport::Admitted;
+use crate::transport::{Admitted, KeptFiles};
 use crate::{BackendError, Function, Identity, Notice, Properties, Transport};
 
 /// A device that [`open`](crate::open) returned: a platform for the driver that also reports
@@ -68,6 +68,12 @@ pub trait Shares {
     /// # Errors
     /// The device may still reach the memory; nobody else gets its addresses.
     fn dismiss(&self, program: u64) -> Result<(), BackendError>;
+
+    /// The files with which the next owner takes the function over; `None` if there are none.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    fn keep(&self) -> Result<Option<KeptFiles>, BackendError>;
 }
 
 /// Properties of a device and of its transport.
@@ -191,5 +197,9 @@ impl<T: Transport> Shares for Function<T> {
         domain.transport.unmap_all(first, last)?;
         domain.give_range(first);
         Ok(())
+    }
+
+    fn keep(&self) -> Result<Option<KeptFiles>, BackendError> {
+        self.inner.domain.transport.keep()
     }
 }

@@ -264,7 +264,10 @@ impl<T: Transport> Function<T> {
 }
 
 /// Checks the ids, which are read from the open function.
-fn identify<T: Transport>(transport: &T, accept: Accept) -> Result<Identity, BackendError> {
+pub(crate) fn identify<T: Transport>(
+    transport: &T,
+    accept: Accept,
+) -> Result<Identity, BackendError> {
     let mut space = [0; PciIds::LEN];
     transport.config_read(config::VENDOR, &mut space)?;
     let ids = PciIds::of_config(space);
@@ -324,6 +327,11 @@ fn set_command<T: Transport>(transport: &T, on: u16) -> Result<(), BackendError>
     transport.config_write(config::COMMAND, &command.to_le_bytes())
 }
 
+/// Lets the function access no memory; its registers stay.
+pub(crate) fn stop_dma<T: Transport>(transport: &T) -> Result<(), BackendError> {
+    set_command(transport, config::COMMAND_MEMORY)
+}
+
 impl<T: Transport> Inner<T> {
     /// Stops everything that comes from the function: interrupts, then DMA, then whatever still
     /// runs. If a step fails, the others are still done; the first failure is returned.
@@ -331,7 +339,7 @@ impl<T: Transport> Inner<T> {
         let transport = &self.domain.transport;
         let steps = [
             transport.disconnect_vectors(),
-            set_command(transport, config::COMMAND_MEMORY),
+            stop_dma(transport),
             transport.reset(),
         ];
         steps.into_iter().collect()

@@ -62,6 +62,18 @@ pub struct Files {
     pub config: u64,
 }
 
+/// The files of a function that outlive its owner if somebody else keeps them, for the next owner
+/// ([`Vfio::take_over`](crate::vfio::Vfio::take_over)).
+#[derive(Debug)]
+pub struct KeptFiles {
+    /// The container with its I/O addresses.
+    pub container: OwnedFd,
+    /// Its IOMMU group, which nobody else can open as long as one of the three is open.
+    pub group: OwnedFd,
+    /// The device.
+    pub device: OwnedFd,
+}
+
 /// A program in another process that shares a function, and reaches it by itself.
 #[derive(Debug)]
 pub struct Admitted {
@@ -199,6 +211,14 @@ pub unsafe trait Transport: fmt::Debug + Send + Sync + 'static {
     /// [`BackendError`]: there are none, no descriptors are left, or the kernel is too old.
     fn files(&self) -> Result<Files, BackendError> {
         Err(unshared(self.name()))
+    }
+
+    /// The files with which the next owner takes the function over; `None` if there are none.
+    ///
+    /// # Errors
+    /// [`BackendError`]: no descriptors are left.
+    fn keep(&self) -> Result<Option<KeptFiles>, BackendError> {
+        Ok(None)
     }
 
     /// Takes everything away from the device that is mapped from `first` to `last`, by this process

@@ -2,20 +2,17 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 use e810_hal::{Access, DmaError};
 use vfio_bindings::bindings::vfio::{
-    VFIO_DMA_MAP_FLAG_READ, VFIO_DMA_MAP_FLAG_WRITE, VFIO_PCI_BAR0_REGION_INDEX,
-    VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_ERR_IRQ_INDEX, VFIO_PCI_MSIX_IRQ_INDEX,
-    VFIO_PCI_REQ_IRQ_INDEX,
+    VFIO_DMA_MAP_FLAG_READ, VFIO_DMA_MAP_FLAG_WRITE, VFIO_DMA_UNMAP_FLAG_ALL,
 };
-use vfio_ioctls::{VfioContainer, VfioDevice, VfioRegionInfoCap};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::device_info::{DeviceInfo, Irqs, Region, query_info};
+use super::device_info::{describe, query_info};
 use super::group::{Groups, Member};
+use super::group_files::GroupFiles;
 use super::ioctl::IoctlFile;
 use super::iommu::Iommu;
 use super::kernel::request;
@@ -26,7 +23,7 @@ use crate::error::BackendError;
 use crate::host::{Host, limits};
 use crate::iova::IovaSpace;
 use crate::spec::Bdf;
-use crate::transport::DmaRegion;
+use crate::transport::{DmaRegion, KeptFiles};
 
 /// A request to a container; the numbers overlap with those of devices.
 const GET_INFO: libc::c_ulong = request(12);
@@ -56,33 +53,31 @@ struct DmaUnmap {
 
 /// The addresses of a container with the type1v2 IOMMU.
 pub(super) struct Type1<N> {
-    /// Closed after everything that was made from it, and before its container.
-    _device: Option<VfioDevice>,
     container: N,
     /// Dropped last: the group is released with its last function.
-    _member: Option<Member<Arc<VfioContainer>>>,
+    member: Option<Member<GroupFiles>>,
 }
 
-impl Type1<File> {
-    /// Those of a container that another process has opened.
-    pub(super) const fn of_program(container: File) -> Self {
+impl<N> Type1<N> {
+    /// Those of a container that is not of a group of this process.
+    pub(super) const fn of(container: N) -> Self {
         Self {
-            _device: None,
             container,
-            _member: None,
+            member: None,
         }
     }
 }
 
 /// The groups that this process has open through containers.
-static GROUPS: Groups<Arc<VfioContainer>> = Groups::new();
+static GROUPS: Groups<GroupFiles> = Groups::new();
 
 impl<N: IoctlFile> Type1<N> {
-    /// Unmaps the mappings that lie in a range; returns how many bytes those were.
-    fn unmap_range(&self, iova: u64, bytes: u64) -> io::Result<u64> {
+    /// Unmaps the mappings that lie in a range, or those that `flags` name; returns how many bytes
+    /// those were.
+    fn unmap_range(&self, flags: u32, iova: u64, bytes: u64) -> io::Result<u64> {
         let mut unmap = DmaUnmap {
             argsz: size_of::<DmaUnmap>() as u32,
-            flags: 0,
+            flags,
             iova,
             size: bytes,
         };
@@ -112,15 +107,23 @@ impl<N: IoctlFile> Space for Type1<N> {
     }
 
     fn unmap(&self, iova: u64, bytes: u64) -> io::Result<()> {
-        all_unmapped(self.unmap_range(iova, bytes)?, bytes)
+        all_unmapped(self.unmap_range(0, iova, bytes)?, bytes)
     }
 
     fn unmap_all(&self, iova: u64, bytes: u64) -> io::Result<()> {
-        self.unmap_range(iova, bytes).map(drop)
+        self.unmap_range(0, iova, bytes).map(drop)
     }
 
     fn container(&self) -> Option<&File> {
         Some(self.container.file())
+    }
+
+    fn group(&self) -> Option<&File> {
+        self.member.as_ref().map(|member| &member.container().group)
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        self.unmap_range(VFIO_DMA_UNMAP_FLAG_ALL, 0, 0).map(drop)
     }
 
     fn no_room(&self, bytes: usize) -> DmaError {
@@ -142,12 +145,37 @@ fn iommu_info(container: &dyn IoctlFile) -> io::Result<Vec<u8>> {
 
 /// Opens a function through its group; its errors call it `name`.
 pub(super) fn open(name: &str, bdf: Bdf, accept: Accept) -> Result<Opened, BackendError> {
-    let system = |during| move |cause: io::Error| BackendError::system(name, during, &cause);
     let place = open::place(&Host::default(), name, bdf, accept)?;
-    let member = GROUPS.enter(name, &place.group, bdf, || open::container(bdf, &place))?;
-    let device = open::device(bdf, &place, Arc::clone(member.container()))?;
-    let file = duplicate(&device).map_err(system("duplicating a descriptor"))?;
-    let container = duplicate(&**member.container());
+    let member = GROUPS.enter(name, &place.group, bdf, || {
+        GroupFiles::open(name, bdf, &place.group)
+    })?;
+    let device = member.container().device(name, bdf)?;
+    opened(name, member, device)
+}
+
+/// A function whose files an earlier owner has left.
+pub(super) fn kept(
+    name: &str,
+    bdf: Bdf,
+    accept: Accept,
+    kept: KeptFiles,
+) -> Result<Opened, BackendError> {
+    let host = Host::default();
+    let place = open::place(&host, name, bdf, accept)?;
+    let files = GroupFiles {
+        group: File::from(kept.group),
+        container: File::from(kept.container),
+    };
+    let path = host.path(&format!("/dev/vfio/{}", place.group));
+    files.check_kept(name, &path)?;
+    let member = GROUPS.enter(name, &place.group, bdf, || Ok(files))?;
+    opened(name, member, kept.device.into())
+}
+
+/// A function whose files are open.
+fn opened(name: &str, member: Member<GroupFiles>, device: File) -> Result<Opened, BackendError> {
+    let system = |during| move |cause: io::Error| BackendError::system(name, during, &cause);
+    let container = member.container().container.try_clone();
     let container = container.map_err(system("duplicating a descriptor"))?;
     let info = iommu_info(&container).map_err(system("asking for the IOMMU"))?;
     let wrong = |cause| BackendError::Iova {
@@ -158,61 +186,17 @@ pub(super) fn open(name: &str, bdf: Bdf, accept: Accept) -> Result<Opened, Backe
     let addresses = member
         .addresses(|| IovaSpace::new(&iommu.ranges, iommu.page))
         .map_err(wrong)?;
-    let description = describe(&device);
+    let description = describe(&device).map_err(system("asking what the function has"))?;
     let space = Type1 {
-        _device: Some(device),
         container,
-        _member: Some(member),
+        member: Some(member),
     };
     Ok(Opened {
-        device: Arc::new(file),
+        device: Arc::new(device),
         description,
         iommu,
         addresses: Some(addresses),
         space: Box::new(space),
-    })
-}
-
-/// A duplicate descriptor for a file that the crate keeps.
-fn duplicate(of: &impl AsRawFd) -> io::Result<File> {
-    // SAFETY: open as long as `of`.
-    let fd = unsafe { BorrowedFd::borrow_raw(of.as_raw_fd()) };
-    fd.try_clone_to_owned().map(File::from)
-}
-
-/// What the crate queried when it opened the device.
-fn describe(device: &VfioDevice) -> DeviceInfo {
-    let bar0 = VFIO_PCI_BAR0_REGION_INDEX;
-    let irqs = |index| {
-        device.get_irq_info(index).map(|irq| Irqs {
-            flags: irq.flags,
-            count: irq.count,
-        })
-    };
-    DeviceInfo {
-        bar0: Region {
-            flags: device.get_region_flags(bar0),
-            size: device.get_region_size(bar0),
-            offset: device.get_region_offset(bar0),
-            areas: areas(&device.get_region_caps(bar0)),
-        },
-        config: device.get_region_offset(VFIO_PCI_CONFIG_REGION_INDEX),
-        msix: irqs(VFIO_PCI_MSIX_IRQ_INDEX),
-        error: irqs(VFIO_PCI_ERR_IRQ_INDEX),
-        request: irqs(VFIO_PCI_REQ_IRQ_INDEX),
-    }
-}
-
-/// The mappable areas, if the region has such a list.
-fn areas(caps: &[VfioRegionInfoCap]) -> Option<Vec<(u64, u64)>> {
-    caps.iter().find_map(|cap| match cap {
-        VfioRegionInfoCap::SparseMmap(list) => Some(
-            list.areas
-                .iter()
-                .map(|area| (area.offset, area.size))
-                .collect(),
-        ),
-        _ => None,
     })
 }
 
@@ -261,11 +245,7 @@ mod tests {
                 .into(),
             ExpectedCall::Close("container"),
         ]);
-        let space = Type1 {
-            _device: None,
-            container: kernel.file("container", 0),
-            _member: None,
-        };
+        let space = Type1::of(kernel.file("container", 0));
         for access in [Access::ReadWrite, Access::Read] {
             // SAFETY: nothing is mapped.
             unsafe { space.map(&region(access)) }.unwrap();
@@ -289,11 +269,7 @@ mod tests {
                 .into(),
             ExpectedCall::Close("container"),
         ]);
-        let space = Type1 {
-            _device: None,
-            container: kernel.file("container", 0),
-            _member: None,
-        };
+        let space = Type1::of(kernel.file("container", 0));
         space.unmap_all(0x10_0000, 0x2000).unwrap();
         assert!(space.unmap_all(0x10_0000, 0x2000).is_err());
         assert!(space.container().is_some());
@@ -333,11 +309,7 @@ mod tests {
             unmap(0x10_0000),
             ExpectedCall::Close("container"),
         ]);
-        let type1 = || Type1 {
-            _device: None,
-            container: kernel.file("container", 0),
-            _member: None,
-        };
+        let type1 = || Type1::of(kernel.file("container", 0));
         let [(_one, first), (_other, second)] = [function("3b:00.0"), function("3b:00.1")];
         let (a, b) = (type1(), type1());
         let take = |space: &Type1<_>, addresses: &SharedAddresses| {
@@ -420,11 +392,7 @@ mod tests {
         ] {
             let kernel =
                 MockKernel::new([map(3).fails(errno).into(), ExpectedCall::Close("container")]);
-            let space = Type1 {
-                _device: None,
-                container: kernel.file("container", 0),
-                _member: None,
-            };
+            let space = Type1::of(kernel.file("container", 0));
             // SAFETY: nothing is mapped.
             let error = unsafe { space.map(&region(access)) }.unwrap_err();
             let why = why_not_mapped(&space, tree.host(), &region(access), &error);

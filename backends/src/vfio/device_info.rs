@@ -2,7 +2,18 @@
 
 use std::io;
 
+use vfio_bindings::bindings::vfio::{
+    VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_ERR_IRQ_INDEX,
+    VFIO_PCI_MSIX_IRQ_INDEX, VFIO_PCI_REQ_IRQ_INDEX, VFIO_REGION_INFO_CAP_SPARSE_MMAP,
+    VFIO_REGION_INFO_FLAG_CAPS,
+};
+use zerocopy::IntoBytes;
+
 use super::ioctl::IoctlFile;
+use super::kernel::request;
+
+const GET_REGION_INFO: libc::c_ulong = request(8);
+const GET_IRQ_INFO: libc::c_ulong = request(9);
 
 /// A region of a function: a BAR, or configuration space.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -108,4 +119,53 @@ pub(super) fn pairs(info: &[u8], at: usize) -> Vec<(u64, u64)> {
         Some((long(info, at)?, long(info, at.checked_add(8)?)?))
     };
     (0..count).map_while(pair).collect()
+}
+
+/// Asks the device what it has. No register is accessed.
+pub(super) fn describe(device: &dyn IoctlFile) -> io::Result<DeviceInfo> {
+    Ok(DeviceInfo {
+        bar0: region(device, VFIO_PCI_BAR0_REGION_INDEX)?,
+        config: region(device, VFIO_PCI_CONFIG_REGION_INDEX)?.offset,
+        msix: irqs(device, VFIO_PCI_MSIX_IRQ_INDEX)?,
+        error: irqs(device, VFIO_PCI_ERR_IRQ_INDEX)?,
+        request: irqs(device, VFIO_PCI_REQ_IRQ_INDEX)?,
+    })
+}
+
+/// VFIO_DEVICE_GET_REGION_INFO.
+pub(super) fn region(device: &dyn IoctlFile, index: u32) -> io::Result<Region> {
+    /// `struct vfio_region_info`: argsz, flags, index, offset of the first
+    /// capability, size, offset.
+    const HEAD: usize = 32;
+    let mut head = [0; HEAD];
+    head[8..12].copy_from_slice(&index.to_ne_bytes());
+    // SAFETY: that structure, which points nowhere.
+    let info = unsafe { query_info(device, GET_REGION_INFO, &head) }?;
+    let short = || io::Error::other("the kernel's description of a region is cut short");
+    let flags = word(&info, 4).ok_or_else(short)?;
+    let first = word(&info, 12).filter(|_| flags & VFIO_REGION_INFO_FLAG_CAPS != 0);
+    let sparse = capabilities(&info, first.unwrap_or(0), HEAD)
+        .find(|(id, _)| u32::from(*id) == VFIO_REGION_INFO_CAP_SPARSE_MMAP);
+    Ok(Region {
+        flags,
+        size: long(&info, 16).ok_or_else(short)?,
+        offset: long(&info, 24).ok_or_else(short)?,
+        areas: sparse.map(|(_, at)| pairs(&info, at)),
+    })
+}
+
+/// VFIO_DEVICE_GET_IRQ_INFO; `None` if the function has no such interrupts.
+pub(super) fn irqs(device: &dyn IoctlFile, index: u32) -> io::Result<Option<Irqs>> {
+    // `struct vfio_irq_info`: argsz, flags, index, count.
+    let mut info = [16, 0, index, 0];
+    // SAFETY: the request's structure.
+    match unsafe { device.ioctl(GET_IRQ_INFO, info.as_mut_bytes()) } {
+        Ok(_) => {
+            let [_, flags, _, count] = info;
+            Ok(Some(Irqs { flags, count }))
+        }
+        // A function without PCI Express has no error reports.
+        Err(cause) if cause.raw_os_error() == Some(libc::EINVAL) => Ok(None),
+        Err(cause) => Err(cause),
+    }
 }

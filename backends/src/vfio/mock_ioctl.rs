@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::FromRawFd;
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ioctl::IoctlFile;
@@ -29,6 +30,8 @@ pub(super) struct Ioctl {
     pub(super) reply: Option<Vec<u8>>,
     /// Where the argument has an address, and what is written to that address.
     pub(super) writes: Option<(usize, Vec<u8>)>,
+    /// What its file has at an offset when it comes.
+    pub(super) sees: Option<(u64, Vec<u8>)>,
     /// The error, 0 for none.
     pub(super) errno: i32,
     /// The return value without an error.
@@ -45,6 +48,7 @@ impl Ioctl {
             ignore_range: 0..0,
             reply: None,
             writes: None,
+            sees: None,
             errno: 0,
             result: 0,
         }
@@ -62,6 +66,11 @@ impl Ioctl {
 
     pub(super) fn writes(mut self, at: usize, bytes: Vec<u8>) -> Self {
         self.writes = Some((at, bytes));
+        self
+    }
+
+    pub(super) fn sees(mut self, at: u64, bytes: Vec<u8>) -> Self {
+        self.sees = Some((at, bytes));
         self
     }
 
@@ -176,6 +185,14 @@ impl IoctlFile for MockFile {
         if !as_expected {
             return Err(self.kernel.wrong(format!("{came} instead of {step:x?}")));
         }
+        if let Some((at, bytes)) = &step.sees {
+            let mut there = vec![0; bytes.len()];
+            self.file.read_exact_at(&mut there, *at)?;
+            if there != *bytes {
+                let text = format!("{came} with {there:x?} instead of {bytes:x?} in the file");
+                return Err(self.kernel.wrong(text));
+            }
+        }
         if let Some((at, bytes)) = &step.writes {
             let address = argument[*at..].first_chunk().unwrap();
             let address = u64::from_ne_bytes(*address) as usize;
@@ -194,6 +211,15 @@ impl IoctlFile for MockFile {
             0 => Ok(step.result),
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
+    }
+
+    unsafe fn ioctl_number(
+        &self,
+        request: libc::c_ulong,
+        argument: libc::c_ulong,
+    ) -> io::Result<u32> {
+        // SAFETY: the list has no addresses for such a request.
+        unsafe { self.ioctl(request, &mut argument.to_ne_bytes()) }
     }
 }
 

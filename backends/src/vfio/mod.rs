@@ -10,6 +10,7 @@ mod container;
 mod device_info;
 mod forked;
 mod group;
+mod group_files;
 mod ioctl;
 mod iommu;
 mod iommufd;
@@ -19,10 +20,11 @@ mod mock_ioctl;
 mod open;
 mod program;
 mod space;
+mod taken;
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +36,9 @@ use vfio_bindings::bindings::vfio::{
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::error::BackendError;
-use super::transport::{DmaRegion, Files, Notice, Properties, SharedAddresses, Transport};
+use super::transport::{
+    DmaRegion, Files, KeptFiles, Notice, Properties, SharedAddresses, Transport,
+};
 use crate::accept::Accept;
 use crate::host::{Host, cpus, kernel as host_kernel};
 use crate::spec::{Bdf, VfioApi};
@@ -160,6 +164,11 @@ impl Vfio {
         let none =
             "programs cannot share a function that is open through iommufd: name it vfio:BDF";
         self.space.container().ok_or_else(|| unfit(none.to_owned()))
+    }
+
+    fn duplicate(&self, file: &File) -> Result<OwnedFd, BackendError> {
+        let file = file.as_fd().try_clone_to_owned();
+        file.map_err(|cause| BackendError::system(&self.name, "duplicating a file", &cause))
     }
 
     fn refused(&self, during: &'static str, cause: impl ToString) -> BackendError {
@@ -310,16 +319,23 @@ unsafe impl Transport for Vfio {
 
     fn files(&self) -> Result<Files, BackendError> {
         let container = self.can_share(&Host::default())?;
-        let duplicate = |file: &File| {
-            let file = file.try_clone();
-            file.map_err(|cause| BackendError::system(&self.name, "duplicating a file", &cause))
-        };
         Ok(Files {
-            device: duplicate(self.device.file())?.into(),
-            container: duplicate(container)?.into(),
+            device: self.duplicate(self.device.file())?,
+            container: self.duplicate(container)?,
             bar0: self.bar0,
             config: self.config,
         })
+    }
+
+    fn keep(&self) -> Result<Option<KeptFiles>, BackendError> {
+        let (Some(container), Some(group)) = (self.space.container(), self.space.group()) else {
+            return Ok(None);
+        };
+        Ok(Some(KeptFiles {
+            container: self.duplicate(container)?,
+            group: self.duplicate(group)?,
+            device: self.duplicate(self.device.file())?,
+        }))
     }
 
     fn unmap_all(&self, first: u64, last: u64) -> Result<(), BackendError> {

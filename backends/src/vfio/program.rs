@@ -110,7 +110,7 @@ impl ProgramVfio {
         })?;
         let parents = Parents::new(device.as_fd(), files.container.as_fd(), doorbells)
             .map_err(|cause| BackendError::system(&name, "keeping it from children", &cause))?;
-        let space = Type1::of_program(files.container.into());
+        let space = Type1::of(files.container.into());
         Ok(Self {
             name,
             registers,

@@ -35,6 +35,16 @@ pub(super) trait Space: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// The group in that container, whose files this process has opened; `None` if there is none.
+    fn group(&self) -> Option<&File> {
+        None
+    }
+
+    /// Unmaps all that any process has mapped.
+    fn clear(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// The meaning of ENOSPC, when the kernel has no room for another mapping of `bytes`.
     fn no_room(&self, bytes: usize) -> DmaError;
 

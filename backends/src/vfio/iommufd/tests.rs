@@ -18,6 +18,7 @@ use crate::spec::Bdf;
 use crate::transport::{DmaRegion, Transport};
 use crate::vectors::{InterruptVectors, Waiter};
 use crate::vfio::Vfio;
+use crate::vfio::device_info::{irqs, region};
 use crate::vfio::mock_ioctl::{ExpectedCall, Ioctl, MockKernel, longs, words};
 use crate::vfio::open::Place;
 
