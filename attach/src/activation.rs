@@ -1,4 +1,5 @@
-//! The socket that systemd has made, if it started this process for one (sd_listen_fds(3)).
+//! What systemd hands over to a process that it starts: the socket that it has made for it, and what
+//! an earlier process had it keep (sd_listen_fds_with_names(3)).
 
 use std::env;
 use std::ffi::{OsStr, c_int};
@@ -14,29 +15,55 @@ use crate::socket::Listener;
 /// The first descriptor that is handed over.
 const FIRST: RawFd = 3;
 
-/// The listener that was handed over; `None` if this process was started without one, or has taken
-/// it already.
+/// The descriptors that were handed over, each with its name (empty if they have none); none if this
+/// process was started without any, or has taken them already. Call it before anything else is
+/// opened.
 ///
 /// # Errors
-/// What was handed over is not one listening Unix socket that keeps messages whole
-/// (`ListenSequentialPacket=`).
-pub fn listener() -> io::Result<Option<Listener>> {
+/// There are fewer than the environment says, or the names are not theirs.
+pub fn handed_over() -> io::Result<Vec<(String, OwnedFd)>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let number = |name| env::var(name).ok()?.parse::<u32>().ok();
     let is_ours = number("LISTEN_PID") == Some(std::process::id());
     let count = number("LISTEN_FDS").filter(|count| is_ours && *count > 0);
     let Some(count) = count.filter(|_| !TAKEN.swap(true, Ordering::Relaxed)) else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
-    if count != 1 {
-        return Err(wrong("one socket is served, and more are handed over"));
+    let numbers = (FIRST..).take(usize::try_from(count).unwrap_or(usize::MAX));
+    let taken: Vec<OwnedFd> = numbers.map(taken).collect::<io::Result<_>>()?;
+    let names = match env::var("LISTEN_FDNAMES") {
+        Ok(names) => names.split(':').map(str::to_owned).collect(),
+        Err(_) => vec![String::new(); taken.len()],
+    };
+    if names.len() != taken.len() {
+        return Err(wrong(
+            "LISTEN_FDNAMES has not as many names as LISTEN_FDS says",
+        ));
     }
+    Ok(names.into_iter().zip(taken).collect())
+}
+
+fn taken(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: no memory is touched, and the descriptor is not changed unless it is open.
-    if unsafe { libc::fcntl(FIRST, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: open, and handed over to this process, which takes it once.
-    let socket = unsafe { OwnedFd::from_raw_fd(FIRST) };
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// The listener among the sockets that were handed over; `None` if there is no socket.
+///
+/// # Errors
+/// They are not one listening Unix socket that keeps messages whole (`ListenSequentialPacket=`).
+pub fn listener(sockets: Vec<OwnedFd>) -> io::Result<Option<Listener>> {
+    let mut sockets = sockets.into_iter();
+    let Some(socket) = sockets.next() else {
+        return Ok(None);
+    };
+    if sockets.next().is_some() {
+        return Err(wrong("one socket is served, and more are handed over"));
+    }
     for (option, wanted) in [
         (libc::SO_DOMAIN, libc::AF_UNIX),
         (libc::SO_TYPE, libc::SOCK_SEQPACKET),

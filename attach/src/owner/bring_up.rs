@@ -8,7 +8,8 @@ use anyhow::Context as _;
 use e810::hmc::{Backing, Capacity};
 use e810::{Channel, Control, Device, GidEntry, LinkPolicy, Mtu, StageError};
 use e810_backends::spec::{AddressedSpec, DeviceSpec, SimSpec};
-use e810_backends::{DeviceVisitor, HostDevice, Options};
+use e810_backends::vfio::Vfio;
+use e810_backends::{DeviceVisitor, Function, HostDevice, Options};
 use e810_hal::Ns;
 use e810_node::address::{OwnAddress, addresses_of};
 use e810_node::start::{MTU, Sizes, Start};
@@ -111,6 +112,15 @@ pub trait Ready {
 pub fn serve(opening: &Opening, ready: impl Ready) -> anyhow::Result<()> {
     let serving = Serving { opening, ready };
     e810_backends::open([&opening.spec], Options::default(), serving)
+}
+
+/// As [`serve`], of a function that is taken over from an owner that has died.
+///
+/// # Errors
+/// It did not come up.
+pub fn serve_taken(opening: &Opening, taken: Vfio, ready: impl Ready) -> anyhow::Result<()> {
+    let serving = Serving { opening, ready };
+    serving.visit([Function::open(taken, Options::default())?])
 }
 
 /// Brings a function up. Where the process may not have as much memory as the queues could use

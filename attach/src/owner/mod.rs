@@ -36,7 +36,9 @@ mod remains;
 mod resolve;
 mod serve;
 
-pub use bring_up::{Opening, QUEUE_ENTRIES, QUEUE_PAIRS, Ready, SIMULATED_MTU, WAIT, serve};
+pub use bring_up::{
+    Opening, QUEUE_ENTRIES, QUEUE_PAIRS, Ready, SIMULATED_MTU, WAIT, serve, serve_taken,
+};
 use ledger::Ledger;
 pub use ledger::{Attached, is_privileged};
 pub use limits::{AskedLimits, Limits, Most};

@@ -166,9 +166,9 @@ impl ProgramVfio {
 }
 
 // SAFETY: the kernel programs the IOMMU with exactly the request, pins the memory, and has flushed
-// the IOMMU when an unmap returns. Once the owner is gone, a mapping lasts until the last process
-// closes the container: until then the kernel keeps its pages, which it gives to nobody else. The
-// registers keep their mapping.
+// the IOMMU when an unmap returns. Once the owner is gone, a mapping lasts until the next owner
+// removes it, or the last process closes the container: until then the kernel keeps its pages, which
+// it gives to nobody else. The registers keep their mapping.
 unsafe impl Transport for ProgramVfio {
     type Registers = ProgramRegisters;
 

@@ -2,10 +2,12 @@
 
 mod draining;
 mod notify;
+mod store;
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -20,7 +22,7 @@ use e810_attach::socket::{Listener, Peer, Socket};
 use e810_attach::threads;
 use e810_backends::HostDevice;
 use e810_backends::host::{Host, process};
-use e810_backends::spec::{DeviceSpec, SimSpec, VfioApi};
+use e810_backends::spec::{Bdf, DeviceSpec, SimSpec, VfioApi};
 use e810_backends::vfio::wait_until_free;
 use e810_node::simulated::simulator;
 use e810_sim::{Mode, Sim};
@@ -51,11 +53,21 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
     if args.program_limits.iter().any(of_programs) {
         refuse!("--program-limits programs: a program is one; give --user-limits or --programs");
     }
+    // First, before anything else has their numbers.
+    let handed_over = activation::handed_over().context("what the unit hands over (LISTEN_FDS)")?;
+    let (kept, sockets): (Vec<_>, Vec<_>) = handed_over
+        .into_iter()
+        .partition(|(name, _)| store::is_kept(name));
     let stop = Stop::on_signals()?;
-    if let DeviceSpec::Vfio(bdf, VfioApi::Container) = opening.spec {
+    let of_group = match opening.spec {
+        DeviceSpec::Vfio(bdf, VfioApi::Container) => Some(bdf),
+        _ => None,
+    };
+    let taken = store::take_over(&opening.spec, kept);
+    if let (Some(bdf), None) = (of_group, &taken) {
         wait_until_free(bdf, GIVEN_UP)?;
     }
-    let listener = listener(args)?;
+    let listener = listener(args, sockets.into_iter().map(|(_, socket)| socket))?;
     let path = listener.path().to_owned();
     let serving = format!("serving {} at {}", args.device, path.display());
     let draining = Draining::new(listener.is_maker().then_some(path), args.drain);
@@ -70,7 +82,10 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
             programs: Some(args.programs),
         },
         guests: draining.guests(),
+        // What was taken over is kept already.
+        keeps: of_group.filter(|_| taken.is_none()),
     };
+    let spec = opening.spec.clone();
     // A signal ends it as the end of its process ends any owner: its programs see a device that is
     // gone.
     let out = RefCell::new(out);
@@ -85,8 +100,13 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
             _ => Ok(()),
         }
     };
-    let served = watched("e810-serve", move || owner::serve(&opening, serves), &watch);
+    let serve = move || match taken {
+        Some(taken) => owner::serve_taken(&opening, taken, serves),
+        None => owner::serve(&opening, serves),
+    };
+    let served = watched("e810-serve", serve, &watch);
     draining.remove_socket();
+    store::forget(&spec);
     match served {
         Ok(gone) => gone,
         Err(_) if stop.is_asked() => sim.get().map_or(Ok(()), no_findings),
@@ -107,10 +127,10 @@ fn no_findings(sim: &Sim) -> Result<()> {
 }
 
 /// The socket for programs: the one that systemd has handed over, unless another one is named.
-fn listener(args: &ServeArgs) -> Result<Listener> {
+fn listener(args: &ServeArgs, sockets: impl Iterator<Item = OwnedFd>) -> Result<Listener> {
     if args.at.is_none() {
-        let handed_over = activation::listener().context("the socket of the unit (LISTEN_FDS)")?;
-        if let Some(listener) = handed_over {
+        let handed_over = activation::listener(sockets.collect());
+        if let Some(listener) = handed_over.context("the socket of the unit (LISTEN_FDS)")? {
             return Ok(listener);
         }
     }
@@ -127,6 +147,8 @@ struct Serves {
     listener: Listener,
     limits: AskedLimits,
     guests: draining::Guests,
+    /// Whose files the service manager is to keep.
+    keeps: Option<Bdf>,
 }
 
 impl Ready for Serves {
@@ -139,7 +161,12 @@ impl Ready for Serves {
     fn ready<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) -> Result<Box<dyn Any>> {
         match (function.shares(), function.lends()) {
             // Programs would be refused for the same reasons.
-            (Some(shares), _) => shares.dismiss(shares.admit()?.program)?,
+            (Some(shares), _) => {
+                shares.dismiss(shares.admit()?.program)?;
+                if let Some(bdf) = self.keeps {
+                    store::keep(bdf, shares);
+                }
+            }
             (None, Some(_)) => {}
             (None, None) => bail!("programs cannot share a function of this kind"),
         }

@@ -178,6 +178,67 @@ fn a_server_takes_the_socket_of_its_unit_and_says_when_it_is_ready() {
     assert!(said.contains("LISTEN_FDS"), "{said}");
 }
 
+/// What a server of another function has left in the service manager's store is of no use, and
+/// removed; nor are descriptors of the right names that are no function's.
+#[test]
+fn what_is_kept_of_no_use_is_given_back() {
+    let (folder, at) = folder("serve-kept");
+    let manager = folder.0.join("notify");
+    let notified = UnixDatagram::bind(&manager).unwrap();
+    notified.set_read_timeout(Some(LIMIT)).unwrap();
+    let next = || {
+        let mut bytes = [0; 64];
+        let length = notified.recv(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    };
+    let names = ["container", "group", "device"].map(|kind| format!("e810-{kind}-fffe-3b-00.0"));
+    let start = |device: &str, listener: &Listener| {
+        // As a manager starts it: the socket first, then what it keeps.
+        let mut serve = Command::new("sh");
+        serve.args([
+            "-c",
+            "exec 3<&0 4</dev/null 5</dev/null 6</dev/null; LISTEN_PID=$$ LISTEN_FDS=4 exec \"$0\" \"$@\"",
+        ]);
+        serve
+            .arg(env!("CARGO_BIN_EXE_e810"))
+            .args(["serve", "--device", device])
+            .env("LISTEN_FDNAMES", format!("e810.socket:{}", names.join(":")))
+            .env("NOTIFY_SOCKET", &manager)
+            .env_remove("E810_AT");
+        serve.stdout(Stdio::null()).stderr(Stdio::piped());
+        let handed_over = listener.as_fd().try_clone_to_owned().unwrap();
+        serve.stdin(handed_over).spawn().unwrap()
+    };
+    let said = |server: Child| {
+        let output = server.wait_with_output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let listener = Listener::bind(at.as_ref()).unwrap();
+    let removed = || {
+        for name in &names {
+            assert_eq!(next(), format!("FDSTOREREMOVE=1\nFDNAME={name}"));
+        }
+    };
+    let server = start("sim", &listener);
+    removed();
+    assert_eq!(next(), "READY=1");
+    terminate(&server);
+    assert_eq!(next(), "STOPPING=1");
+    let (status, text) = said(server);
+    assert_eq!(status, Some(0));
+    assert!(text.contains("sim needs no files"), "{text}");
+    // There is no such function, so nothing is taken over and none is opened.
+    let server = start("vfio:fffe:3b:00.0", &listener);
+    removed();
+    let (status, text) = said(server);
+    assert_eq!(status, Some(1));
+    assert!(text.contains("e810-group-fffe-3b-00.0"), "{text}");
+    assert!(text.contains("is not used"), "{text}");
+}
+
 #[test]
 fn limits_have_keys() {
     for (words, part) in [
