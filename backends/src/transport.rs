@@ -68,9 +68,7 @@ pub struct Files {
 pub struct KeptFiles {
     /// The container with its I/O addresses.
     pub container: OwnedFd,
-    /// Its IOMMU group, which nobody else can open as long as one of the three is open.
-    pub group: OwnedFd,
-    /// The device.
+    /// The device. As long as it is open, the kernel lets nobody else open its IOMMU group.
     pub device: OwnedFd,
 }
 

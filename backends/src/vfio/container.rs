@@ -2,17 +2,18 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 use e810_hal::{Access, DmaError};
 use vfio_bindings::bindings::vfio::{
     VFIO_DMA_MAP_FLAG_READ, VFIO_DMA_MAP_FLAG_WRITE, VFIO_DMA_UNMAP_FLAG_ALL,
 };
+use vfio_ioctls::{VfioContainer, VfioDevice};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::device_info::{describe, query_info};
 use super::group::{Groups, Member};
-use super::group_files::GroupFiles;
 use super::ioctl::IoctlFile;
 use super::iommu::Iommu;
 use super::kernel::request;
@@ -53,23 +54,42 @@ struct DmaUnmap {
 
 /// The addresses of a container with the type1v2 IOMMU.
 pub(super) struct Type1<N> {
+    /// Closed after everything that was made from it, and before its container.
+    _device: Option<VfioDevice>,
     container: N,
     /// Dropped last: the group is released with its last function.
-    member: Option<Member<GroupFiles>>,
+    _member: Option<Member<Container>>,
+}
+
+/// The container of a group.
+enum Container {
+    Opened(Arc<VfioContainer>),
+    /// An earlier owner has opened it, and has put the group into it.
+    Kept(File),
+}
+
+impl Container {
+    fn file(&self) -> io::Result<File> {
+        match self {
+            Self::Opened(container) => duplicate(&**container),
+            Self::Kept(file) => file.try_clone(),
+        }
+    }
 }
 
 impl<N> Type1<N> {
     /// Those of a container that is not of a group of this process.
     pub(super) const fn of(container: N) -> Self {
         Self {
+            _device: None,
             container,
-            member: None,
+            _member: None,
         }
     }
 }
 
 /// The groups that this process has open through containers.
-static GROUPS: Groups<GroupFiles> = Groups::new();
+static GROUPS: Groups<Container> = Groups::new();
 
 impl<N: IoctlFile> Type1<N> {
     /// Unmaps the mappings that lie in a range, or those that `flags` name; returns how many bytes
@@ -118,10 +138,6 @@ impl<N: IoctlFile> Space for Type1<N> {
         Some(self.container.file())
     }
 
-    fn group(&self) -> Option<&File> {
-        self.member.as_ref().map(|member| &member.container().group)
-    }
-
     fn clear(&self) -> io::Result<()> {
         self.unmap_range(VFIO_DMA_UNMAP_FLAG_ALL, 0, 0).map(drop)
     }
@@ -147,35 +163,46 @@ fn iommu_info(container: &dyn IoctlFile) -> io::Result<Vec<u8>> {
 pub(super) fn open(name: &str, bdf: Bdf, accept: Accept) -> Result<Opened, BackendError> {
     let place = open::place(&Host::default(), name, bdf, accept)?;
     let member = GROUPS.enter(name, &place.group, bdf, || {
-        GroupFiles::open(name, bdf, &place.group)
+        open::container(bdf, &place).map(Container::Opened)
     })?;
-    let device = member.container().device(name, bdf)?;
-    opened(name, member, device)
+    let device = match member.container() {
+        Container::Opened(container) => open::device(bdf, &place, Arc::clone(container))?,
+        Container::Kept(_) => {
+            return Err(BackendError::Unfit {
+                device: name.to_owned(),
+                what: "this process has taken over another function of its IOMMU group".to_owned(),
+            });
+        }
+    };
+    let file = duplicate(&device);
+    let file =
+        file.map_err(|cause| BackendError::system(name, "duplicating a descriptor", &cause))?;
+    opened(name, member, Some(device), file)
 }
 
-/// A function whose files an earlier owner has left.
+/// A function whose files an earlier owner has left. The kernel keeps the group's own file open as
+/// long as a file of its device is.
 pub(super) fn kept(
     name: &str,
     bdf: Bdf,
     accept: Accept,
     kept: KeptFiles,
 ) -> Result<Opened, BackendError> {
-    let host = Host::default();
-    let place = open::place(&host, name, bdf, accept)?;
-    let files = GroupFiles {
-        group: File::from(kept.group),
-        container: File::from(kept.container),
-    };
-    let path = host.path(&format!("/dev/vfio/{}", place.group));
-    files.check_kept(name, &path)?;
-    let member = GROUPS.enter(name, &place.group, bdf, || Ok(files))?;
-    opened(name, member, kept.device.into())
+    let place = open::place(&Host::default(), name, bdf, accept)?;
+    let container = Container::Kept(kept.container.into());
+    let member = GROUPS.enter(name, &place.group, bdf, || Ok(container))?;
+    opened(name, member, None, kept.device.into())
 }
 
-/// A function whose files are open.
-fn opened(name: &str, member: Member<GroupFiles>, device: File) -> Result<Opened, BackendError> {
+/// A function whose files are open; `device` is what the crate has of it.
+fn opened(
+    name: &str,
+    member: Member<Container>,
+    device: Option<VfioDevice>,
+    file: File,
+) -> Result<Opened, BackendError> {
     let system = |during| move |cause: io::Error| BackendError::system(name, during, &cause);
-    let container = member.container().container.try_clone();
+    let container = member.container().file();
     let container = container.map_err(system("duplicating a descriptor"))?;
     let info = iommu_info(&container).map_err(system("asking for the IOMMU"))?;
     let wrong = |cause| BackendError::Iova {
@@ -186,18 +213,26 @@ fn opened(name: &str, member: Member<GroupFiles>, device: File) -> Result<Opened
     let addresses = member
         .addresses(|| IovaSpace::new(&iommu.ranges, iommu.page))
         .map_err(wrong)?;
-    let description = describe(&device).map_err(system("asking what the function has"))?;
+    let description = describe(&file).map_err(system("asking what the function has"))?;
     let space = Type1 {
+        _device: device,
         container,
-        member: Some(member),
+        _member: Some(member),
     };
     Ok(Opened {
-        device: Arc::new(device),
+        device: Arc::new(file),
         description,
         iommu,
         addresses: Some(addresses),
         space: Box::new(space),
     })
+}
+
+/// A duplicate descriptor for a file that the crate keeps.
+fn duplicate(of: &impl AsRawFd) -> io::Result<File> {
+    // SAFETY: open as long as `of`.
+    let fd = unsafe { BorrowedFd::borrow_raw(of.as_raw_fd()) };
+    fd.try_clone_to_owned().map(File::from)
 }
 
 #[cfg(test)]

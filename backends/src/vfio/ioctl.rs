@@ -18,16 +18,6 @@ pub(super) trait IoctlFile: Send + Sync {
     /// `argument` is as large as the request's structure, and the caller may pass what it points
     /// to.
     unsafe fn ioctl(&self, request: libc::c_ulong, argument: &mut [u8]) -> io::Result<u32>;
-
-    /// An ioctl whose argument is a number.
-    ///
-    /// # Safety
-    /// The request's argument is no address.
-    unsafe fn ioctl_number(
-        &self,
-        request: libc::c_ulong,
-        argument: libc::c_ulong,
-    ) -> io::Result<u32>;
 }
 
 impl IoctlFile for File {
@@ -38,16 +28,6 @@ impl IoctlFile for File {
     unsafe fn ioctl(&self, request: libc::c_ulong, argument: &mut [u8]) -> io::Result<u32> {
         // SAFETY: the descriptor is open; the rest is the caller's promise.
         let result = unsafe { libc::ioctl(self.as_raw_fd(), request as _, argument.as_mut_ptr()) };
-        u32::try_from(result).map_err(|_| io::Error::last_os_error())
-    }
-
-    unsafe fn ioctl_number(
-        &self,
-        request: libc::c_ulong,
-        argument: libc::c_ulong,
-    ) -> io::Result<u32> {
-        // SAFETY: the descriptor is open; the rest is the caller's promise.
-        let result = unsafe { libc::ioctl(self.as_raw_fd(), request as _, argument) };
         u32::try_from(result).map_err(|_| io::Error::last_os_error())
     }
 }

@@ -1,4 +1,4 @@
-//! Requests to a VFIO device.
+//! Requests to a VFIO device that the `vfio-ioctls` crate does not have, or whose errors it drops.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};

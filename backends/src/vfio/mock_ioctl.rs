@@ -212,15 +212,6 @@ impl IoctlFile for MockFile {
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
     }
-
-    unsafe fn ioctl_number(
-        &self,
-        request: libc::c_ulong,
-        argument: libc::c_ulong,
-    ) -> io::Result<u32> {
-        // SAFETY: the list has no addresses for such a request.
-        unsafe { self.ioctl(request, &mut argument.to_ne_bytes()) }
-    }
 }
 
 impl Drop for MockFile {

@@ -10,7 +10,6 @@ mod container;
 mod device_info;
 mod forked;
 mod group;
-mod group_files;
 mod ioctl;
 mod iommu;
 mod iommufd;
@@ -328,12 +327,11 @@ unsafe impl Transport for Vfio {
     }
 
     fn keep(&self) -> Result<Option<KeptFiles>, BackendError> {
-        let (Some(container), Some(group)) = (self.space.container(), self.space.group()) else {
+        let Some(container) = self.space.container() else {
             return Ok(None);
         };
         Ok(Some(KeptFiles {
             container: self.duplicate(container)?,
-            group: self.duplicate(group)?,
             device: self.duplicate(self.device.file())?,
         }))
     }

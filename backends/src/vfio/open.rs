@@ -2,6 +2,9 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use vfio_ioctls::{VfioContainer, VfioDevice, VfioError, VfioOps};
 
 use crate::accept::Accept;
 use crate::error::BackendError;
@@ -51,6 +54,22 @@ pub(super) fn place(
     Ok(Place { path, group })
 }
 
+/// Opens a container.
+pub(super) fn container(bdf: Bdf, place: &Place) -> Result<Arc<VfioContainer>, BackendError> {
+    let container = VfioContainer::new(None).map_err(|error| explain(bdf, &place.group, &error))?;
+    Ok(Arc::new(container))
+}
+
+/// Opens a device, and its group unless the container has it.
+pub(super) fn device(
+    bdf: Bdf,
+    place: &Place,
+    container: Arc<VfioContainer>,
+) -> Result<VfioDevice, BackendError> {
+    let ops: Arc<dyn VfioOps> = container;
+    VfioDevice::new(&place.path, ops, false).map_err(|error| explain(bdf, &place.group, &error))
+}
+
 /// Why `file` cannot be opened; `load` makes it appear.
 pub(super) fn not_opened(device: &str, file: &str, load: &str, cause: &io::Error) -> BackendError {
     let what = match cause.kind() {
@@ -72,6 +91,31 @@ pub(super) fn not_opened(device: &str, file: &str, load: &str, cause: &io::Error
         what,
         errno: cause.raw_os_error(),
     }
+}
+
+/// The crate's error, in words that say what to do.
+fn explain(bdf: Bdf, group: &str, error: &VfioError) -> BackendError {
+    let device = format!("vfio:{bdf}");
+    let of_file =
+        |file: &str, cause: &io::Error| not_opened(&device, file, "modprobe vfio-pci", cause);
+    let what = match error {
+        VfioError::OpenContainer(cause) => return of_file("/dev/vfio/vfio", cause),
+        VfioError::OpenGroup(cause, group) => {
+            return of_file(&format!("/dev/vfio/{group}"), cause);
+        }
+        VfioError::GroupViable => format!(
+            "IOMMU group {group} is not viable: another function in it is bound to a driver of the host; `e810 doctor {bdf}` names it"
+        ),
+        VfioError::VfioType1V2 | VfioError::VfioExtension => {
+            "the kernel's VFIO has no type1v2 IOMMU: load it with `modprobe vfio_iommu_type1`"
+                .to_owned()
+        }
+        VfioError::GroupSetContainer | VfioError::ContainerSetIOMMU(_) => format!(
+            "{error}: the IOMMU refuses group {group} (`dmesg` says why; a platform without interrupt remapping needs vfio_iommu_type1.allow_unsafe_interrupts=1)"
+        ),
+        other => other.to_string(),
+    };
+    BackendError::Unfit { device, what }
 }
 
 #[cfg(test)]
@@ -121,20 +165,29 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_opened_says_what_to_do() {
-        for (errno, says) in [
-            (libc::ENOENT, "modprobe"),
-            (libc::EACCES, "e810 doctor"),
-            (libc::EBUSY, "in use by another process"),
-            (libc::EIO, "/dev/vfio/17 cannot be opened"),
+    fn the_crates_errors_become_advice() {
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let busy = io::Error::from_raw_os_error(libc::EBUSY);
+        for (error, says) in [
+            (
+                VfioError::OpenContainer(io::ErrorKind::NotFound.into()),
+                "modprobe",
+            ),
+            (VfioError::OpenContainer(denied()), "e810 doctor"),
+            (
+                VfioError::OpenGroup(denied(), "17".to_owned()),
+                "/dev/vfio/17",
+            ),
+            (
+                VfioError::OpenGroup(busy, "17".to_owned()),
+                "another process",
+            ),
+            (VfioError::GroupViable, "group 17 is not viable"),
+            (VfioError::GroupSetContainer, "interrupt remapping"),
+            (VfioError::VfioExtension, "vfio_iommu_type1"),
         ] {
-            let cause = io::Error::from_raw_os_error(errno);
-            let error = not_opened("vfio:test", "/dev/vfio/17", "modprobe vfio-pci", &cause);
-            let text = error.to_string();
-            assert!(
-                text.contains(says) && text.contains("/dev/vfio/17"),
-                "{text}"
-            );
+            let text = explain(bdf(FIRST), "17", &error).to_string();
+            assert!(text.contains(says), "{text}");
             assert!(!text.contains('\n'), "one line");
         }
     }

@@ -35,11 +35,6 @@ pub(super) trait Space: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The group in that container, whose files this process has opened; `None` if there is none.
-    fn group(&self) -> Option<&File> {
-        None
-    }
-
     /// Unmaps all that any process has mapped.
     fn clear(&self) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())

@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_file_comes_with_its_message() {
         let (manager, to) = manager("notify");
-        let (mut ours, theirs) = std::io::pipe().unwrap();
+        let (mut ours, theirs) = io::pipe().unwrap();
         let what = "FDSTORE=1\nFDNAME=a";
         try_send(OsStr::new(&to), what, Some(theirs.as_fd())).unwrap();
         try_send(OsStr::new(&to), "READY=1", None).unwrap();

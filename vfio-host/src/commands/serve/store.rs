@@ -13,9 +13,8 @@ use super::notify;
 use crate::output::terminal::say;
 
 /// How the names of the files begin.
-const KINDS: [&str; 3] = [CONTAINER, GROUP, DEVICE];
+const KINDS: [&str; 2] = [CONTAINER, DEVICE];
 const CONTAINER: &str = "e810-container-";
-const GROUP: &str = "e810-group-";
 const DEVICE: &str = "e810-device-";
 
 /// A name of the store, which has no colons.
@@ -70,7 +69,6 @@ fn sorted(bdf: Bdf, mut kept: Vec<(String, OwnedFd)>) -> Result<KeptFiles, Strin
     };
     let files = KeptFiles {
         container: take(CONTAINER)?,
-        group: take(GROUP)?,
         device: take(DEVICE)?,
     };
     match kept.first() {
@@ -90,11 +88,7 @@ pub(super) fn keep(bdf: Bdf, shares: &dyn Shares) {
         // It can serve, and the next server waits for the programs.
         Err(error) => return log::warn!("nothing is kept for the next server: {error}"),
     };
-    for (kind, file) in [
-        (CONTAINER, files.container),
-        (GROUP, files.group),
-        (DEVICE, files.device),
-    ] {
+    for (kind, file) in [(CONTAINER, files.container), (DEVICE, files.device)] {
         // A function's files have nothing to be polled for.
         let what = format!("FDSTORE=1\nFDNAME={}\nFDPOLL=0", name(kind, bdf));
         notify::give(&what, file.as_fd());
@@ -127,18 +121,18 @@ mod tests {
             let named = all.iter().map(|(kind, bdf)| (name(kind, *bdf), file()));
             named.collect::<Vec<_>>()
         };
-        let all = [(DEVICE, one), (CONTAINER, one), (GROUP, one)];
+        let all = [(DEVICE, one), (CONTAINER, one)];
         assert!(kept(&all).iter().all(|(name, _)| is_kept(name)));
         assert!(!is_kept("e810.socket") && !is_kept(""));
         sorted(one, kept(&all)).unwrap();
         for (few, says) in [
-            (&all[..2], "e810-group-0000-3b-00.0 is not there"),
+            (&all[..1], "e810-container-0000-3b-00.0 is not there"),
             (
-                &[(DEVICE, other), (CONTAINER, other), (GROUP, other)],
+                &[(DEVICE, other), (CONTAINER, other)],
                 "e810-container-0000-3b-00.0 is not there",
             ),
             (
-                &[(DEVICE, one), (CONTAINER, one), (GROUP, one), (DEVICE, one)],
+                &[(DEVICE, one), (CONTAINER, one), (DEVICE, one)],
                 "e810-device-0000-3b-00.0 is of no use",
             ),
         ] {
