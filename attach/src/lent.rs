@@ -61,7 +61,8 @@ pub(crate) enum Use {
     DestroyCq(u32),
     CreateQp(QpPlace, [Span; 2]),
     DestroyQp(u32),
-    MayUse(QpPlace),
+    /// Whether the device may still use a queue pair whose creation it did not answer.
+    Unanswered(QpPlace),
     Nothing,
 }
 
@@ -75,7 +76,7 @@ impl Use {
             Command::DestroyCq(asked) => Self::DestroyCq(asked.number),
             Command::CreateQp(new) => Self::CreateQp(new.place, new.place.spans(&new.caps)?),
             Command::DestroyQp(asked) => Self::DestroyQp(asked.number),
-            Command::MayUse(asked) => Self::MayUse(asked.place),
+            Command::MayUse(asked) => Self::Unanswered(asked.place),
             _ => Self::Nothing,
         })
     }
@@ -86,7 +87,9 @@ impl Use {
             Self::CreateCq(place) => place.spans().to_vec(),
             Self::ResizeCq(_, place) => vec![place.span()],
             Self::CreateQp(_, spans) => spans.to_vec(),
-            Self::DestroyCq(_) | Self::DestroyQp(_) | Self::MayUse(_) | Self::Nothing => Vec::new(),
+            Self::DestroyCq(_) | Self::DestroyQp(_) | Self::Unanswered(_) | Self::Nothing => {
+                Vec::new()
+            }
         }
     }
 }
@@ -153,7 +156,7 @@ impl<P: HostDevice> LentFiles<P> {
                 self.enter(unanswered(place), &spans);
             }
             (Use::DestroyQp(number), Ok(_)) => self.leave(Queue::Qp(number)),
-            (Use::MayUse(place), Ok(Answer::MayUse(false))) => {
+            (Use::Unanswered(place), Ok(Answer::MayUse(false))) => {
                 self.leave(unanswered(place));
             }
             _ => {}
