@@ -90,8 +90,8 @@ impl Client {
     /// # Errors
     /// Nobody listens there, or not for this user; no memory.
     pub fn attach(path: &FilePath) -> anyhow::Result<Self> {
-        let socket = Places::only(path.to_owned()).connect(Duration::ZERO)?;
-        let program = match Attached::over(Arc::new(socket))? {
+        let places = Places::only(path.to_owned());
+        let program = match places.attach(Duration::ZERO)? {
             Attached::Simulated(program) => Arc::new(program),
             Attached::Function(_) => bail!(
                 "at:{}: Rust programs share simulated functions only so far; programs of libibverbs share this one",
@@ -122,7 +122,7 @@ impl Client {
     /// It is.
     pub fn check(&self) -> Result<(), Refused> {
         match self.watch.is_gone.load(Ordering::Acquire) {
-            true => Err(Refused::gone("the owner of the function has ended")),
+            true => Err(Refused::gone("the server of the function has ended")),
             false => Ok(()),
         }
     }

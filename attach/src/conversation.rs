@@ -84,7 +84,7 @@ impl fmt::Debug for Conversation {
 }
 
 fn gone() -> Refused {
-    Refused::gone("the owner of the function has ended")
+    Refused::gone("the server of the function has ended")
 }
 
 impl Conversation {

@@ -25,6 +25,7 @@ mod fair;
 mod lent;
 pub mod link;
 pub mod messages;
+mod not_served;
 pub mod owner;
 pub mod places;
 pub mod platform;

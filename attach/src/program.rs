@@ -84,7 +84,8 @@ impl<P: Platform> Program<P> {
         platform: P,
         limits: ProgramLimits,
     ) -> Result<Self, Refused> {
-        let mut queues = ProgramQueues::new(platform.clone(), limits)?;
+        let queues = ProgramQueues::new(platform.clone(), limits);
+        let mut queues = queues.map_err(Refused::no_tables)?;
         let channel = queues.create_channel()?;
         Ok(Self {
             conversation,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use e810_backends::HostDevice;
-use e810_backends::host::{Host, process};
+use e810_backends::host::{Host, limits, process};
 
 use crate::link::{Ended, Link};
 use crate::lock;
@@ -24,6 +24,9 @@ const HELLO: Duration = Duration::from_secs(10);
 /// How many processes of a user may be connected without being programs, beside as many as there may
 /// be programs of the user: these may all come together.
 const VISITORS: u64 = 128;
+/// Descriptors of the server that are kept free for what comes from those who are attached, or ask:
+/// a program is attached only while there are more. What a program sends is lost without one.
+const SPARE: u64 = 24;
 /// Answers that somebody who asks may leave unread.
 const UNREAD: usize = 4;
 
@@ -104,6 +107,13 @@ impl<D: HostDevice> Reception<D> {
         lock(&self.inside).programs()
     }
 
+    /// Their processes.
+    #[must_use]
+    pub fn peers(&self) -> Vec<Peer> {
+        let all = self.owner.attached();
+        all.iter().map(|program| program.peer).collect()
+    }
+
     /// Serves one who has connected until it has gone.
     ///
     /// # Errors
@@ -140,6 +150,9 @@ impl<D: HostDevice> Reception<D> {
                     }
                 }
             }
+        }
+        if limits::free_files().is_some_and(|free| free < SPARE) {
+            return Err(Refused::descriptors(limits::open_files()));
         }
         let _place = self.enter(peer.uid, Kind::Program)?;
         drop(visitor);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -230,20 +230,25 @@ pub struct Listener {
 
 impl Listener {
     /// Listens at `path`. A socket that is there and that nobody listens at is replaced. A file
-    /// beside it, `path` and `.lock`, is locked, and stays.
+    /// beside it, `path` and `.lock`, is locked, has the number of this process, and stays.
     ///
     /// # Errors
     /// The system's; [`io::ErrorKind::AddrInUse`] if somebody listens there, with the number of that
-    /// process if it is known.
+    /// process if it is known, or if what is there is no socket.
     pub fn bind(path: &Path) -> io::Result<Self> {
+        // First, so that no file is left beside what is somebody else's.
+        let there = fs::symlink_metadata(path).map(|there| there.file_type());
+        if there.is_ok_and(|there| !there.is_socket()) {
+            return Err(no_socket(path));
+        }
         let lock = lock_beside(path)?;
         let address = Address::at_path(path)?;
         let socket = match Acceptor::bind(&address) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                // A file that is no socket refuses connections, too.
+                // It may have come just now. A file that is no socket refuses connections, too.
                 let is_socket = fs::symlink_metadata(path)?.file_type().is_socket();
                 if !is_socket {
-                    return Err(error);
+                    return Err(no_socket(path));
                 }
                 let nobody = Err(io::ErrorKind::ConnectionRefused);
                 if Socket::connect(path)
@@ -319,37 +324,78 @@ impl Drop for Listener {
     }
 }
 
-/// Locks the file beside the socket.
+/// The file beside the socket.
+fn lock_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    name.into()
+}
+
+/// Locks the file beside the socket, and writes this process's number there.
 fn lock_beside(path: &Path) -> io::Result<File> {
     // Says what is wrong with the path of the socket first.
     Address::at_path(path)?;
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
     options.mode(OWNER_ALONE).custom_flags(libc::O_NOFOLLOW);
-    let file = options.open(name)?;
+    let mut file = options.open(lock_of(path))?;
     // SAFETY: no memory is touched.
     match check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(held(path)),
-        locked => locked.map(|()| file),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(held(path)),
+        locked => locked?,
+    }
+    // For a message only; the lock does without it, as on a full disk.
+    let _ = file.set_len(0);
+    let _ = writeln!(file, "{}", std::process::id());
+    Ok(file)
+}
+
+/// A process, as messages name it.
+#[must_use]
+pub fn named(pid: u32) -> String {
+    match process::name(&Host::default(), &pid.to_string()) {
+        Some(name) => format!("process {pid} ({name})"),
+        None => format!("process {pid}"),
     }
 }
 
 /// Somebody else has the socket.
 fn held(path: &Path) -> io::Error {
     let by = Socket::connect(path).and_then(|socket| socket.peer());
-    let who = by.map_or_else(
-        |_| "another process".to_owned(),
-        |Peer { pid, .. }| match process::name(&Host::default(), &pid.to_string()) {
-            Some(name) => format!("process {pid} ({name})"),
-            None => format!("process {pid}"),
-        },
-    );
+    let by = by.map(|Peer { pid, .. }| pid).ok();
+    // Its socket may have been removed.
+    let in_lock = || fs::read_to_string(lock_of(path)).ok()?.trim().parse().ok();
+    let who = by.or_else(in_lock);
+    let who = who.map_or_else(|| "another process".to_owned(), named);
     io::Error::new(
         io::ErrorKind::AddrInUse,
-        format!("{}: {who} serves there", path.display()),
+        format!(
+            "{}: {who} serves there: use it (`e810 run`), end it, or name another place (--at PATH)",
+            path.display()
+        ),
     )
+}
+
+/// Something that is no socket, and perhaps somebody's, is in the place of one.
+fn no_socket(path: &Path) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::AddrInUse,
+        format!(
+            "{} is {} and no socket: name another place (--at PATH)",
+            path.display(),
+            kind_of(path)
+        ),
+    )
+}
+
+/// What there is in the place of a socket.
+pub(crate) fn kind_of(path: &Path) -> &'static str {
+    let there = fs::symlink_metadata(path).map(|there| there.file_type());
+    match there {
+        Ok(there) if there.is_dir() => "a folder",
+        Ok(there) if there.is_symlink() => "a symbolic link",
+        _ => "a file",
+    }
 }
 
 /// What kernels say when a process is asked for that does not exist any more.
@@ -375,7 +421,7 @@ fn last_error() -> c_int {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Seek as _, Write as _};
+    use std::io::{Read as _, Seek as _};
     use std::mem;
     use std::thread;
 
@@ -502,6 +548,8 @@ mod tests {
             );
             libc::wait(std::ptr::null_mut());
         }
+        drop(listener);
+        let _ = fs::remove_file(lock_of(&path));
     }
 
     #[test]
@@ -739,6 +787,10 @@ mod tests {
             said.contains(&own) && said.contains(path.to_str().unwrap()),
             "{said}"
         );
+        // Also of one whose socket somebody has removed.
+        fs::remove_file(&path).unwrap();
+        let said = Listener::bind(&path).unwrap_err().to_string();
+        assert!(said.contains(&own), "{said}");
         drop(listener);
         assert!(!path.exists());
         stale(&path);
@@ -748,6 +800,19 @@ mod tests {
         let second = Listener::bind(&path).unwrap_err();
         assert_eq!(second.kind(), io::ErrorKind::AddrInUse);
         assert_eq!(fs::read(&path).unwrap(), b"somebody's");
+        let said = second.to_string();
+        assert!(said.contains("is a file and no socket"), "{said}");
+        // Nothing is left beside it, nor beside a folder.
+        for (name, is) in [("passwd", "a file"), ("group", "a folder")] {
+            let path = folder.join(name);
+            match is {
+                "a file" => fs::write(&path, "").unwrap(),
+                _ => fs::create_dir(&path).unwrap(),
+            }
+            let said = Listener::bind(&path).unwrap_err().to_string();
+            assert!(said.contains(is) && said.contains(name), "{said}");
+            assert!(!lock_of(&path).exists());
+        }
         let long = folder.join("a".repeat(108));
         assert_eq!(
             Listener::bind(&long).unwrap_err().kind(),

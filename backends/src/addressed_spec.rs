@@ -143,7 +143,12 @@ impl FromStr for AddressedSpec {
                 Some(("gateway", ip)) => made.gateways.push(gateway(ip, &made.gateways)?),
                 Some(("wait", seconds)) => once(&mut made.wait, wait(seconds)?, word)?,
                 Some(("mtu", bytes)) => once(&mut made.mtu, mtu(bytes)?, word)?,
-                _ => {
+                Some((name, _)) => {
+                    return Err(format!(
+                        "`{word}`: there is no {name}=; after the @ come IP addresses, gateway=IP, wait=SECONDS, tap=NAME and mtu=BYTES"
+                    ));
+                }
+                None => {
                     let address: SpecAddress = word.parse()?;
                     let own = address.ip.to_canonical();
                     if made

@@ -161,6 +161,10 @@ impl FromStr for DeviceSpec {
                 let spec: Result<SimSpec, NoSimSpec> = options.parse();
                 spec.map(Self::Sim).map_err(|error| error.to_string())
             }
+            // Some commands take that form themselves.
+            Some(("at", path)) => Err(format!(
+                "`{text}` is a function of `e810 serve`: use it with `e810 run --at {path}`, or as --device of `e810 perf`"
+            )),
             Some(("vfio-user", path)) if !path.is_empty() => Ok(Self::VfioUser(path.into())),
             Some(("vfio", bdf)) => bdf.parse().map(container),
             Some(("iommufd", bdf)) => bdf.parse().map(|bdf| Self::Vfio(bdf, VfioApi::Iommufd)),

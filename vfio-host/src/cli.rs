@@ -88,7 +88,7 @@ pub enum Command {
     Unbind(BindArgs),
     /// Run an unmodified libibverbs program on this driver.
     Run(RunArgs),
-    /// Own a function that any number of libibverbs programs share.
+    /// Own a function that libibverbs programs share.
     Serve(ServeArgs),
     /// Show the programs that share a served function, and what each has.
     Ps(PsArgs),

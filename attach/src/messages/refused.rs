@@ -80,8 +80,23 @@ impl Refused {
 
     /// Nothing came from the other end in time.
     pub(crate) fn silent(other: &str, limit: std::time::Duration) -> Self {
-        let why = format!("{other} has said nothing for {} s", limit.as_secs());
+        let why = format!(
+            "{other} has said nothing for {} s: if it is stopped, let it go on (`kill -CONT`), or end it",
+            limit.as_secs()
+        );
         Self::new(Kind::Gone, libc::ETIMEDOUT, why)
+    }
+
+    /// The tables of a program's queues do not fit into its memory.
+    pub(crate) fn no_tables(error: Error) -> Self {
+        let Error::HostMemory(none) = error else {
+            return error.into();
+        };
+        let why = format!(
+            "the tables of the function's queues take {} MB of address space, which this process does not get: raise its limit (`ulimit -v`)",
+            none.words.saturating_mul(8) / 1_000_000
+        );
+        Self::new(Kind::Gone, libc::ENOMEM, why)
     }
 
     /// No object has this number (any more).
@@ -108,8 +123,22 @@ impl Refused {
 
     /// The server ends, and attaches no more programs.
     pub(crate) fn closing() -> Self {
-        let why = "the server ends, and takes no new programs: wait for the next one";
+        let why = "the server is ending, and takes no new programs: wait for the next one (`e810 run --wait SECONDS`)";
         Self::new(Kind::Gone, libc::ECONNREFUSED, why)
+    }
+
+    /// Whether a program that was to be attached has met the end of a server, so that the next one
+    /// may take it.
+    pub(crate) fn is_end_of_server(&self) -> bool {
+        self.kind == Kind::Gone && matches!(self.errno, libc::ECONNREFUSED | libc::EIO)
+    }
+
+    /// The server has too few descriptors left for one more program.
+    pub(crate) fn descriptors(limit: u64) -> Self {
+        let why = format!(
+            "the server may have {limit} descriptors open, and has too few left for one more program: start it with more (`ulimit -n`; `LimitNOFILE=` of its unit)"
+        );
+        Self::new(Kind::Gone, libc::ENFILE, why)
     }
 
     /// Too many processes of a user are connected and are no programs.
@@ -136,7 +165,11 @@ impl Refused {
     #[must_use]
     pub fn by_system(what: &str, error: &std::io::Error) -> Self {
         let errno = error.raw_os_error().unwrap_or(libc::EAGAIN);
-        Self::new(Kind::Unchanged, errno, format!("{what}: {error}"))
+        let remedy = match errno {
+            libc::EMFILE => ": raise this process's limit of descriptors (`ulimit -n`)",
+            _ => "",
+        };
+        Self::new(Kind::Unchanged, errno, format!("{what}: {error}{remedy}"))
     }
 
     /// The program names memory for a ring that it has not lent.

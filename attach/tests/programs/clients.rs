@@ -163,6 +163,10 @@ impl Scenario for Attach {
             );
             thread::sleep(Duration::from_millis(10));
         }
+        let lock = path.with_extension("lock");
+        for left in [path, lock] {
+            let _ = std::fs::remove_file(left);
+        }
     }
 }
 

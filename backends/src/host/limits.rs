@@ -18,6 +18,17 @@ pub fn open_files() -> u64 {
     limit.rlim_cur
 }
 
+/// How many descriptors this process can still open; `None` if the kernel does not say.
+#[must_use]
+pub fn free_files() -> Option<u64> {
+    match std::fs::read_dir("/proc/self/fd") {
+        // The folder itself is one of them.
+        Ok(open) => Some(open_files().saturating_sub((open.count() as u64).saturating_sub(1))),
+        Err(error) if error.raw_os_error() == Some(libc::EMFILE) => Some(0),
+        Err(_) => None,
+    }
+}
+
 fn soft_limit(host: &Host, name: &str) -> Option<String> {
     let limits = host.text("/proc/self/limits")?;
     let line = limits.lines().find_map(|line| line.strip_prefix(name))?;

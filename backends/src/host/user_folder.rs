@@ -52,8 +52,23 @@ pub fn user_folder() -> Result<PathBuf, NoUserFolder> {
 /// it belongs to another user.
 #[must_use]
 pub fn runtime_folder() -> Option<PathBuf> {
+    runtime_folder_or_why().ok()
+}
+
+/// The same, or why there is none.
+///
+/// # Errors
+/// What is wrong with XDG_RUNTIME_DIR, in words.
+pub fn runtime_folder_or_why() -> Result<PathBuf, String> {
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    runtime.filter(|path| path.is_absolute() && is_private(path, user()).unwrap_or(false))
+    let path = runtime.ok_or("XDG_RUNTIME_DIR is not set")?;
+    match path.is_absolute() && is_private(&path, user()).unwrap_or(false) {
+        true => Ok(path),
+        false => Err(format!(
+            "XDG_RUNTIME_DIR ({}) is no folder of this user alone",
+            path.display()
+        )),
+    }
 }
 
 fn private(path: PathBuf, user: u32) -> Result<PathBuf, NoUserFolder> {

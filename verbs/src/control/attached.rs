@@ -1,7 +1,7 @@
 //! A function that another process owns: this one is attached to it.
 
 use std::fmt::{self, Debug};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use anyhow::Context as _;
 use e810::Platform;
 use e810_attach::places::Places;
 use e810_attach::program::{self, Program};
-use e810_attach::socket::Socket;
 use e810_attach::threads::spawn;
 
 use super::closed::Closed;
 use super::{Answer, Command, ControlPlane, Refused};
 use crate::control::EventSink;
+use crate::device::complain::complain;
 use crate::errno::NotOpened;
 use crate::fork::Process;
 use crate::limits::complain_of_table;
@@ -25,6 +25,8 @@ use crate::rings::{DataPathOps, PlatformRings, RingMaker};
 pub(crate) const AT: &str = "at:";
 /// Before the seconds that it waits for a server.
 pub(crate) const WAIT: &str = "@wait=";
+/// What an error says about that.
+const HOW_TO_WAIT: &str = "`e810 run --wait SECONDS`, or E810_VERBS=at:PATH@wait=SECONDS";
 
 /// This program, which has slots of its own.
 pub(super) struct Attached<P: Platform> {
@@ -45,27 +47,37 @@ pub(crate) fn open(path: &Path, wait: Duration) -> Result<Arc<dyn ControlPlane>,
 }
 
 fn attach(path: &Path, wait: Duration) -> anyhow::Result<Arc<dyn ControlPlane>> {
-    over(Places::only(path.to_owned()).connect(wait)?)
+    let places = Places::only(path.to_owned()).with_how_to_wait(HOW_TO_WAIT);
+    through(places.attach(wait)?, Some(path))
 }
 
-/// Attaches this process to the owner at the other end of a socket.
+/// The control path of an attached program. The end of a server that listens `at` a socket is said
+/// on standard error: who reads EIO, or an event, does not learn why.
 ///
 /// # Errors
-/// The owner does not admit it; no memory, no thread.
-pub(super) fn over(socket: Socket) -> anyhow::Result<Arc<dyn ControlPlane>> {
-    Ok(match program::Attached::over(Arc::new(socket))? {
+/// No memory, no thread.
+pub(super) fn through(
+    attached: program::Attached,
+    at: Option<&Path>,
+) -> anyhow::Result<Arc<dyn ControlPlane>> {
+    let at = at.map(Path::to_owned);
+    Ok(match attached {
         program::Attached::Simulated(program) => {
             program.lend_process()?;
             // The device is a program of this machine, and needs its processors.
-            Attached::hearing(program, true)?
+            Attached::hearing(program, true, at)?
         }
-        program::Attached::Function(program) => Attached::hearing(program, false)?,
+        program::Attached::Function(program) => Attached::hearing(program, false, at)?,
     })
 }
 
 impl<P: Platform + Debug + Send + Sync + 'static> Attached<P> {
     /// Starts the thread that hears the owner. It holds the control path until the owner is gone.
-    fn hearing(program: Program<P>, yields: bool) -> anyhow::Result<Arc<Self>> {
+    fn hearing(
+        program: Program<P>,
+        yields: bool,
+        at: Option<PathBuf>,
+    ) -> anyhow::Result<Arc<Self>> {
         let attached = Arc::new(Self {
             rings: Arc::new(PlatformRings::new(program.rings(), yields)),
             program,
@@ -73,7 +85,18 @@ impl<P: Platform + Debug + Send + Sync + 'static> Attached<P> {
             process: Process::this(),
         });
         let hears = attached.clone();
-        spawn("e810-events", move || hears.program.hear()).context("a thread for events")?;
+        let hear = move || {
+            hears.program.hear();
+            // Nobody else has it: the program has closed the device.
+            let is_in_use = Arc::strong_count(&hears) > 1;
+            if let Some(at) = at.filter(|_| is_in_use) {
+                complain(&format!(
+                    "{AT}{}: the server, or its function, is gone: commands, posts and polls fail (EIO) until the device is opened again",
+                    at.display()
+                ));
+            }
+        };
+        spawn("e810-events", hear).context("a thread for events")?;
         Ok(attached)
     }
 }
@@ -114,7 +137,7 @@ impl<P: Platform + Debug + Send + Sync + 'static> ControlPlane for Attached<P> {
     fn rings(&self) -> Result<Arc<dyn RingMaker>, Refused> {
         self.process.check()?;
         if self.program.is_over() {
-            return Err(Refused::gone("the owner of the function has ended"));
+            return Err(Refused::gone("the server of the function has ended"));
         }
         Ok(self.rings.clone())
     }

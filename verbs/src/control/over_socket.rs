@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use e810_attach::owner::{MemoryOf, Owner};
+use e810_attach::program::Attached;
 use e810_attach::session::Session;
 use e810_attach::socket::Socket;
 use e810_attach::threads::spawn;
@@ -35,5 +36,5 @@ pub(super) fn attach<P: HostDevice>(
     let link = Arc::new(of_owner);
     let session = Session::begin(owner.clone(), platform, link, MemoryOf::Nobody)?;
     spawn("e810-commands", move || session.run()).context("a thread for commands")?;
-    attached::over(of_program)
+    attached::through(Attached::over(Arc::new(of_program))?, None)
 }

@@ -2,6 +2,7 @@
 //! each.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -73,11 +74,18 @@ const LONGEST_WAIT: u64 = 86_400;
 /// Parses `PATH`, or `PATH@wait=SECONDS`.
 fn at(place: &str) -> Result<Named, String> {
     let (path, wait) = match place.rsplit_once(WAIT) {
-        None => (place, 0),
+        None => match place.rsplit_once('@') {
+            Some((_, word)) if is_meant_as_option(word) => {
+                return Err(format!(
+                    "`@{word}`: only @wait=SECONDS may follow the socket; a function's addresses are given to `e810 serve`"
+                ));
+            }
+            _ => (place, 0),
+        },
         Some((path, seconds)) => {
             let wait = seconds.parse().ok().filter(|wait| *wait <= LONGEST_WAIT);
             let wait = wait.ok_or_else(|| {
-                format!("wait={seconds}: it is whole seconds, {LONGEST_WAIT} at most")
+                format!("`@wait={seconds}`: give whole seconds, {LONGEST_WAIT} at most")
             })?;
             (path, wait)
         }
@@ -88,14 +96,21 @@ fn at(place: &str) -> Result<Named, String> {
     })
 }
 
+/// Whether what follows an `@` is no part of a path: WORD=.., or an IP address, perhaps with its
+/// network's length.
+fn is_meant_as_option(word: &str) -> bool {
+    let is_word =
+        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
+    let ip = word.split_once('/').map_or(word, |(ip, _)| ip);
+    word.split_once('=').is_some_and(|(name, _)| is_word(name)) || ip.parse::<IpAddr>().is_ok()
+}
+
 fn opening(name: &str) -> Result<Opening, String> {
     Opening::try_from(name.parse::<AddressedSpec>()?)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
     use e810_attach::owner::SIMULATED_MTU;
 
     use super::*;
@@ -150,6 +165,10 @@ mod tests {
         for wrong in ["at:/a@wait=", "at:/a@wait=-1", "at:/a@wait=86401"] {
             let said = wait(wrong).unwrap_err();
             assert!(said.contains("whole seconds"), "{said}");
+        }
+        for wrong in ["at:/a@wiat=3", "at:/a@10.8.1.1", "at:/a@10.8.1.1/24"] {
+            let said = wait(wrong).unwrap_err();
+            assert!(said.contains("only @wait=SECONDS"), "{said}");
         }
     }
 

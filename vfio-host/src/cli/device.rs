@@ -69,7 +69,16 @@ pub enum PairDevice {
 /// It is none.
 pub(crate) fn pair_device(text: OsString) -> Result<PairDevice, String> {
     match text.as_bytes().strip_prefix(b"at:") {
-        Some(path) => socket_path(OsStr::from_bytes(path).to_owned()).map(PairDevice::At),
+        Some(path) => {
+            let path = OsStr::from_bytes(path);
+            if path.to_string_lossy().contains("@wait=") {
+                return Err(
+                    "`at:PATH` does not wait here: leave @wait= out, and start `e810 serve` first"
+                        .to_owned(),
+                );
+            }
+            socket_path(path.to_owned()).map(PairDevice::At)
+        }
         None => spec(text).map(PairDevice::Own),
     }
 }

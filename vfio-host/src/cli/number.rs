@@ -13,7 +13,10 @@ pub(crate) fn number<T: TryFrom<u64>>(
         let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let value = text.parse().ok().filter(|_| plain);
         within(value, least, most).ok_or_else(|| {
-            let most = limit(most, &|most| most.to_string());
+            let most = match most {
+                u64::MAX => " upwards".to_owned(),
+                most => format!(" to {most}"),
+            };
             format!("`{text}` is not a whole number from {least}{most}")
         })
     }
@@ -26,8 +29,14 @@ pub(crate) fn size<T: TryFrom<u64>>(
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
     move |text| {
         within(bytes(text), least, most).ok_or_else(|| {
-            let most = limit(most, &human);
-            format!("`{text}` is not a size from {least}{most} bytes: give it like 64, 64K or 1M (K = 1024)")
+            let (range, like) = match most {
+                u64::MAX => (format!("from {least} bytes upwards"), "64K, 1M or 2G"),
+                most => (
+                    format!("from {least} to {} bytes", human(most)),
+                    "64, 64K or 1M",
+                ),
+            };
+            format!("`{text}` is not a size {range}: give it like {like} (K = 1024)")
         })
     }
 }
@@ -56,14 +65,6 @@ const DURATION_MS: RangeInclusive<u64> = 1..=86_400_000;
 fn within<T: TryFrom<u64>>(value: Option<u64>, least: u64, most: u64) -> Option<T> {
     let value = value.filter(|value| (least..=most).contains(value))?;
     T::try_from(value).ok()
-}
-
-/// The upper end of a range, if it has one.
-fn limit(most: u64, show: &dyn Fn(u64) -> String) -> String {
-    match most {
-        u64::MAX => " on".to_owned(),
-        most => format!(" to {}", show(most)),
-    }
 }
 
 fn bytes(text: &str) -> Option<u64> {
@@ -169,7 +170,7 @@ mod tests {
         assert!(
             super::number::<u64>(1, u64::MAX)("0")
                 .unwrap_err()
-                .ends_with("from 1 on")
+                .ends_with("from 1 upwards")
         );
     }
 }

@@ -116,8 +116,8 @@ impl PairArgs {
             None => device::chosen(None),
             Some(PairDevice::Own(device)) => Ok(device.clone()),
             Some(PairDevice::At(path)) => refuse!(
-                "--device at:{}: only `e810 perf` and programs of libibverbs (`e810 run --at`) use a function of another process",
-                path.display()
+                "--device at:{path}: only `e810 perf` and programs of libibverbs (`e810 run --at {path}`) use a function of `e810 serve`",
+                path = path.display()
             ),
         }
     }

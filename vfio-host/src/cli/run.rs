@@ -23,7 +23,8 @@ pub struct RunArgs {
     /// the one of `e810 serve`, else simulated functions].
     ///
     /// Each process that uses libibverbs gets the first of them that no other process has, and
-    /// keeps it until it ends. After the `@` come IP/LEN (without LEN, every address is on the
+    /// keeps it until it ends. Simulated functions are told apart by wire=NAME and mac=MAC; of one
+    /// without, each process gets its own. After the `@` come IP/LEN (without LEN, every address is on the
     /// link), gateway=IP, wait=SECONDS for a peer that does not answer [default: 3], tap=NAME and
     /// mtu=BYTES.
     #[arg(short, long, value_name = "SPEC[@IP,..]")]
@@ -79,7 +80,6 @@ pub struct RunArgs {
     #[arg(
         value_name = "PROGRAM",
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         required_unless_present = "print_env"
     )]
     pub program: Vec<OsString>,

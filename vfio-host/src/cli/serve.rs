@@ -13,17 +13,47 @@ use super::device::socket_path;
 use super::file::checked;
 use super::number::{number, seconds, size};
 
-/// Parses KEY=N.
-fn share(text: &str) -> Result<(Resource, u64), String> {
-    let keys = || Resource::ALL.map(Resource::key).join(", ");
+/// Parses KEY=N of what one program may have.
+fn of_program(text: &str) -> Result<(Resource, u64), String> {
+    if text.starts_with("programs=") {
+        return Err(
+            "a program has no limit of programs: --user-limits programs=N is for the programs of a user, --programs N for all"
+                .to_owned(),
+        );
+    }
+    let keys = Resource::ALL.into_iter();
+    share(text, keys.filter(|key| *key != Resource::Programs))
+}
+
+/// Parses KEY=N of what the programs of a user may have.
+fn of_user(text: &str) -> Result<(Resource, u64), String> {
+    share(text, Resource::ALL.into_iter())
+}
+
+fn share(
+    text: &str,
+    mut keys: impl Iterator<Item = Resource> + Clone,
+) -> Result<(Resource, u64), String> {
+    let all = keys.clone().map(Resource::key).collect::<Vec<_>>();
+    let all = all.join(", ");
     let (key, value) = text
         .split_once('=')
-        .ok_or_else(|| format!("`{text}` is not KEY=N; keys: {}", keys()))?;
-    let resource = Resource::ALL.into_iter().find(|one| one.key() == key);
-    let resource = resource.ok_or_else(|| format!("`{key}` is none of {}", keys()))?;
+        .ok_or_else(|| format!("`{text}` is not KEY=N; keys: {all}"))?;
+    let resource = keys.find(|one| one.key() == key);
+    let resource = resource.ok_or_else(|| format!("`{key}` is none of {all}"))?;
+    // Without these a program can do nothing at all.
+    let least = match resource {
+        Resource::Qps
+        | Resource::Cqs
+        | Resource::Pds
+        | Resource::Bytes
+        | Resource::Files
+        | Resource::Programs => 1,
+        Resource::Mrs | Resource::Ahs | Resource::Groups | Resource::Questions => 0,
+    };
     let most = match resource {
-        Resource::Bytes => size(0, u64::MAX)(value)?,
-        _ => number(0, u64::MAX)(value)?,
+        Resource::Bytes => size(least, u64::MAX)(value)?,
+        _ => number(least, u64::MAX)(value)?,
     };
     Ok((resource, most))
 }
@@ -69,7 +99,7 @@ pub struct ServeArgs {
     /// $XDG_RUNTIME_DIR/e810.sock].
     ///
     /// `e810 run -- PROGRAM` finds it there by itself; other places need `e810 run --at PATH`. A
-    /// user who may not make /run/e810 gets the socket in the own folder.
+    /// user who may not make a socket in /run/e810 gets one in $XDG_RUNTIME_DIR.
     #[arg(long, value_name = "PATH", value_parser = checked(socket_path))]
     pub at: Option<PathBuf>,
     /// What a program may have, in place of half of what there is: KEY=N,KEY=N.
@@ -77,12 +107,12 @@ pub struct ServeArgs {
     /// The keys are qps, cqs, mrs, ahs, pds, groups (multicast), bytes (of registered memory and
     /// rings; with K, M or G), files (with rings) and questions (for addresses of peers, under
     /// way). A program that has as much gets ENOMEM, and others notice nothing.
-    #[arg(long, value_name = "KEY=N,..", value_delimiter = ',', value_parser = share)]
+    #[arg(long, value_name = "KEY=N,..", value_delimiter = ',', value_parser = of_program)]
     pub program_limits: Vec<(Resource, u64)>,
     /// The same for all programs together of a user, in place of three quarters; also programs=N.
     ///
     /// Root and the server's own user have no such limits.
-    #[arg(long, value_name = "KEY=N,..", value_delimiter = ',', value_parser = share)]
+    #[arg(long, value_name = "KEY=N,..", value_delimiter = ',', value_parser = of_user)]
     pub user_limits: Vec<(Resource, u64)>,
     /// Attached programs, of all users.
     #[arg(long, value_name = "N", default_value = "256", value_parser = number::<u64>(1, 65_536))]

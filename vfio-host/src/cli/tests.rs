@@ -176,7 +176,7 @@ fn a_wrong_number_is_refused_with_the_valid_range() {
         ("up --mtu 67", "from 68 to 9702"),
         ("monitor --interval 1s", "from 10 to 60000"),
         ("sim --socket a --vectors 1M", "from 1 to 1024"),
-        ("sim --socket a --seed x", "from 0 on"),
+        ("sim --socket a --seed x", "from 0 upwards"),
         ("sim --socket a --window 0", "from 1 to 1048576"),
         ("sim --socket a --ack-credits 32", "from 0 to 31"),
     ] {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use e810_attach::asker::{Census, programs};
 use e810_attach::messages::{Counts, Held, Row};
+use e810_attach::socket::named;
 use serde::Serialize;
 
 use crate::cli::PsArgs;
@@ -62,7 +63,13 @@ pub fn run(args: &PsArgs, out: &mut dyn Write) -> Result<()> {
     let places = places(args.at.as_ref());
     let (path, socket) = places.reach(Duration::ZERO)?;
     let at = path.display().to_string();
-    let ask = || programs(&socket).with_context(|| at.clone());
+    // Of a socket that systemd has made, the number is systemd's.
+    let server = socket.peer().ok().filter(|peer| peer.pid != 1);
+    let server = server.map(|peer| format!(" ({})", named(peer.pid)));
+    let ask = || {
+        let asked = programs(&socket);
+        asked.with_context(|| format!("{at}{}", server.as_deref().unwrap_or_default()))
+    };
     let (before, began) = (ask()?, Instant::now());
     if !before.rows.is_empty() {
         thread::sleep(Duration::from_millis(args.interval));
@@ -129,6 +136,14 @@ fn remarks(row: &Row) -> impl Iterator<Item = String> {
     unread.into_iter().chain(long)
 }
 
+/// So many of something.
+fn counted(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    }
+}
+
 fn print(at: &str, now: &Census, seen: &[ProgramReport<'_>], out: &mut dyn Write) -> Result<()> {
     let Held {
         qps,
@@ -144,23 +159,17 @@ fn print(at: &str, now: &Census, seen: &[ProgramReport<'_>], out: &mut dyn Write
     };
     writeln!(
         out,
-        "{at}: {} programs, {qps} queue pairs, {cqs} completion queues, {mrs} regions, {} registered{closing}",
-        now.programs,
+        "{at}: {}, {}, {}, {}, {} of memory{closing}",
+        counted(now.programs, "program"),
+        counted(qps as u64, "queue pair"),
+        counted(cqs as u64, "completion queue"),
+        counted(mrs as u64, "region"),
         human_bytes(bytes)
     )?;
     if !seen.is_empty() {
         let head = format!(
             "{:>7} {:<15} {:>5} {:>5} {:>5} {:>5} {:>10} {:>9} {:>7} {:>9}",
-            "pid",
-            "program",
-            "user",
-            "qps",
-            "cqs",
-            "mrs",
-            "registered",
-            "commands",
-            "/s",
-            "doorb./s"
+            "pid", "program", "user", "qps", "cqs", "mrs", "memory", "commands", "/s", "doorb./s"
         );
         writeln!(out, "{}", Paint::Head.on(&head))?;
     }
@@ -185,9 +194,10 @@ fn print(at: &str, now: &Census, seen: &[ProgramReport<'_>], out: &mut dyn Write
     }
     let hidden = now.programs.saturating_sub(now.rows.len() as u64);
     if hidden > 0 {
+        let hidden = counted(hidden, "more program");
         writeln!(
             out,
-            "{hidden} of other users: root and the server's user see those"
+            "{hidden} of other users, which root and the server's user see"
         )?;
     }
     Ok(())
@@ -243,7 +253,7 @@ mod tests {
             "1.5 MiB",
             "does not read what it is told: 7 messages wait",
             "ModifyQp has been under way for 2.5 s",
-            "1 of other users",
+            "1 more program of other users",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

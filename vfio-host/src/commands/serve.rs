@@ -18,10 +18,9 @@ use e810_attach::activation;
 use e810_attach::messages::Resource;
 use e810_attach::owner::{self, AskedLimits, Odd, Opening, Owner, Ready};
 use e810_attach::reception::Reception;
-use e810_attach::socket::{Listener, Peer, Socket};
+use e810_attach::socket::{self, Listener, Peer, Socket};
 use e810_attach::threads;
 use e810_backends::HostDevice;
-use e810_backends::host::{Host, process};
 use e810_backends::spec::{Bdf, DeviceSpec, SimSpec, VfioApi};
 use e810_backends::vfio::wait_until_free;
 use e810_node::simulated::simulator;
@@ -48,11 +47,15 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
         refuse!("--tap: --device names an interface already (tap=NAME)");
     }
     opening.tap = args.tap.clone().or(opening.tap);
-    opening.queue_pairs = args.queue_pairs;
-    let of_programs = |(resource, _): &(Resource, u64)| *resource == Resource::Programs;
-    if args.program_limits.iter().any(of_programs) {
-        refuse!("--program-limits programs: a program is one; give --user-limits or --programs");
+    if let DeviceSpec::VfioUser(_) = opening.spec {
+        refuse!(
+            "--device {}: a function behind vfio-user cannot be shared; use sim, sim:wire=NAME or vfio:BDF",
+            args.device
+        );
     }
+    opening.queue_pairs = args.queue_pairs;
+    check_limits("--program-limits", &args.program_limits)?;
+    check_limits("--user-limits", &args.user_limits)?;
     // First, before anything else has their numbers.
     let handed_over = activation::handed_over().context("what the unit hands over (LISTEN_FDS)")?;
     let (kept, sockets): (Vec<_>, Vec<_>) = handed_over
@@ -114,6 +117,22 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
     }
 }
 
+/// Checks that no limit is given twice.
+///
+/// # Errors
+/// [`Usage`], which names it.
+fn check_limits(option: &str, limits: &[(Resource, u64)]) -> Result<()> {
+    let mut earlier = limits.iter().enumerate();
+    let twice = earlier.find(|(index, (key, _))| {
+        let before = limits.iter().take(*index);
+        before.into_iter().any(|(other, _)| other == key)
+    });
+    if let Some((_, (key, _))) = twice {
+        refuse!("{option}: `{}` is given twice; leave one out", key.key());
+    }
+    Ok(())
+}
+
 /// What programs and this process have done wrong is an error, as with `e810 sim`.
 fn no_findings(sim: &Sim) -> Result<()> {
     let findings = sim.findings();
@@ -134,8 +153,7 @@ fn listener(args: &ServeArgs, sockets: impl Iterator<Item = OwnedFd>) -> Result<
             return Ok(listener);
         }
     }
-    let listener = places(args.at.as_ref()).listen();
-    listener.context("no socket for programs; --at PATH names one")
+    Ok(places(args.at.as_ref()).listen()?)
 }
 
 /// What serves a function.
@@ -168,7 +186,9 @@ impl Ready for Serves {
                 }
             }
             (None, Some(_)) => {}
-            (None, None) => bail!("programs cannot share a function of this kind"),
+            (None, None) => bail!(
+                "programs cannot share a function of this kind: use sim, sim:wire=NAME or vfio:BDF"
+            ),
         }
         let quota = Arc::new(Quota::default());
         owner.limit(&self.limits);
@@ -198,8 +218,7 @@ impl Ready for Serves {
 
 /// A process, as lines of the log call it.
 fn named(Peer { pid, uid, .. }: Peer) -> String {
-    let name = process::name(&Host::default(), &pid.to_string()).unwrap_or_default();
-    format!("process {pid} ({name}) of user {uid}")
+    format!("{} of user {uid}", socket::named(pid))
 }
 
 fn log_odd(quota: &Quota, Odd { peer, command, why }: Odd<'_>) {

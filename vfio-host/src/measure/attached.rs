@@ -1,5 +1,6 @@
 //! One side of a measurement on a function that another process owns.
 
+use std::mem::ManuallyDrop;
 use std::path::Path as FilePath;
 use std::thread;
 use std::time::Instant;
@@ -91,6 +92,12 @@ impl AttachedQueues {
     /// # Errors
     /// The first step that failed. The owner destroys what is left when this process ends.
     pub(crate) fn close(self) -> Result<()> {
+        // Without a server nothing is destroyed, and the run says why it has ended. Memory of rings
+        // that is not freed is warned about where a device may still use it: there is none.
+        if self.client.check().is_err() {
+            let _ = ManuallyDrop::new(self);
+            return Ok(());
+        }
         for qp in self.qps {
             self.client.destroy_qp(qp)?;
         }

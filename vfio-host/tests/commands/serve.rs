@@ -93,16 +93,43 @@ fn programs_wait_for_a_server_and_a_server_for_its_programs() {
     assert_eq!(program["is_stuck"], false);
     assert!(program["counts"]["commands"].as_u64().unwrap() > 0);
     let text = folder.output(&format!("ps --interval 10 --at {at}"));
-    assert!(text.lines[0].contains("1 programs"), "{:?}", text.lines);
+    assert!(text.lines[0].contains(": 1 program, "), "{:?}", text.lines);
     assert!(text.lines[2].contains("devices"), "{:?}", text.lines);
     // It waits for the one that is there, and takes no others.
     terminate(&server);
-    until("the end of the socket", || {
-        (!fs::exists(&at).unwrap()).then_some(())
+    until("a server that drains", || {
+        let report = ps(&folder, &at, 1);
+        (report["is_closing"] == true).then_some(())
     });
+    let said = folder.output(&format!("run --at {at} -- PROGRAM list"));
+    assert_eq!(said.code, Some(1));
+    let line = &said.complaints[0];
+    assert!(
+        line.contains("is ending") && line.contains("--wait"),
+        "{line}"
+    );
+    let waited = folder.output(&format!("run --wait 0.2 --at {at} -- PROGRAM list"));
+    assert!(
+        waited.complaints[0].contains("is ending"),
+        "{:?}",
+        waited.complaints
+    );
     assert!(server.try_wait().unwrap().is_none(), "it has a program");
+    // Who waits gets the next server.
+    let waits = thread::spawn({
+        let mut run = folder.e810(&format!("run --wait 60 --at {at} -- PROGRAM hold"));
+        move || Holder::start(&mut run)
+    });
+    let pid = first.child.id();
     first.kill();
     assert_eq!(ended(&mut server), Some(0));
+    let mut next = folder.e810(&format!("serve --at {at}"));
+    let mut next = next.stdout(Stdio::null()).spawn().unwrap();
+    let second = waits.join().unwrap();
+    assert!(second.line.contains(" e810_0="), "{}", second.line);
+    second.kill();
+    terminate(&next);
+    assert_eq!(ended(&mut next), Some(0));
     let mut said = String::new();
     server
         .stderr
@@ -110,10 +137,8 @@ fn programs_wait_for_a_server_and_a_server_for_its_programs() {
         .unwrap()
         .read_to_string(&mut said)
         .unwrap();
-    assert!(
-        said.contains("waiting for 1 programs, at most 60 s"),
-        "{said}"
-    );
+    let part = format!("waiting for process {pid} (devices), at most 60 s");
+    assert!(said.contains(&part), "{said}");
 }
 
 #[test]
@@ -191,13 +216,13 @@ fn what_is_kept_of_no_use_is_given_back() {
         let length = notified.recv(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes[..length]).into_owned()
     };
-    let names = ["container", "group", "device"].map(|kind| format!("e810-{kind}-fffe-3b-00.0"));
+    let names = ["container", "device"].map(|kind| format!("e810-{kind}-fffe-3b-00.0"));
     let start = |device: &str, listener: &Listener| {
         // As a manager starts it: the socket first, then what it keeps.
         let mut serve = Command::new("sh");
         serve.args([
             "-c",
-            "exec 3<&0 4</dev/null 5</dev/null 6</dev/null; LISTEN_PID=$$ LISTEN_FDS=4 exec \"$0\" \"$@\"",
+            "exec 3<&0 4</dev/null 5</dev/null; LISTEN_PID=$$ LISTEN_FDS=3 exec \"$0\" \"$@\"",
         ]);
         serve
             .arg(env!("CARGO_BIN_EXE_e810"))
@@ -235,8 +260,27 @@ fn what_is_kept_of_no_use_is_given_back() {
     removed();
     let (status, text) = said(server);
     assert_eq!(status, Some(1));
-    assert!(text.contains("e810-group-fffe-3b-00.0"), "{text}");
+    assert!(text.contains("e810-container-fffe-3b-00.0"), "{text}");
     assert!(text.contains("is not used"), "{text}");
+}
+
+/// A server with so few descriptors that a program would lose what it sends refuses it, and says
+/// so.
+#[test]
+fn a_server_without_descriptors_refuses_programs() {
+    let (folder, at) = folder("serve-descriptors");
+    let mut serve = Command::new("sh");
+    serve.args(["-c", "ulimit -n 24; exec \"$0\" serve --at \"$1\""]);
+    serve.args([env!("CARGO_BIN_EXE_e810"), &at]);
+    let mut server = serve.stdout(Stdio::null()).spawn().unwrap();
+    let said = folder.output(&format!("run --wait 60 --at {at} -- PROGRAM list"));
+    let complaints = said.complaints.join("\n");
+    assert!(
+        complaints.contains("the server may have 24 descriptors open"),
+        "{complaints}"
+    );
+    terminate(&server);
+    assert_eq!(ended(&mut server), Some(0));
 }
 
 #[test]
@@ -246,7 +290,14 @@ fn limits_have_keys() {
         ("serve --program-limits doors=1", "is none of qps"),
         ("serve --user-limits bytes=x", "not a size"),
         ("serve --user-limits qps=1K", "not a whole number"),
-        ("serve --program-limits programs=1", "a program is one"),
+        (
+            "serve --program-limits programs=1",
+            "has no limit of programs",
+        ),
+        ("serve --program-limits qps=1,qps=2", "`qps` is given twice"),
+        ("serve --user-limits programs=0", "from 1 upwards"),
+        ("serve --device vfio-user:/nowhere", "cannot be shared"),
+        ("serve --device at:/nowhere", "e810 run --at /nowhere"),
     ] {
         let error = crate::run(words).unwrap_err();
         assert!(error.to_string().contains(part), "{words}: {error}");

@@ -8,7 +8,7 @@ use std::env;
 use std::ffi::{c_int, c_void};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -63,10 +63,25 @@ extern "C" fn remove_folder() {
     let _ = std::fs::remove_dir_all(folder());
 }
 
+/// Removes the folders of processes that were killed, as some are that tests start.
+fn remove_old_folders() {
+    for entry in std::fs::read_dir(env::temp_dir()).unwrap().flatten() {
+        let name = entry.file_name();
+        let number = name
+            .to_str()
+            .and_then(|name| name.strip_prefix("e810-programs-"));
+        let number = number.and_then(|number| number.parse::<u32>().ok());
+        if number.is_some_and(|number| !Path::new(&format!("/proc/{number}")).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// Names the devices, once, before they are listed.
 fn name_devices() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        remove_old_folders();
         std::fs::create_dir_all(folder()).unwrap();
         // SAFETY: the function exists as long as the process, and takes nothing.
         assert_eq!(unsafe { libc::atexit(remove_folder) }, 0);

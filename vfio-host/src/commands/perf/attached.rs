@@ -17,9 +17,19 @@ use crate::pci_functions::workload::{RunContext, TransportLabel};
 use crate::settings::TuningArg;
 use crate::usage::refuse;
 
-/// Options that only the owner of a function has.
+/// Options of a function that this process brings up.
 fn refuse_what_is_the_owners(args: &PairArgs) -> Result<()> {
     let (address, start, backend) = (&args.address, &args.start, &args.backend);
+    for (option, is_given) in [
+        ("--ip", !address.ip.is_empty()),
+        ("--gateway", !address.gateway.is_empty()),
+        ("--tap", address.tap.is_some()),
+        ("--mtu", start.mtu.is_some()),
+    ] {
+        if is_given {
+            refuse!("{option}: `e810 serve` decides that (its option --device); leave it out");
+        }
+    }
     for (option, is_given) in [
         ("--peer", args.peer.is_some()),
         ("--virtual", args.virtual_time),
@@ -27,13 +37,9 @@ fn refuse_what_is_the_owners(args: &PairArgs) -> Result<()> {
         ("--monitor", args.monitor.is_some()),
         ("--faults", args.faults.is_some()),
         ("--tuning", args.tuning != TuningArg::Linux),
-        ("--ip", !address.ip.is_empty()),
-        ("--gateway", !address.gateway.is_empty()),
-        ("--tap", address.tap.is_some()),
         ("--vlan", address.vlan.is_some()),
         ("--ddp", start.ddp.is_some()),
         ("--warm", start.warm),
-        ("--mtu", start.mtu.is_some()),
         ("--leave-link", start.leave_link),
         ("--hugepages", backend.hugepages),
         ("--trace", backend.trace.is_some()),
@@ -41,7 +47,9 @@ fn refuse_what_is_the_owners(args: &PairArgs) -> Result<()> {
         ("--cm", args.rendezvous.cm),
     ] {
         if is_given {
-            refuse!("{option}: the owner of the function decides that; leave it out");
+            refuse!(
+                "{option}: e810 perf has not got that for a function of e810 serve (--device at:PATH); leave it out"
+            );
         }
     }
     if args.rendezvous.with != Program::E810 {

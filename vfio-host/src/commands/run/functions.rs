@@ -9,7 +9,7 @@ use std::process;
 use std::time::Duration;
 
 use anyhow::Result;
-use e810_attach::places::{NotServed, Places, start};
+use e810_attach::places::{NotServed, start};
 use e810_backends::spec::{AddressedSpec, DeviceSpec, SimSpec};
 use e810_sim_wire::WireName;
 
@@ -28,6 +28,8 @@ pub(super) struct Functions {
     made_on: Option<WireName>,
     /// The socket at which another process serves the only one.
     at: Option<PathBuf>,
+    /// Seconds that a program waits for that process.
+    wait: Option<u64>,
     /// Why it is none of a server, although one was looked for.
     lacks: Option<String>,
 }
@@ -48,22 +50,23 @@ impl Functions {
             let wait = args
                 .wait
                 .map_or(NO_WAIT, |wait| Duration::from_nanos(wait.0));
-            let places = places(args.at.as_ref());
+            let places = places(args.at.as_ref()).with_how_to_wait("`--wait SECONDS`");
             match places.find(wait) {
-                Ok(path) => return Self::served(path),
+                Ok(path) => return Self::served(path, wait),
                 // Somebody says that there is one. A shell may start it later.
                 Err(_)
                     if args.print_env
                         && let Some(path) = &args.at =>
                 {
-                    return Self::served(path);
+                    return Self::served(path, wait);
                 }
-                Err(error) if is_served || places != Places::default() => return Err(error.into()),
-                // A simulated function is no replacement for one that the user may not use.
-                Err(error @ NotServed::Forbidden { .. }) => return Err(error.into()),
-                Err(NotServed::Nobody { places, .. }) => {
-                    lacks = Some(format!("no server runs (start one: {})", start(&places)));
+                Err(NotServed::Nobody { places, .. }) if !is_served && places.are_usual() => {
+                    let how = start(places.paths());
+                    lacks = Some(format!("no server runs (start one: {how})"));
                 }
+                // A simulated function is no replacement for one that is there, and that the user
+                // may not use.
+                Err(error) => return Err(error.into()),
             }
         }
         let functions = Self::owned(args, of_environment)?;
@@ -93,17 +96,29 @@ impl Functions {
                 );
             }
         }
+        // The devices after it would never be used.
+        let before_last = named.len().saturating_sub(1);
+        let mut endless = named.iter().take(before_last).filter(|one| is_private(one));
+        if let Some(endless) = endless.next()
+            && !args.all
+        {
+            refuse!(
+                "--device `{endless}`: every process gets such a function of its own, and so nobody the next --device: give it wire=NAME and mac=MAC (sim:wire=NAME,mac=MAC), or give --all"
+            );
+        }
         let all = named.into_iter().map(from_anywhere).collect::<Result<_>>();
         Ok(Self {
             all: all?,
             made_on: None,
             at: None,
+            wait: None,
             lacks: None,
         })
     }
 
-    /// The function that another process serves.
-    fn served(path: &Path) -> Result<Self> {
+    /// The function that another process serves. A program waits for that process, too: the one that
+    /// was found may be ending.
+    fn served(path: &Path, wait: Duration) -> Result<Self> {
         let path = path::absolute(path)?;
         let text = path.to_string_lossy();
         if text.contains(|c: char| c.is_whitespace() || c == '|') {
@@ -113,6 +128,7 @@ impl Functions {
             all: Vec::new(),
             made_on: None,
             at: Some(path),
+            wait: (!wait.is_zero()).then(|| wait.as_secs_f64().ceil() as u64),
             lacks: None,
         })
     }
@@ -143,6 +159,7 @@ impl Functions {
             all: all.collect(),
             made_on: spec.wire,
             at: None,
+            wait: None,
             lacks: None,
         })
     }
@@ -150,7 +167,11 @@ impl Functions {
     /// The value of the library's variable.
     pub(super) fn value(&self, to_all: bool) -> String {
         if let Some(path) = &self.at {
-            return format!("at:{}", path.display());
+            let at = format!("at:{}", path.display());
+            return match self.wait {
+                Some(seconds) => format!("{at}@wait={seconds}"),
+                None => at,
+            };
         }
         let names = self.all.iter().map(ToString::to_string);
         let between = if to_all { " " } else { "|" };
@@ -162,12 +183,10 @@ impl Functions {
         if self.at.is_some() {
             return "all processes share it";
         }
-        let is_private = |spec: &AddressedSpec| {
-            let simulated = spec.spec.simulated();
-            simulated.is_some_and(|sim| sim.wire.is_none() || sim.mac.is_none())
-        };
         match &*self.all {
-            [first, ..] if is_private(first) && !to_all => "each process gets one like the first",
+            [first, ..] if is_private(first) && !to_all => {
+                "each process gets a simulated function of its own"
+            }
             [_] => "the first process that lists it gets it",
             _ if to_all => "each process gets all that are free",
             _ => "each process gets the first that is free",
@@ -186,6 +205,12 @@ impl Functions {
     pub(super) fn most(&self, to_all: bool) -> usize {
         if to_all { self.all.len() } else { 1 }
     }
+}
+
+/// Whether each process has such a function of its own, however many there are.
+fn is_private(spec: &AddressedSpec) -> bool {
+    let simulated = spec.spec.simulated();
+    simulated.is_some_and(|sim| sim.wire.is_none() || sim.mac.is_none())
 }
 
 /// The same function with an absolute socket path: the program may change its folder before it

@@ -66,8 +66,19 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<()> {
     };
     let devices = functions.most(args.all);
     let sysfs = sysfs::make(&user_folder()?, &functions.of_devices(args.all));
-    let sysfs = sysfs.with_context(|| format!("{SYSFS}: files for programs"))?;
+    let sysfs = sysfs.with_context(|| {
+        let folder = user_folder().unwrap_or_default();
+        format!(
+            "files for programs in {} (of XDG_RUNTIME_DIR, else /tmp)",
+            folder.display()
+        )
+    })?;
     if !args.quiet {
+        if env::var_os(DEVICES).is_some_and(|earlier| !earlier.is_empty()) {
+            say(&format!(
+                "e810 run: {DEVICES} of the environment is not used: name the function with --at or --device"
+            ));
+        }
         let whose = functions.shared(args.all);
         say(&format!(
             "e810 run: {functions}; {whose}; {variable} is set to the libraries of {libraries}"

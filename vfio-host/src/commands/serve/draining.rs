@@ -1,11 +1,13 @@
 //! The end of a server: its programs may have time to end first.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use e810_attach::reception::Reception;
+use e810_attach::socket::named;
 use e810_backends::HostDevice;
 use e810_hal::Ns;
 
@@ -17,7 +19,12 @@ use crate::stop::Interrupted;
 trait Inside: Send + Sync {
     fn close(&self);
     fn programs(&self) -> u64;
+    /// The processes, as messages name them.
+    fn names(&self) -> String;
 }
+
+/// Processes that a line names; of more it has the number.
+const NAMED: usize = 8;
 
 impl<D: HostDevice> Inside for Reception<D> {
     fn close(&self) {
@@ -26,6 +33,16 @@ impl<D: HostDevice> Inside for Reception<D> {
 
     fn programs(&self) -> u64 {
         Self::programs(self)
+    }
+
+    fn names(&self) -> String {
+        let pids: BTreeSet<u32> = self.peers().iter().map(|peer| peer.pid).collect();
+        let some: Vec<_> = pids.iter().take(NAMED).copied().map(named).collect();
+        let more = pids.len().saturating_sub(NAMED);
+        match more {
+            0 => some.join(", "),
+            more => format!("{} and {more} more", some.join(", ")),
+        }
     }
 }
 
@@ -43,7 +60,8 @@ impl Guests {
 /// How a server waits for its programs.
 pub(super) struct Draining {
     guests: Guests,
-    /// Removed first, so that others can listen there. `None`: it is gone, or not the command's.
+    /// It stays while programs are waited for, so that `e810 ps` shows them. `None`: it is gone, or
+    /// not the command's.
     socket: Cell<Option<PathBuf>>,
     limit: Duration,
     until: Cell<Option<Instant>>,
@@ -78,17 +96,27 @@ impl Draining {
         let now = Instant::now();
         let until = self.until.get().unwrap_or_else(|| {
             inside.close();
-            self.remove_socket();
             notify::tell("STOPPING=1");
-            let (programs, seconds) = (inside.programs(), self.limit.as_secs_f64());
-            if programs > 0 && !self.limit.is_zero() {
+            if inside.programs() > 0 && !self.limit.is_zero() {
+                let (names, seconds) = (inside.names(), self.limit.as_secs_f64());
                 say(&format!(
-                    "e810 serve: {signal}: waiting for {programs} programs, at most {seconds} s; a second signal ends it at once"
+                    "e810 serve: {signal}: waiting for {names}, at most {seconds} s; a second signal ends it at once"
                 ));
             }
             now + self.limit
         });
         self.until.set(Some(until));
-        now >= until || inside.programs() == 0
+        let is_late = now >= until;
+        if is_late && inside.programs() > 0 {
+            let names = inside.names();
+            let passed = match self.limit {
+                Duration::ZERO => String::new(),
+                limit => format!(" {} s are over:", limit.as_secs_f64()),
+            };
+            say(&format!(
+                "e810 serve: {signal}:{passed} the function ends under {names}"
+            ));
+        }
+        is_late || inside.programs() == 0
     }
 }
