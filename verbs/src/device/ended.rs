@@ -15,10 +15,8 @@ use crate::rings::EndedOps;
 /// `place` exists, and is written only like this after the program has got it.
 pub(crate) unsafe fn replace<F: Copy>(place: *mut Option<F>, with: F) {
     const {
-        assert!(
-            size_of::<Option<F>>() == size_of::<*mut ()>()
-                && size_of::<F>() == size_of::<*mut ()>()
-        )
+        assert!(size_of::<Option<F>>() == size_of::<*mut ()>());
+        assert!(size_of::<F>() == size_of::<*mut ()>());
     };
     // SAFETY: a pointer to a function, as wide as any.
     let with = unsafe { mem::transmute_copy::<F, *mut ()>(&with) };

@@ -268,7 +268,8 @@ impl Cq {
         unsafe {
             let poll = (*(*self.0).context).ops.poll_cq.unwrap();
             let count = poll(self.0, most as c_int, completions.as_mut_ptr());
-            completions.set_len(usize::try_from(count).map_err(|_| -count)?);
+            let count = usize::try_from(count).map_err(|_| -count)?;
+            completions.set_len(count);
         }
         Ok(completions)
     }
