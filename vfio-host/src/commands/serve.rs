@@ -23,6 +23,7 @@ use e810_attach::threads;
 use e810_backends::HostDevice;
 use e810_backends::spec::{Bdf, DeviceSpec, SimSpec, VfioApi};
 use e810_backends::vfio::wait_until_free;
+use e810_hal::Ns;
 use e810_node::simulated::simulator;
 use e810_sim::{Mode, Sim};
 use e810_sim_server::quota::Quota;
@@ -156,6 +157,12 @@ fn listener(args: &ServeArgs, sockets: impl Iterator<Item = OwnedFd>) -> Result<
     Ok(places(args.at.as_ref()).listen()?)
 }
 
+/// Time without an answer after which a simulated function's connections send again, as on a wire.
+/// This process does the work of all programs, and may wait for a processor: a turn of many queue
+/// pairs took longer than the time that programs ask for. READs that are sent again are answered
+/// again, which made the turns longer still, until connections of other programs failed too.
+const ACK_TIMEOUT: Ns = Ns::from_ms(500);
+
 /// What serves a function.
 struct Serves {
     /// Its simulator, once there is one.
@@ -171,7 +178,7 @@ struct Serves {
 
 impl Ready for Serves {
     fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
-        let sim = simulator(spec, 1, Mode::Real, 1, false).build();
+        let sim = simulated(spec);
         let _ = self.sim.set(sim.clone());
         Ok(sim)
     }
@@ -216,6 +223,15 @@ impl Ready for Serves {
     }
 }
 
+/// A simulated function for programs.
+fn simulated(spec: &SimSpec) -> Sim {
+    let builder = simulator(spec, 1, Mode::Real, 1, false);
+    let patient = builder.engine(|_, config| {
+        config.transport.ack_timeout.get_or_insert(ACK_TIMEOUT);
+    });
+    patient.build()
+}
+
 /// A process, as lines of the log call it.
 fn named(Peer { pid, uid, .. }: Peer) -> String {
     format!("{} of user {uid}", socket::named(pid))
@@ -241,4 +257,19 @@ fn begin<D: HostDevice>(
         }
     })
     .context("a thread for a program")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_of_a_served_function_wait_as_long_as_those_on_a_wire() {
+        for name in ["rate=1G", "wire=serves-and-waits"] {
+            let sim = simulated(&name.parse().unwrap());
+            let mut waits = None;
+            sim.configure_engine(0, |config| waits = config.transport.ack_timeout);
+            assert_eq!(waits, Some(Ns::from_ms(500)), "{name}");
+        }
+    }
 }
