@@ -233,7 +233,10 @@ mod tests {
             ),
             ("wait=0", "`wait=0`: seconds are 1 to 3600"),
             ("wait=3601", "`wait=3601`: seconds are 1 to 3600"),
-            ("tip=10.8.1.1", "`tip=10.8.1.1` is not an IP address"),
+            (
+                "tip=10.8.1.1",
+                "`tip=10.8.1.1`: there is no tip=; after the @ come IP addresses, gateway=IP, wait=SECONDS, tap=NAME and mtu=BYTES",
+            ),
             (
                 "tap=a,tap=b",
                 "`tap=b`: there is already one; leave one out",

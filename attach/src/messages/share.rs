@@ -178,13 +178,13 @@ impl fmt::Display for Share {
             Whose::All => {
                 return write!(
                     f,
-                    "the server takes {most} {name} at most: {remedy}, or start it with `e810 serve --{key} N`"
+                    "the server takes {most} {name} at most: {remedy}, or start the server with `e810 serve --{key} N`"
                 );
             }
         };
         write!(
             f,
-            ": {remedy}, or start it with `e810 serve {option} {key}=N`"
+            ": {remedy}, or start the server with `e810 serve {option} {key}=N`"
         )
     }
 }
