@@ -258,7 +258,7 @@ impl Cq {
     /// `ibv_poll_cq`: what there is, at most `most`.
     #[track_caller]
     pub(crate) fn poll(self, most: usize) -> Vec<Wc> {
-        self.try_poll(most).expect("a poll")
+        self.try_poll(most).unwrap()
     }
 
     /// The error of a function that is gone, once it finds nothing.
