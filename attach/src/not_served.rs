@@ -83,10 +83,10 @@ fn is_socket(path: &Path) -> bool {
 }
 
 fn nobody(places: &Places, waited: Duration, source: &io::Error) -> String {
-    let names: Vec<_> = places.paths().iter().map(|path| path.display()).collect();
-    let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+    let names = places.paths().iter().map(|path| path.display().to_string());
+    let names: Vec<_> = names.collect();
     let mut text = format!("nobody serves a function at {}", names.join(" or "));
-    // A `String` takes everything.
+    // Writing to a `String` does not fail.
     if let Some(why) = places.lacks() {
         let _ = write!(text, " ({why}, so there is no place of this user)");
     }

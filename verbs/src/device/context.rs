@@ -296,9 +296,12 @@ pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
             commands,
         });
         let open = Box::into_raw(open);
-        // SAFETY: it was made above.
+        // Made from the box's own pointer, with which all of it is found again and freed.
+        // SAFETY: a part of what was made above; nobody else has it.
+        let context =
+            unsafe { &raw mut (*(&raw mut (*open).verbs).cast::<VerbsContext>()).context };
+        // SAFETY: as above.
         let open = unsafe { &*open };
-        let context = open.shown();
         open.commands.enter(context);
         open.events.enter_context(context);
         context

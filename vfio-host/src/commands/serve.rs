@@ -123,13 +123,15 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
 /// # Errors
 /// [`Usage`], which names it.
 fn check_limits(option: &str, limits: &[(Resource, u64)]) -> Result<()> {
-    let mut earlier = limits.iter().enumerate();
-    let twice = earlier.find(|(index, (key, _))| {
-        let before = limits.iter().take(*index);
-        before.into_iter().any(|(other, _)| other == key)
-    });
-    if let Some((_, (key, _))) = twice {
-        refuse!("{option}: `{}` is given twice; leave one out", key.key());
+    let mut seen = Vec::new();
+    for (resource, _) in limits {
+        if seen.contains(resource) {
+            refuse!(
+                "{option}: `{}` is given twice; leave one out",
+                resource.key()
+            );
+        }
+        seen.push(*resource);
     }
     Ok(())
 }
