@@ -13,12 +13,15 @@ use e810_sim_wire::{NoWireName, Wire, WireName, WireSpec};
 
 use crate::BackendError;
 
-/// Limits of connections on a wire, whose other end is a process that may wait for a processor. It
-/// cannot answer at once, as a card would: eight times the time without an answer that a queue pair
-/// asks for was too short on a busy machine. And what it does not take waits in the buffer of a
-/// socket, which holds 50 to 1000 packets of 4 KiB.
+/// Time without an answer after which connections send again, if a process answers that may wait for
+/// a processor, or does the work of many programs. It cannot answer at once, as a card would: eight
+/// times the time that queue pairs ask for was too short on a busy machine.
+pub const PATIENT_ACK_TIMEOUT: Ns = Ns::from_ms(500);
+
+/// Limits of connections on a wire, whose other end is another process. What that does not take waits
+/// in the buffer of a socket, which holds 50 to 1000 packets of 4 KiB.
 const ON_A_WIRE: TransportLimits = TransportLimits {
-    ack_timeout: Some(Ns::from_ms(500)),
+    ack_timeout: Some(PATIENT_ACK_TIMEOUT),
     window: Some(256),
     rnr_timer: None,
     ack_credits: None,

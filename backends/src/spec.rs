@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 pub use crate::addressed_spec::{AddressedSpec, MOST_WAIT, SpecAddress};
 #[cfg(feature = "sim")]
-pub use crate::sim_spec::{NoSimSpec, SimSpec};
+pub use crate::sim_spec::{NoSimSpec, PATIENT_ACK_TIMEOUT, SimSpec};
 
 /// The kernel interface that opens a function bound to vfio-pci.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

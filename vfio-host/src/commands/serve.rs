@@ -21,9 +21,8 @@ use e810_attach::reception::Reception;
 use e810_attach::socket::{self, Listener, Peer, Socket};
 use e810_attach::threads;
 use e810_backends::HostDevice;
-use e810_backends::spec::{Bdf, DeviceSpec, SimSpec, VfioApi};
+use e810_backends::spec::{Bdf, DeviceSpec, PATIENT_ACK_TIMEOUT, SimSpec, VfioApi};
 use e810_backends::vfio::wait_until_free;
-use e810_hal::Ns;
 use e810_node::simulated::simulator;
 use e810_sim::{Mode, Sim};
 use e810_sim_server::quota::Quota;
@@ -62,6 +61,12 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
     let (kept, sockets): (Vec<_>, Vec<_>) = handed_over
         .into_iter()
         .partition(|(name, _)| store::is_kept(name));
+    if let (Some(at), false) = (&args.at, sockets.is_empty()) {
+        refuse!(
+            "--at {}: the unit hands over a socket (LISTEN_FDS), and programs that connect there would wait for nobody; leave --at out",
+            at.display()
+        );
+    }
     let stop = Stop::on_signals()?;
     let of_group = match opening.spec {
         DeviceSpec::Vfio(bdf, VfioApi::Container) => Some(bdf),
@@ -150,20 +155,12 @@ fn no_findings(sim: &Sim) -> Result<()> {
 
 /// The socket for programs: the one that systemd has handed over, unless another one is named.
 fn listener(args: &ServeArgs, sockets: impl Iterator<Item = OwnedFd>) -> Result<Listener> {
-    if args.at.is_none() {
-        let handed_over = activation::listener(sockets.collect());
-        if let Some(listener) = handed_over.context("the socket of the unit (LISTEN_FDS)")? {
-            return Ok(listener);
-        }
+    let handed_over = activation::listener(sockets.collect());
+    if let Some(listener) = handed_over.context("the socket of the unit (LISTEN_FDS)")? {
+        return Ok(listener);
     }
     Ok(places(args.at.as_ref()).listen()?)
 }
-
-/// Time without an answer after which a simulated function's connections send again, as on a wire.
-/// This process does the work of all programs, and may wait for a processor: a turn of many queue
-/// pairs took longer than the time that programs ask for. READs that are sent again are answered
-/// again, which made the turns longer still, until connections of other programs failed too.
-const ACK_TIMEOUT: Ns = Ns::from_ms(500);
 
 /// What serves a function.
 struct Serves {
@@ -225,11 +222,16 @@ impl Ready for Serves {
     }
 }
 
-/// A simulated function for programs.
+/// A simulated function for programs. A turn of many queue pairs took longer than the time that
+/// programs ask for. READs that are sent again are answered again, which made the turns longer still,
+/// until connections of other programs failed too.
 fn simulated(spec: &SimSpec) -> Sim {
     let builder = simulator(spec, 1, Mode::Real, 1, false);
     let patient = builder.engine(|_, config| {
-        config.transport.ack_timeout.get_or_insert(ACK_TIMEOUT);
+        config
+            .transport
+            .ack_timeout
+            .get_or_insert(PATIENT_ACK_TIMEOUT);
     });
     patient.build()
 }
@@ -271,7 +273,7 @@ mod tests {
             let sim = simulated(&name.parse().unwrap());
             let mut waits = None;
             sim.configure_engine(0, |config| waits = config.transport.ack_timeout);
-            assert_eq!(waits, Some(Ns::from_ms(500)), "{name}");
+            assert_eq!(waits, Some(PATIENT_ACK_TIMEOUT), "{name}");
         }
     }
 }

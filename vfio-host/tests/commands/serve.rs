@@ -187,6 +187,18 @@ fn a_server_takes_the_socket_of_its_unit_and_says_when_it_is_ready() {
     assert_eq!(ended(&mut server), Some(0));
     assert!(fs::exists(&at).unwrap(), "the socket is the unit's");
     program.kill();
+    // Nobody would serve it beside another one.
+    let mut serve = Command::new("sh");
+    serve.args([
+        "-c",
+        "exec 3</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve --at \"$1\"",
+    ]);
+    let elsewhere = format!("{at}-elsewhere");
+    serve.args([env!("CARGO_BIN_EXE_e810"), &elsewhere]);
+    let output = serve.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("leave --at out"), "{said}");
     // What is no socket of packets is refused.
     let mut serve = Command::new("sh");
     serve.args([
