@@ -431,6 +431,11 @@ impl RealTime {
                     shared.polled.store(false, Ordering::Relaxed);
                     polled = true;
                 } else if shared.is_due(self.now().0) {
+                    // A device has received what came before such work. Other functions that get
+                    // frames are due then, and have their turn in this loop.
+                    if self.uplink.is_set() {
+                        self.take_frames();
+                    }
                     did |= self.run(index);
                 }
             }

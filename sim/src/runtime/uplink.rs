@@ -49,9 +49,13 @@ impl Inlet {
         self.direct.load(Ordering::Relaxed)
     }
 
+    pub(super) fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::Relaxed)
+    }
+
     /// A program polls. Returns whether there is an uplink.
     pub(super) fn poll(&self) -> bool {
-        let is_set = self.is_set.load(Ordering::Relaxed);
+        let is_set = self.is_set();
         if is_set {
             // Not exact if several do it, and that much is not needed.
             let polls = self.polls.load(Ordering::Relaxed);

@@ -49,9 +49,13 @@ impl Pace {
         };
     }
 
-    /// The thread has looked, and found this.
-    pub(crate) fn follow(&mut self, found: FromUplink, incoming: &Incoming, now: Instant) {
+    /// The thread has looked, and found this. Returns whether it looks again at once: then it offers
+    /// its processor to others first, without the lock of `incoming`, which they need in order to look
+    /// for themselves.
+    #[must_use]
+    pub(crate) fn follow(&mut self, found: FromUplink, incoming: &Incoming, now: Instant) -> bool {
         self.limit = self.next(found, incoming, now);
+        self.limit == Some(Duration::ZERO)
     }
 
     fn next(&mut self, found: FromUplink, incoming: &Incoming, now: Instant) -> Option<Duration> {
@@ -75,7 +79,6 @@ impl Pace {
         }
         let spins = self.last_frame.is_some_and(|last| now - last < SPIN);
         if spins {
-            std::thread::yield_now();
             return Some(Duration::ZERO);
         }
         match incoming.begin_sleep() {

@@ -104,8 +104,11 @@ impl Receiver {
                 let ready = ready.get(OTHERS..).unwrap_or_default();
                 rings.handle(ready, drained.own, Instant::now());
                 let found = self.sim.take_from_uplink();
-                pace.follow(found, &rings.incoming(), Instant::now());
+                let looks_again = pace.follow(found, &rings.incoming(), Instant::now());
                 pace.at_most(rings.limit());
+                if looks_again {
+                    std::thread::yield_now();
+                }
             }
         }
     }

@@ -21,7 +21,7 @@ struct Intake<'a> {
 
 /// What was taken.
 #[derive(Clone, Copy, Debug, Default)]
-struct Taken {
+pub(super) struct Taken {
     frames: usize,
     /// Functions that got some, as bits.
     destinations: u64,
@@ -91,7 +91,7 @@ impl RealTime {
     }
 
     /// Takes frames, and hands them to functions; nothing if another thread does it.
-    fn take_frames(&self) -> Taken {
+    pub(super) fn take_frames(&self) -> Taken {
         let mut intake = Intake {
             functions: &self.functions,
             is_direct: self.uplink.is_direct(),
