@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::socket::Listener;
+use crate::listener::Listener;
 
 /// The first descriptor that is handed over.
 const FIRST: RawFd = 3;

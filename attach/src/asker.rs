@@ -1,9 +1,15 @@
-//! Who asks an owner about its programs, and is none of them.
+//! Who asks an owner about its programs or its function, and wants no queues.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use e810::{GIDS, GidEntry};
+
+use crate::conversation::Conversation;
 use crate::link::{Ended, Link};
-use crate::messages::{Held, Hello, Malformed, Refused, Row, Told, decode, encode};
+use crate::messages::{
+    Asked, Held, Hello, Malformed, Operation, QueryGid, Refused, Row, Told, decode, encode,
+};
 
 /// How long an owner may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -21,6 +27,43 @@ pub struct Census {
     pub is_closing: bool,
     /// Those that the asker may see.
     pub rows: Vec<Row>,
+}
+
+/// The GID table of the function, by index, as it is now. Whoever asks is one of the owner's programs
+/// meanwhile, and counts in its limits.
+///
+/// # Errors
+/// The owner takes no program now, does not answer, or is of another version.
+pub fn gids(link: Arc<dyn Link>) -> Result<Vec<Option<GidEntry>>, Refused> {
+    let gone = |Ended| Refused::gone("the server has ended");
+    link.send(encode(&Hello::Attach).into()).map_err(gone)?;
+    // Of the files that come with it none is needed.
+    Conversation::new(link.clone()).welcome(ANSWER)?;
+    let indices = 0..GIDS as u8;
+    indices.map(|index| gid(&*link, index)).collect()
+}
+
+fn gid(link: &dyn Link, index: u8) -> Result<Option<GidEntry>, Refused> {
+    let gone = |Ended| Refused::gone("the server has ended");
+    // 0 wants no answer.
+    let own = u64::from(index) + 1;
+    let asked = Asked {
+        number: own,
+        command: QueryGid { index }.command(),
+    };
+    link.send(encode(&asked).into()).map_err(gone)?;
+    loop {
+        let message = link.receive(ANSWER).map_err(gone)?;
+        let message = message.ok_or_else(|| Refused::silent("the server", ANSWER))?;
+        match decode(&message.bytes) {
+            Ok(Told::Answer(number, answer)) if number == own => {
+                return QueryGid::answer(answer?).map_err(Refused::unexpected);
+            }
+            // Something has happened to the function.
+            Ok(_) => {}
+            Err(said) => return Err(Refused::unintelligible("the server", said)),
+        }
+    }
 }
 
 /// Asks for the programs of the owner at the other end.

@@ -11,6 +11,7 @@ use e810_backends::memory::MappedMemory;
 use e810_hal::{Iova, Mapping};
 
 use crate::messages::{Answer, Command, Kind, Refused};
+use crate::owner::Taken;
 
 /// Where a queue, or a part of one, begins, and how many bytes it has.
 pub(crate) type Span = (Iova, u64);
@@ -33,6 +34,7 @@ pub(crate) struct Lent<P: HostDevice> {
     /// Where the program has it.
     pub(crate) address: Option<u64>,
     pub(crate) _memory: MappedMemory,
+    pub(crate) _room: Taken,
     /// Parts of queues in it.
     pub(crate) parts: u32,
 }

@@ -24,6 +24,7 @@ pub mod errno;
 mod fair;
 mod lent;
 pub mod link;
+pub mod listener;
 pub mod messages;
 mod not_served;
 pub mod owner;

@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::listener::kind_of;
 use crate::places::{Places, SYSTEM, UNIT};
-use crate::socket::kind_of;
 
 /// Nobody serves a function where a program looked.
 #[derive(Debug, thiserror::Error)]

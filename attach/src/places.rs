@@ -10,10 +10,11 @@ use e810_backends::host::user_folder::runtime_folder_or_why;
 
 use crate::asker::programs;
 use crate::link::{Ended, Link as _};
+use crate::listener::Listener;
 use crate::messages::{Hello, encode};
 pub use crate::not_served::{NotServed, start};
 use crate::program::Attached;
-use crate::socket::{Listener, Socket};
+use crate::socket::Socket;
 
 /// The socket of the machine's server. Only root makes its folder.
 pub const SYSTEM: &str = "/run/e810/e810.sock";

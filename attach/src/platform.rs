@@ -1,7 +1,6 @@
 //! The platform of a program whose owner simulates the function: rings and doorbells lie in files
 //! that both have.
 
-use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -10,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use e810::ProgramLimits;
 use e810_backends::host_memory;
-use e810_backends::memory::{MappedMemory, SharedMemory};
+use e810_backends::iova::IovaError;
+use e810_backends::memory::{MappedMemory, PAGE, SharedMemory};
+use e810_backends::pool::{Blocks, Mapped, Pool, part};
 use e810_hal::{
     Access, Barrier, Bus, Clock, DmaAlloc, DmaError, DmaLayout, DmaMap, DmaSegment, HostMem,
-    InterruptVectors, Iova, Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
+    InterruptVectors, Mapping, NoHostMemory, Ns, RawDma, RegOffset, SharedBytes, Vector,
 };
 
 use crate::conversation::Conversation;
@@ -30,9 +31,76 @@ pub struct AttachedPlatform(Arc<Inner>);
 struct Inner {
     conversation: Arc<Conversation>,
     doorbells: Doorbells,
-    /// By I/O address.
-    lent: Mutex<BTreeMap<u64, MappedMemory>>,
+    /// Locked during a command. No answer is heard by a thread that frees memory, so this ends.
+    rings: Mutex<Pool<Files>>,
     began: Instant,
+}
+
+/// Files for rings that the owner reaches as well.
+#[derive(Debug)]
+struct Files(Arc<Conversation>);
+
+/// One of them, lent until it is dropped.
+#[derive(Debug)]
+struct LentFile {
+    conversation: Arc<Conversation>,
+    memory: MappedMemory,
+    iova: u64,
+}
+
+impl Blocks for Files {
+    type Block = LentFile;
+    type Error = DmaError;
+    // A program may have few bytes, and the owner maps pages.
+    const CHUNK: (usize, usize) = (256 << 10, PAGE);
+
+    fn make(&self, bytes: usize, align: usize) -> Result<LentFile, DmaError> {
+        let none = DmaError::OutOfMemory { bytes, align };
+        let memory = SharedMemory::new(bytes, false).map_err(|_| none)?;
+        let file = memory.file().try_clone_to_owned().map_err(|_| none)?;
+        let lend = Lend {
+            bytes: memory.len() as u64,
+            // Nothing is registered there.
+            address: None,
+        };
+        let memory = memory.without_file();
+        let lent = self.0.ask_plainly(lend, Some(file));
+        let lent = LentFile {
+            conversation: self.0.clone(),
+            memory,
+            iova: lent.map_err(|_| none)?,
+        };
+        let is_aligned = lent.iova.is_multiple_of(align as u64);
+        is_aligned.then_some(lent).ok_or(none)
+    }
+
+    fn full(&self, cause: IovaError) -> DmaError {
+        let (bytes, align) = match cause {
+            IovaError::Full { bytes, align } => (bytes, align),
+            _ => (0, 0),
+        };
+        let (bytes, align) = (bytes as usize, align as usize);
+        DmaError::OutOfMemory { bytes, align }
+    }
+}
+
+impl Mapped for LentFile {
+    fn iova(&self) -> u64 {
+        self.iova
+    }
+
+    fn words(&self, offset: u64, words: usize) -> Option<NonNull<AtomicU64>> {
+        part(self.memory.words(), offset, words)
+    }
+}
+
+impl Drop for LentFile {
+    fn drop(&mut self) {
+        let iova = self.iova;
+        // An owner that is gone has no device that writes there; it has mapped the file itself, so it
+        // reaches no other memory of this process in any case.
+        let _ = self.conversation.ask_plainly(TakeBack { iova }, None);
+    }
 }
 
 impl AttachedPlatform {
@@ -49,9 +117,9 @@ impl AttachedPlatform {
         let doorbells = doorbells.ok_or_else(Refused::no_memory)?;
         conversation.tell(LendDoorbells {}.command(), Some(file))?;
         Ok(Self(Arc::new(Inner {
+            rings: Mutex::new(Pool::new(Files(conversation.clone()))),
             conversation,
             doorbells,
-            lent: Mutex::default(),
             began: Instant::now(),
         })))
     }
@@ -75,51 +143,20 @@ impl Bus for AttachedPlatform {
     }
 }
 
-// SAFETY: each allocation is a file of its own, zeroed, mapped here until `dma_free`, and at the
-// owner, which gives the device access to all of it at the address that it answers, a multiple of
-// the page size. `dma_free` has the owner take it back first.
+// SAFETY: the pool returns disjoint pieces of files that are mapped here, and at the owner, which
+// gives the device access to all of a file at the address that it answers. Before a piece is handed
+// out it is zeroed; only atomics touch it. A file is unmapped after the owner has taken it back. The
+// owner's device can still access a freed piece: the caller of `free` has stopped the device
+// (contract), and reaches memory of this program alone.
 unsafe impl DmaAlloc for AttachedPlatform {
     fn dma_alloc(&self, layout: DmaLayout) -> Result<RawDma, DmaError> {
-        let none = DmaError::OutOfMemory {
-            bytes: layout.bytes(),
-            align: layout.align(),
-        };
-        let memory = SharedMemory::new(layout.bytes(), false).map_err(|_| none)?;
-        let file = memory.file().try_clone_to_owned().map_err(|_| none)?;
-        let lend = Lend {
-            bytes: memory.len() as u64,
-            // Nothing is registered there.
-            address: None,
-        };
-        let memory = memory.without_file();
-        let lent = self.0.conversation.ask_plainly(lend, Some(file));
-        let iova = lent.map_err(|_| none)?;
-        let raw = RawDma {
-            iova: Iova(iova),
-            words: memory.start().cast(),
-            len: layout.bytes() / 8,
-        };
-        lock(&self.0.lent).insert(iova, memory);
-        if !iova.is_multiple_of(layout.align() as u64) {
-            // SAFETY: it was made just now, and nobody has it.
-            unsafe { self.dma_free(raw) };
-            return Err(none);
-        }
-        Ok(raw)
+        lock(&self.0.rings).alloc(layout)
     }
 
     unsafe fn dma_free(&self, raw: RawDma) {
-        let Some(memory) = lock(&self.0.lent).remove(&raw.iova.0) else {
-            return;
-        };
-        let taken = self
-            .0
-            .conversation
-            .ask_plainly(TakeBack { iova: raw.iova.0 }, None);
-        // An owner that is gone has no device that writes there; it has mapped the file itself, so
-        // it reaches no other memory of this process in any case.
-        drop(taken);
-        drop(memory);
+        if !lock(&self.0.rings).free(raw) {
+            log::error!("{} is not a live DMA allocation: not freed", raw.iova);
+        }
     }
 }
 

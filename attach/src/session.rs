@@ -372,6 +372,7 @@ impl<P: HostDevice> Session<P> {
             return Err(Refused::unexpected("no file, or nobody who takes it"));
         };
         let lent_for = lent_for(asked.address);
+        let room = self.owner.room()?;
         self.owner.lend(self.program, lent_for, asked.bytes)?;
         let lend = || {
             let memory = SharedMemory::of_file(file, bytes).map_err(|_| Refused::no_memory())?;
@@ -394,6 +395,7 @@ impl<P: HostDevice> Session<P> {
             bytes: asked.bytes,
             address: asked.address,
             _memory: memory,
+            _room: room,
             parts: 0,
         };
         self.lent.insert(iova, lent);

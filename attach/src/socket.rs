@@ -2,18 +2,16 @@
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use e810_backends::host::{Host, process};
 pub use e810_shared::seqpacket::Peer;
-use e810_shared::seqpacket::{Acceptor, Address, Seqpacket};
+use e810_shared::seqpacket::{Address, Seqpacket};
 
 use crate::link::{Ended, Link, Message};
 use crate::lock;
@@ -28,9 +26,6 @@ const LAST: u32 = 1024;
 const CONNECT: Duration = Duration::from_secs(10);
 /// The option of a socket that gives a descriptor of the peer's process (Linux 6.5).
 const SO_PEERPIDFD: c_int = 77;
-/// Permissions of a new socket.
-const OWNER_ALONE: u32 = 0o600;
-
 /// One end.
 #[derive(Debug)]
 pub struct Socket {
@@ -67,6 +62,14 @@ impl Socket {
     /// The system's.
     pub fn pair() -> io::Result<[Self; 2]> {
         Ok(Seqpacket::pair()?.map(Self::over))
+    }
+
+    /// Of a connection from a process, whose end it notices.
+    ///
+    /// # Errors
+    /// The system's; [`is_of_the_dead`] if the process is gone.
+    pub(crate) fn of_peer(socket: Seqpacket) -> io::Result<Self> {
+        Self::over(socket).watching_peer()
     }
 
     fn over(socket: Seqpacket) -> Self {
@@ -218,138 +221,6 @@ impl Link for Socket {
     }
 }
 
-/// Where an owner waits for programs.
-#[derive(Debug)]
-pub struct Listener {
-    socket: Acceptor,
-    path: PathBuf,
-    /// Locked as long as this lives, so that two owners that start at a time do not both take the
-    /// place of one that is dead. `None`: somebody else keeps the socket's file.
-    lock: Option<File>,
-}
-
-impl Listener {
-    /// Listens at `path`. A socket that is there and that nobody listens at is replaced. A file
-    /// beside it, `path` and `.lock`, is locked, has the number of this process, and stays.
-    ///
-    /// # Errors
-    /// The system's; [`io::ErrorKind::AddrInUse`] if somebody listens there, with the number of that
-    /// process if it is known, or if what is there is no socket.
-    pub fn bind(path: &Path) -> io::Result<Self> {
-        // First, so that no file is left beside what is somebody else's.
-        let there = fs::symlink_metadata(path).map(|there| there.file_type());
-        if there.is_ok_and(|there| !there.is_socket()) {
-            return Err(no_socket(path));
-        }
-        let lock = lock_beside(path)?;
-        let address = Address::at_path(path)?;
-        let socket = match Acceptor::bind(&address) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                // It may have come just now. A file that is no socket refuses connections, too.
-                let is_socket = fs::symlink_metadata(path)?.file_type().is_socket();
-                if !is_socket {
-                    return Err(no_socket(path));
-                }
-                let nobody = Err(io::ErrorKind::ConnectionRefused);
-                if Socket::connect(path)
-                    .map_err(|refused| refused.kind())
-                    .map(drop)
-                    != nobody
-                {
-                    return Err(held(path));
-                }
-                fs::remove_file(path)?;
-                Acceptor::bind(&address)?
-            }
-            bound => bound?,
-        };
-        // Before anybody can connect.
-        fs::set_permissions(path, fs::Permissions::from_mode(OWNER_ALONE))?;
-        socket.listen()?;
-        Ok(Self {
-            socket,
-            path: path.to_owned(),
-            lock: Some(lock),
-        })
-    }
-
-    /// On a socket that listens at `path`, and that somebody else keeps there.
-    pub(crate) fn handed_over(socket: OwnedFd, path: PathBuf) -> Self {
-        Self {
-            socket: socket.into(),
-            path,
-            lock: None,
-        }
-    }
-
-    /// Where it listens.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Whether this process has made the socket there, and may remove it.
-    #[must_use]
-    pub const fn is_maker(&self) -> bool {
-        self.lock.is_some()
-    }
-
-    /// The next program; waits for one.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn accept(&self) -> io::Result<Socket> {
-        loop {
-            match Socket::over(self.socket.accept()?).watching_peer() {
-                // One that has died since it connected holds up nobody.
-                Err(error) if is_of_the_dead(&error) => {}
-                watching => return watching,
-            }
-        }
-    }
-}
-
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        // Whoever looks for it finds nothing, and not a socket without an owner.
-        if self.is_maker() {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// The file beside the socket.
-fn lock_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    name.into()
-}
-
-/// Locks the file beside the socket, and writes this process's number there.
-fn lock_beside(path: &Path) -> io::Result<File> {
-    // Says what is wrong with the path of the socket first.
-    Address::at_path(path)?;
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    options.mode(OWNER_ALONE).custom_flags(libc::O_NOFOLLOW);
-    let mut file = options.open(lock_of(path))?;
-    // SAFETY: no memory is touched.
-    match check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(held(path)),
-        locked => locked?,
-    }
-    // For a message only; the lock does without it, as on a full disk.
-    let _ = file.set_len(0);
-    let _ = writeln!(file, "{}", std::process::id());
-    Ok(file)
-}
-
 /// A process, as messages name it.
 #[must_use]
 pub fn named(pid: u32) -> String {
@@ -359,54 +230,15 @@ pub fn named(pid: u32) -> String {
     }
 }
 
-/// Somebody else has the socket.
-fn held(path: &Path) -> io::Error {
-    let by = Socket::connect(path).and_then(|socket| socket.peer());
-    let by = by.map(|Peer { pid, .. }| pid).ok();
-    // Its socket may have been removed.
-    let in_lock = || fs::read_to_string(lock_of(path)).ok()?.trim().parse().ok();
-    let who = by.or_else(in_lock);
-    let who = who.map_or_else(|| "another process".to_owned(), named);
-    io::Error::new(
-        io::ErrorKind::AddrInUse,
-        format!(
-            "{}: {who} serves there: use it (`e810 run`), end it, or name another place (--at PATH)",
-            path.display()
-        ),
-    )
-}
-
-/// Something that is no socket, and perhaps somebody's, is in the place of one.
-fn no_socket(path: &Path) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::AddrInUse,
-        format!(
-            "{} is {} and no socket: name another place (--at PATH)",
-            path.display(),
-            kind_of(path)
-        ),
-    )
-}
-
-/// What there is in the place of a socket.
-pub(crate) fn kind_of(path: &Path) -> &'static str {
-    let there = fs::symlink_metadata(path).map(|there| there.file_type());
-    match there {
-        Ok(there) if there.is_dir() => "a folder",
-        Ok(there) if there.is_symlink() => "a symbolic link",
-        _ => "a file",
-    }
-}
-
 /// What kernels say when a process is asked for that does not exist any more.
-fn is_of_the_dead(error: &io::Error) -> bool {
+pub(crate) fn is_of_the_dead(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(libc::ESRCH | libc::EINVAL | libc::ENODATA)
     )
 }
 
-fn check(done: c_int) -> io::Result<()> {
+pub(crate) fn check(done: c_int) -> io::Result<()> {
     match done {
         ..0 => Err(io::Error::last_os_error()),
         _ => Ok(()),
@@ -421,11 +253,13 @@ fn last_error() -> c_int {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Seek as _};
+    use std::fs::{self, File};
+    use std::io::{Read as _, Seek as _, Write as _};
     use std::mem;
     use std::thread;
 
     use super::*;
+    use crate::listener::{Listener, lock_of};
 
     const SOON: Duration = Duration::from_secs(10);
 
@@ -591,58 +425,6 @@ mod tests {
         );
     }
 
-    /// As a process leaves its socket that is killed.
-    fn stale(path: &Path) {
-        // A child that another test has forked has copies of what is open here, until it ends.
-        let wait_for = |lock: fn(&Path) -> io::Result<()>| {
-            let limit = std::time::Instant::now() + SOON;
-            while let Err(error) = lock(path) {
-                assert!(std::time::Instant::now() < limit, "{error}");
-                thread::sleep(Duration::from_millis(5));
-            }
-        };
-        wait_for(|path| lock_beside(path).map(drop));
-        let killed = Listener::bind(path).unwrap();
-        let (socket, lock) = (
-            killed.socket.as_raw_fd(),
-            killed.lock.as_ref().unwrap().as_raw_fd(),
-        );
-        mem::forget(killed);
-        for fd in [socket, lock] {
-            // SAFETY: nobody else has it any more.
-            drop(unsafe { OwnedFd::from_raw_fd(fd) });
-        }
-        assert!(path.exists());
-        wait_for(|path| lock_beside(path).map(drop));
-        wait_for(|path| match Socket::connect(path) {
-            Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
-            Err(_) => Ok(()),
-        });
-    }
-
-    #[test]
-    fn of_those_who_start_at_a_time_one_takes_the_place_of_the_dead() {
-        let folder = std::env::temp_dir().join(format!("e810-race-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("e810.sock");
-        for _ in 0..20 {
-            stale(&path);
-            let gate = std::sync::Barrier::new(4);
-            let bound: Vec<_> = thread::scope(|scope| {
-                let bind = || {
-                    gate.wait();
-                    Listener::bind(&path).map_err(|error| error.kind())
-                };
-                let threads: Vec<_> = (0..4).map(|_| scope.spawn(bind)).collect();
-                threads.into_iter().map(|one| one.join().unwrap()).collect()
-            });
-            let refused = bound.iter().filter_map(|one| one.as_ref().err());
-            assert_eq!(refused.collect::<Vec<_>>(), [&io::ErrorKind::AddrInUse; 3]);
-            drop(Socket::connect(&path).unwrap());
-        }
-        fs::remove_dir_all(&folder).unwrap();
-    }
-
     #[test]
     fn one_that_dies_before_it_is_accepted_holds_up_nobody() {
         let name = format!("e810-early-{}.sock", std::process::id());
@@ -763,61 +545,5 @@ mod tests {
             }
             (made > 0).then_some(made as libc::pid_t)
         }
-    }
-
-    #[test]
-    fn one_owner_listens_at_a_path_and_a_socket_of_the_dead_is_replaced() {
-        let folder = std::env::temp_dir().join(format!("e810-listen-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("e810.sock");
-        assert!(Socket::connect(&path).is_err(), "nobody is there");
-        let listener = Listener::bind(&path).unwrap();
-        let mode = fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, OWNER_ALONE);
-        let program = Socket::connect(&path).unwrap();
-        let accepted = listener.accept().unwrap();
-        assert_eq!(accepted.peer().unwrap().pid, std::process::id());
-        program.send(vec![1].into()).unwrap();
-        assert_eq!(bytes(accepted.receive(SOON).unwrap()), [1]);
-        let second = Listener::bind(&path).unwrap_err();
-        assert_eq!(second.kind(), io::ErrorKind::AddrInUse);
-        let own = format!("process {} (", std::process::id());
-        let said = second.to_string();
-        assert!(
-            said.contains(&own) && said.contains(path.to_str().unwrap()),
-            "{said}"
-        );
-        // Also of one whose socket somebody has removed.
-        fs::remove_file(&path).unwrap();
-        let said = Listener::bind(&path).unwrap_err().to_string();
-        assert!(said.contains(&own), "{said}");
-        drop(listener);
-        assert!(!path.exists());
-        stale(&path);
-        drop(Listener::bind(&path).unwrap());
-        // What is no socket stays.
-        fs::write(&path, "somebody's").unwrap();
-        let second = Listener::bind(&path).unwrap_err();
-        assert_eq!(second.kind(), io::ErrorKind::AddrInUse);
-        assert_eq!(fs::read(&path).unwrap(), b"somebody's");
-        let said = second.to_string();
-        assert!(said.contains("is a file and no socket"), "{said}");
-        // Nothing is left beside it, nor beside a folder.
-        for (name, is) in [("passwd", "a file"), ("group", "a folder")] {
-            let path = folder.join(name);
-            match is {
-                "a file" => fs::write(&path, "").unwrap(),
-                _ => fs::create_dir(&path).unwrap(),
-            }
-            let said = Listener::bind(&path).unwrap_err().to_string();
-            assert!(said.contains(is) && said.contains(name), "{said}");
-            assert!(!lock_of(&path).exists());
-        }
-        let long = folder.join("a".repeat(108));
-        assert_eq!(
-            Listener::bind(&long).unwrap_err().kind(),
-            io::ErrorKind::InvalidInput
-        );
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -1,17 +1,17 @@
-//! DMA memory: mapped blocks with one owner, and small allocations in them.
+//! DMA memory: mapped blocks with one owner.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::mem::forget;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use e810_hal::{Access, DmaLayout, Iova, RawDma};
+use e810_hal::Access;
 
 use super::error::BackendError;
 use super::iova::{IovaError, IovaSpace};
-use super::memory::{HUGE_PAGE, PAGE, SharedMemory};
+use super::memory::{HUGE_PAGE, SharedMemory};
+use super::pool::{Blocks, Mapped, part};
 use super::transport::{DmaRegion, SharedAddresses, Transport};
 
 /// Page sizes of IOMMUs above the smallest, the largest first.
@@ -179,21 +179,6 @@ impl<T: Transport> Block<T> {
             bytes,
         })
     }
-
-    pub(super) fn iova(&self) -> u64 {
-        self.iova
-    }
-
-    /// `words` words from `offset` bytes on; `None` outside, or if the memory is the caller's.
-    fn words(&self, offset: u64, words: usize) -> Option<NonNull<AtomicU64>> {
-        let Memory::File(memory) = &self.memory else {
-            return None;
-        };
-        let offset = usize::try_from(offset).ok()?;
-        let end = offset.checked_add(words.checked_mul(8)?)?;
-        // SAFETY: inside the mapping, as just checked.
-        (end <= memory.len()).then(|| unsafe { memory.start().add(offset) }.cast())
-    }
 }
 
 impl<T: Transport> Drop for Block<T> {
@@ -232,120 +217,39 @@ impl<T: Transport> fmt::Debug for Block<T> {
     }
 }
 
-/// Requests up to this size and alignment are cut from chunks.
-const SMALL: usize = 64 << 10;
-/// Bytes of a chunk: one large page of the IOMMU, or of the CPU.
-const CHUNK: usize = HUGE_PAGE;
-/// Pieces of a chunk are multiples of this, so that no two share a cache line.
-const PIECE: u64 = 64;
-
-#[derive(Debug)]
-struct Chunk<T: Transport> {
-    block: Block<T>,
-    pieces: IovaSpace,
+/// What a [`Pool`] makes its blocks of.
+#[derive(Clone, Debug)]
+pub(super) struct Mapper<T> {
+    pub(super) domain: Arc<Domain<T>>,
+    /// Blocks that fill half of a huge page are made of those.
+    pub(super) huge: bool,
 }
 
-/// Blocks, handed out whole or in pieces.
-#[derive(Debug)]
-pub(super) struct Pool<T: Transport> {
-    domain: Arc<Domain<T>>,
-    huge: bool,
-    chunks: Vec<Chunk<T>>,
-    /// By IOVA.
-    whole: BTreeMap<u64, Block<T>>,
+impl<T: Transport> Blocks for Mapper<T> {
+    type Block = Block<T>;
+    type Error = BackendError;
+    // A large page of the IOMMU, or of the CPU.
+    const CHUNK: (usize, usize) = (HUGE_PAGE, HUGE_PAGE);
+
+    fn make(&self, bytes: usize, align: usize) -> Result<Block<T>, BackendError> {
+        let huge = self.huge && bytes >= HUGE_PAGE / 2;
+        Block::new(&self.domain, bytes, align, huge)
+    }
+
+    fn full(&self, cause: IovaError) -> BackendError {
+        iova(&self.domain.transport, cause)
+    }
 }
 
-impl<T: Transport> Pool<T> {
-    pub(super) fn new(domain: Arc<Domain<T>>, huge: bool) -> Self {
-        Self {
-            domain,
-            huge,
-            chunks: Vec::new(),
-            whole: BTreeMap::new(),
-        }
+impl<T: Transport> Mapped for Block<T> {
+    fn iova(&self) -> u64 {
+        self.iova
     }
 
-    pub(super) fn alloc(&mut self, layout: DmaLayout) -> Result<RawDma, BackendError> {
-        if layout.bytes() <= SMALL && layout.align() <= SMALL {
-            return self.piece(layout);
-        }
-        let huge = self.huge && layout.bytes() >= HUGE_PAGE / 2;
-        let block = Block::new(&self.domain, layout.bytes(), layout.align().max(PAGE), huge)?;
-        let len = layout.bytes() / 8;
-        let words = block.words(0, len);
-        let raw = RawDma {
-            iova: Iova(block.iova),
-            words: words.ok_or_else(|| self.full(block.bytes, PAGE as u64))?,
-            len,
+    fn words(&self, offset: u64, words: usize) -> Option<NonNull<AtomicU64>> {
+        let Memory::File(memory) = &self.memory else {
+            return None;
         };
-        self.whole.insert(block.iova, block);
-        Ok(raw)
-    }
-
-    fn piece(&mut self, layout: DmaLayout) -> Result<RawDma, BackendError> {
-        let (bytes, align) = (layout.bytes() as u64, layout.align() as u64);
-        let len = layout.bytes() / 8;
-        let place = |chunk: &mut Chunk<T>| {
-            let iova = chunk.pieces.alloc(bytes, align).ok()?;
-            Some((iova, chunk.block.words(iova - chunk.block.iova, len)?))
-        };
-        let found = match self.chunks.iter_mut().find_map(place) {
-            Some(found) => Some(found),
-            None => {
-                let mut chunk = self.chunk()?;
-                let found = place(&mut chunk);
-                self.chunks.push(chunk);
-                found
-            }
-        };
-        let (iova, words) = found.ok_or_else(|| self.full(bytes, align))?;
-        let raw = RawDma {
-            iova: Iova(iova),
-            words,
-            len,
-        };
-        // This piece may have been in use before.
-        for index in 0..raw.len {
-            // SAFETY: `Block::words` checked that they are inside the block, which the pool owns;
-            // nobody else has this piece.
-            unsafe { raw.words.add(index).as_ref() }.store(0, Ordering::Relaxed);
-        }
-        Ok(raw)
-    }
-
-    fn chunk(&self) -> Result<Chunk<T>, BackendError> {
-        let block = Block::new(&self.domain, CHUNK, CHUNK, self.huge)?;
-        let range = [(block.iova, block.iova + (CHUNK as u64 - 1))];
-        let pieces = IovaSpace::new(&range, PIECE);
-        Ok(Chunk {
-            pieces: pieces.map_err(|cause| iova(&self.domain.transport, cause))?,
-            block,
-        })
-    }
-
-    fn full(&self, bytes: u64, align: u64) -> BackendError {
-        iova(&self.domain.transport, IovaError::Full { bytes, align })
-    }
-
-    /// Frees an allocation; returns false if `raw` is none.
-    pub(super) fn free(&mut self, raw: RawDma) -> bool {
-        if self.whole.remove(&raw.iova.0).is_some() {
-            return true;
-        }
-        let holds = |chunk: &Chunk<T>| {
-            (chunk.block.iova..chunk.block.iova + CHUNK as u64).contains(&raw.iova.0)
-        };
-        let Some(index) = self.chunks.iter().position(holds) else {
-            return false;
-        };
-        let Some(chunk) = self.chunks.get_mut(index) else {
-            return false;
-        };
-        let known = chunk.pieces.free(raw.iova.0).is_ok();
-        // One chunk is kept, so that a queue that comes and goes maps nothing again.
-        if chunk.pieces.is_unused() && self.chunks.len() > 1 {
-            self.chunks.swap_remove(index);
-        }
-        known
+        part(memory.words(), offset, words)
     }
 }

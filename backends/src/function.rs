@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use e810_hal::pci_ids::PciIds;
 use e810_hal::{DmaSegment, Iova, Ns, Vector};
 
-use super::dma::{Block, Domain, Pool};
+use super::dma::{Block, Domain, Mapper};
 use super::error::BackendError;
 use super::memory::{HUGE_PAGE, SharedMemory};
+use super::pool::Pool;
 use super::transport::{Notice, Transport};
 use super::vectors::{InterruptVectors, Waiter};
 use crate::accept::Accept;
@@ -77,7 +78,7 @@ pub struct Function<T: Transport> {
 }
 
 pub(super) struct Inner<T: Transport> {
-    pub(super) pool: Mutex<Pool<T>>,
+    pub(super) pool: Mutex<Pool<Mapper<T>>>,
     pub(super) mappings: Mutex<Mappings<T>>,
     pub(super) payload: Mutex<BTreeMap<u64, Weak<SharedMemory>>>,
     /// First and last I/O address of each admitted program, by number.
@@ -145,7 +146,10 @@ impl<T: Transport> Function<T> {
         let registers = transport.registers();
         let domain = Arc::new(Domain::new(transport)?);
         let inner = Inner {
-            pool: Mutex::new(Pool::new(Arc::clone(&domain), options.hugepages)),
+            pool: Mutex::new(Pool::new(Mapper {
+                domain: Arc::clone(&domain),
+                huge: options.hugepages,
+            })),
             mappings: Mutex::new(Mappings {
                 next: 1,
                 live: HashMap::new(),

@@ -75,6 +75,7 @@ mod lan;
 pub mod observed;
 mod open;
 mod platform;
+pub mod pool;
 pub mod printable;
 pub mod signals;
 #[cfg(feature = "sim")]

@@ -13,6 +13,7 @@ use super::dma::{Block, Memory};
 use super::error::BackendError;
 use super::function::{Function, lock, run};
 use super::iova::IovaError;
+use super::pool::Mapped as _;
 use super::transport::Transport;
 use crate::host_memory;
 

@@ -173,6 +173,17 @@ impl SharedMemory {
         self.start
     }
 
+    /// All of it, as words.
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU64] {
+        let (start, count) = (
+            self.start.as_ptr().cast(),
+            self.map.len() / size_of::<u64>(),
+        );
+        // SAFETY: as in `MappedMemory::words`.
+        unsafe { slice::from_raw_parts(start, count) }
+    }
+
     /// Closes the file, of which a process may not have many.
     #[must_use]
     pub fn without_file(self) -> MappedMemory {

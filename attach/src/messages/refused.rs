@@ -112,6 +112,15 @@ impl Refused {
         Self::new(Kind::Unchanged, libc::ENOMEM, "out of memory")
     }
 
+    /// The server has as many files of programs mapped as it may have.
+    pub(crate) fn no_mappings(most: usize) -> Self {
+        let why = format!(
+            "the server has {most} files of programs mapped, and the kernel has no room for many more: end programs, or raise the limit \
+             (`sysctl vm.max_map_count`) and start the server again"
+        );
+        Self::new(Kind::Unchanged, libc::ENOMEM, why)
+    }
+
     /// The program has as much as the server gives it.
     #[must_use]
     pub fn share(share: Share) -> Self {

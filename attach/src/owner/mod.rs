@@ -28,12 +28,15 @@ use crate::messages::{Answer, Command, ControlEvent, DeviceEvent, Refused};
 use crate::socket::Peer;
 
 mod bring_up;
+mod commands;
 mod ledger;
 mod limits;
 mod memory;
+mod names;
 mod objects;
 mod remains;
 mod resolve;
+mod room;
 mod serve;
 
 pub use bring_up::{
@@ -43,9 +46,12 @@ use ledger::Ledger;
 pub use ledger::{Attached, is_privileged};
 pub use limits::{AskedLimits, Limits, Most};
 pub(crate) use memory::LentFor;
-use objects::{Names, Objects};
+use names::Names;
+use objects::Objects;
 use remains::{Left, Remains};
 use resolve::Resolver;
+use room::Room;
+pub(crate) use room::Taken;
 
 /// A program of an owner. No number is given twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -150,6 +156,7 @@ pub struct Owner<P: HostPlatform> {
     /// Kept here, so that who asks takes no turn.
     program_limits: ProgramLimits,
     ledger: Ledger,
+    room: Room,
     /// Told of what programs do wrong.
     log: OnceLock<Log>,
     /// Where the completion queues report their events that are polled with the owner's slots.
@@ -215,6 +222,7 @@ impl<P: HostPlatform> Owner<P> {
                 since_progress: 0,
             }),
             ledger: Ledger::default(),
+            room: Room::of_system(),
             log: OnceLock::new(),
             channel,
             names: Mutex::default(),
@@ -294,6 +302,14 @@ impl<P: HostPlatform> Owner<P> {
             self.ledger.set_held(program, objects.held(), 0);
         }
         Ok(())
+    }
+
+    /// Room for a file that a program lends, which is mapped then.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn room(&self) -> Result<Taken, Refused> {
+        self.room.take()
     }
 
     /// It lends that file no more.

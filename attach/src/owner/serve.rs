@@ -7,7 +7,7 @@ use e810::{AsyncEvent, Event, EventSet, LanEvent, Progress};
 use e810_backends::HostDevice;
 use e810_hal::Ns;
 
-use super::objects::CqName;
+use super::names::CqName;
 use super::{OWN, Owner};
 use crate::lock;
 use crate::messages::{ControlEvent, DeviceEvent, QpEvent, Token};

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use e810::{AccessFlags, Data, Op, Path, QpCaps, Remote, SendFlags, SendWr, Sge, Wc};
 use e810_attach::client::{Client, ClientCq, ClientMr, ClientPd, ClientQp};
+use e810_attach::listener::Listener;
 use e810_attach::messages::{Memory, RegMr, Resource};
 use e810_attach::owner::{AskedLimits, Owner};
 use e810_attach::reception::Reception;
-use e810_attach::socket::Listener;
 use e810_backends::HostDevice;
 
 use crate::{Scenario, with_function};

@@ -96,7 +96,8 @@ impl Scenario for NamesMemory {
             theirs.ring.ring,
             Iova(1 << 20),
             Iova(u64::MAX - 255),
-            beyond(own.ring.ring, 4096),
+            // More than a file for rings has.
+            beyond(own.ring.ring, 1 << 20),
         ] {
             let mut place = own;
             place.ring.ring = ring;

@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Error, Result, bail};
 use e810_attach::activation;
+use e810_attach::listener::Listener;
 use e810_attach::messages::Resource;
 use e810_attach::owner::{self, AskedLimits, Odd, Opening, Owner, Ready};
 use e810_attach::reception::Reception;
-use e810_attach::socket::{self, Listener, Peer, Socket};
+use e810_attach::socket::{self, Peer, Socket};
 use e810_attach::threads;
 use e810_backends::HostDevice;
 use e810_backends::spec::{Bdf, DeviceSpec, PATIENT_ACK_TIMEOUT, SimSpec, VfioApi};

@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use e810_attach::socket::Listener;
+use e810_attach::listener::Listener;
 use serde_json::Value;
 
-use crate::run::{Folder, Holder};
+use crate::run::{Folder, Holder, Said};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -123,10 +123,16 @@ fn programs_wait_for_a_server_and_a_server_for_its_programs() {
     let pid = first.child.id();
     first.kill();
     assert_eq!(ended(&mut server), Some(0));
-    let mut next = folder.e810(&format!("serve --at {at}"));
+    let mut next = folder.e810(&format!("serve --device sim@10.8.1.1,fd00:8::1 --at {at}"));
     let mut next = next.stdout(Stdio::null()).spawn().unwrap();
     let second = waits.join().unwrap();
     assert!(second.line.contains(" e810_0="), "{}", second.line);
+    // The folder of a program has a type for each GID that the function has.
+    let mut run = folder.e810(&format!("run -q --at {at} -- sh -c"));
+    let run = run.env_remove("SYSFS_PATH");
+    let types = "ls $SYSFS_PATH/class/infiniband/e810_0/ports/1/gid_attrs/types";
+    let said = Said::of(run.arg(types));
+    assert_eq!(said.lines, ["0", "1", "2"], "{:?}", said.complaints);
     second.kill();
     terminate(&next);
     assert_eq!(ended(&mut next), Some(0));

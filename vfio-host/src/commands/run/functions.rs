@@ -6,13 +6,16 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{self, Path, PathBuf};
 use std::process;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use e810_attach::places::{NotServed, start};
+use e810_attach::asker::gids;
+use e810_attach::places::{NotServed, Places, start};
 use e810_backends::spec::{AddressedSpec, DeviceSpec, SimSpec};
 use e810_sim_wire::WireName;
 
+use super::sysfs::Shown;
 use crate::cli::RunArgs;
 use crate::cli::device::{DEVICE, places};
 use crate::usage::{Usage, refuse};
@@ -32,6 +35,8 @@ pub(super) struct Functions {
     wait: Option<u64>,
     /// Why it is none of a server, although one was looked for.
     lacks: Option<String>,
+    /// Where a served function has GIDs.
+    gids: Vec<usize>,
 }
 
 /// Nobody asked for a server.
@@ -113,6 +118,7 @@ impl Functions {
             at: None,
             wait: None,
             lacks: None,
+            gids: Vec::new(),
         })
     }
 
@@ -130,6 +136,7 @@ impl Functions {
             at: Some(path),
             wait: (!wait.is_zero()).then(|| wait.as_secs_f64().ceil() as u64),
             lacks: None,
+            gids: Vec::new(),
         })
     }
 
@@ -161,6 +168,7 @@ impl Functions {
             at: None,
             wait: None,
             lacks: None,
+            gids: Vec::new(),
         })
     }
 
@@ -193,18 +201,44 @@ impl Functions {
         }
     }
 
-    /// For each device of a process, the functions that it may turn out to be.
-    pub(super) fn of_devices(&self, to_all: bool) -> Vec<&[AddressedSpec]> {
+    /// Asks a server for what programs read in a folder.
+    pub(super) fn ask(&mut self) {
+        if let Some(path) = &self.at {
+            // Each has the link-local one. A server that does not answer may let the program in later.
+            self.gids = gids_at(path).unwrap_or_else(|| vec![0]);
+        }
+    }
+
+    /// The devices of a process.
+    pub(super) fn of_devices(&self, to_all: bool) -> Vec<Shown<'_>> {
         match to_all {
-            true => self.all.chunks(1).collect(),
-            false => vec![&self.all],
+            _ if self.at.is_some() => vec![Shown::Served(&self.gids)],
+            true => self.all.chunks(1).map(Shown::Owned).collect(),
+            false => vec![Shown::Owned(&self.all)],
         }
     }
 
     /// Maximum devices of a process.
     pub(super) fn most(&self, to_all: bool) -> usize {
-        if to_all { self.all.len() } else { 1 }
+        if to_all && self.at.is_none() {
+            self.all.len()
+        } else {
+            1
+        }
     }
+}
+
+/// Where the function that is served at `path` has GIDs.
+fn gids_at(path: &Path) -> Option<Vec<usize>> {
+    let places = Places::only(path.to_owned());
+    let (_, socket) = places.reach(NO_WAIT).ok()?;
+    let table = gids(Arc::new(socket)).ok()?;
+    let table = table.iter().enumerate();
+    Some(
+        table
+            .filter_map(|(index, gid)| gid.map(|_| index))
+            .collect(),
+    )
 }
 
 /// Whether each process has such a function of its own, however many there are.

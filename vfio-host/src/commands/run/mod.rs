@@ -45,7 +45,7 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<()> {
         true => None,
         false => Program::find(&args.program)?,
     };
-    let functions = Functions::of(args)?;
+    let mut functions = Functions::of(args)?;
     let libraries = Libraries::find(args.libraries.as_deref())?;
     let (variable, value) = match args.preload {
         true => libraries.preloaded(env::var_os("LD_PRELOAD").as_deref()),
@@ -64,6 +64,7 @@ pub fn run(args: &RunArgs, out: &mut dyn Write) -> Result<()> {
     let Some(program) = program else {
         return Ok(print(&variables, out)?);
     };
+    functions.ask();
     let devices = functions.most(args.all);
     let sysfs = sysfs::make(&user_folder()?, &functions.of_devices(args.all));
     let sysfs = sysfs.with_context(|| {

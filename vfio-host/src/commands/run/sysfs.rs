@@ -3,7 +3,8 @@
 //!
 //! It has what is known before a bring-up and does not change: names and kind and, if it is known
 //! which function a process gets, its place in the kernel's tree, its GUIDs and its GID table. For
-//! several functions it has what they have in common, the types of their GIDs. It has no state,
+//! several functions it has what they have in common, the types of their GIDs. Of a function that
+//! another process serves it has the types of the GIDs that are there now. It has no state,
 //! rate or counters, because they change, and nothing that only a bring-up shows (`fw_ver`); the
 //! library has those. No entry has an interface (`gid_attrs/ndevs`): without a TAP interface there
 //! is none, and the entries of a TAP interface change.
@@ -25,18 +26,27 @@ const PREFIX: &str = "sys-";
 /// The GID of an index without a known entry.
 const NO_GID: [u8; 16] = [0; 16];
 
-/// Makes the folder of this process in `user_folder`, with a device for each of `devices` (the
-/// functions that it may be). Removes folders of processes that have ended.
+/// A device of the folder.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shown<'a> {
+    /// The functions that it may be.
+    Owned(&'a [AddressedSpec]),
+    /// Another process serves it; the GID table has entries with these indices.
+    Served(&'a [usize]),
+}
+
+/// Makes the folder of this process in `user_folder`, with `devices`. Removes folders of processes
+/// that have ended.
 ///
 /// # Errors
 /// The system's.
-pub(super) fn make(user_folder: &Path, devices: &[&[AddressedSpec]]) -> io::Result<PathBuf> {
+pub(super) fn make(user_folder: &Path, devices: &[Shown<'_>]) -> io::Result<PathBuf> {
     remove_old(user_folder);
     let folder = user_folder.join(format!("{PREFIX}{}", process::id()));
     // An earlier process may have had this id.
     let _ = fs::remove_dir_all(&folder);
-    for (number, functions) in devices.iter().enumerate() {
-        device(&folder, number, functions)?;
+    for (number, shown) in devices.iter().enumerate() {
+        device(&folder, number, *shown)?;
     }
     Ok(folder)
 }
@@ -53,9 +63,9 @@ fn remove_old(user_folder: &Path) {
     }
 }
 
-fn device(folder: &Path, number: usize, functions: &[AddressedSpec]) -> io::Result<()> {
-    let known = match functions {
-        [one] => Some(one),
+fn device(folder: &Path, number: usize, shown: Shown<'_>) -> io::Result<()> {
+    let known = match shown {
+        Shown::Owned([one]) => Some(one),
         _ => None,
     };
     let name = format!("e810_{number}");
@@ -88,13 +98,16 @@ fn device(folder: &Path, number: usize, functions: &[AddressedSpec]) -> io::Resu
     write(&port.join("pkeys"), "0", "0xffff")?;
     let gids = known.map(|known| gids(own_link_local, known));
     let gids = gids.unwrap_or_default();
-    // The entries that each of them has; of a served one only the link-local address is known to be there.
-    let entries = functions.iter().map(entries).min().unwrap_or(1);
+    // The entries that each of them has.
+    let has_entry = |index: usize| match shown {
+        Shown::Owned(functions) => functions.iter().all(|one| index < entries(one)),
+        Shown::Served(indices) => indices.contains(&index),
+    };
     for index in 0..GIDS {
         let gid = gids.get(index).copied().flatten();
         write(&port.join("gids"), &index.to_string(), &text(gid))?;
         // As the kernel has it, an index without an entry has no type that can be read.
-        if index < entries {
+        if has_entry(index) {
             let types = port.join("gid_attrs/types");
             write(&types, &index.to_string(), "RoCE v2")?;
         }
@@ -169,7 +182,9 @@ mod tests {
         let several = ["sim@10.8.1.3,fd00:8::3", "sim@10.8.1.4"];
         let several: [AddressedSpec; 2] = several.map(|text| text.parse().unwrap());
         for _ in 0..2 {
-            let folder = make(user, &[&known[..1], &known[1..], &several]).unwrap();
+            let shown = [&known[..1], &known[1..], &several].map(Shown::Owned);
+            let shown = [&shown[..], &[Shown::Served(&[0, 2])]].concat();
+            let folder = make(user, &shown).unwrap();
             let read = |path: &str| fs::read_to_string(folder.join("class").join(path)).ok();
             let port = |number: usize, path: &str| {
                 read(&format!("infiniband/e810_{number}/ports/1/{path}"))
@@ -214,6 +229,9 @@ mod tests {
                 (2, 0, zeroes, true),
                 (2, 1, zeroes, true),
                 (2, 2, zeroes, false),
+                (3, 0, zeroes, true),
+                (3, 1, zeroes, false),
+                (3, 2, zeroes, true),
             ] {
                 let found = port(number, &format!("gids/{index}"));
                 assert_eq!(found.as_deref(), Some(gid), "e810_{number} {index}");
