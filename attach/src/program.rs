@@ -173,6 +173,7 @@ impl<P: Platform> Program<P> {
                 lock(&self.queues).cq_event(cq);
             }
             Told::CqFailed(cq) => lock(&self.queues).cq_failed(cq),
+            Told::Connection(told) => self.listeners.connection(&told),
         }
     }
 

@@ -151,6 +151,10 @@ impl Hears for ToProgram {
     fn cq_failed(&self, cq: CqKey) {
         self.tell(&Told::CqFailed(cq));
     }
+
+    fn connection(&self, told: e810_connect::Told) {
+        self.tell(&Told::Connection(Box::new(told)));
+    }
 }
 
 impl<P: HostDevice> Session<P> {

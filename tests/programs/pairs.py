@@ -4,18 +4,19 @@
 
 LIST has paragraphs, each a command, what comes of it, and why:
 
-    ok [long] [one] [12|13] [VARIABLE=VALUE...] PROGRAM OPTION...
+    ok [long] [one] [own|shared] [12|13] [VARIABLE=VALUE...] PROGRAM OPTION...
         server: ...
 
 The first word is `ok`, `fail`, `stopped` (it goes on until it is stopped, and that is right) or `skip` (it is not
-run, because what comes of it is chance). `long`: only with --long. `one`: no peer, one process. 12, 13: only that
-Debian's. What follows is what both processes are started with; the port and the address of the server are added.
+run, because what comes of it is chance). `long`: only with --long. `one`: no peer, one process. `own`: only where each
+process has a function, `shared`: only on a shared one. 12, 13: only that Debian's. What follows is what both processes are started with; the port and the address of the server are added.
 Indented lines:
 
     server: OPTION...   what only the server has
     client: OPTION...   what only the client has
     run: OPTION...      for e810 run
-    to: ADDRESS         the server's, if it is not 127.0.0.1
+    to: ADDRESS         the server's, if it is not 127.0.0.1: that of its function, 10.8.1.1, for those who meet by the
+                        connection manager
     says: REGEX         in what one of the two prints; several lines, each has to be there
     never: REGEX        in what neither prints
     REASON: TEXT        why it fails: one of REASONS, and it has to be there for `fail` and `skip`
@@ -27,6 +28,7 @@ in a word is the program's name.
 """
 
 import concurrent.futures
+import contextlib
 import os
 import random
 import re
@@ -35,6 +37,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 # How a pair is run: the server's exit status and the client's are what it prints last.
@@ -52,6 +55,27 @@ wait $server; server=$?
 wait $client; client=$?
 echo "$server $client" >"$OUT.status"
 """
+
+# The same for those who meet by the connection manager, where nothing shows that the server listens: a client that comes
+# too early is refused, and tries again.
+MEETING = r"""
+SERVER >"$OUT.server" 2>&1 &
+server=$! client=1
+for _ in $(seq 8); do
+    sleep 1
+    kill -0 $server 2>/dev/null || break
+    CLIENT >"$OUT.client" 2>&1
+    client=$?
+    ((client)) && grep -qiE 'reject|refused|unreachable|event: 8|no route' "$OUT.client" || break
+done
+((client)) && kill $server 2>/dev/null
+wait $server; server=$?
+echo "$server $client" >"$OUT.status"
+"""
+
+# Programs with ports of their own choice: one at a time where all share a function.
+FIXED = ("mckey", "rdma_client", "rdma_xclient", "ucmatose", "udaddy")
+TURN = threading.Lock()
 
 # Rows at a time. They mostly wait.
 AT_ONCE = 4
@@ -85,9 +109,9 @@ class Row:
         self.number, self.line = number, line
         words = shlex.split(line)
         self.wanted = words.pop(0)
-        self.long = self.one = False
+        self.long = self.one = self.own = self.shared = False
         self.version = None
-        while words[0] in ("long", "one", "12", "13"):
+        while words[0] in ("long", "one", "own", "shared", "12", "13"):
             word = words.pop(0)
             if word.isdigit():
                 self.version = word
@@ -187,6 +211,17 @@ def command(row, start, port, client):
         words += ["-lp", str(port)] + ([*row.to, *options] if client else [])
     elif row.program == "fi_pingpong":
         words += [*options, "-P" if client else "-B", str(port)] + (row.to if client else [])
+    elif row.program == "rping":
+        words += ["-c" if client else "-s", "-a", row.to[0], "-p", str(port), *options]
+    elif row.program == "cmtime":
+        words += ["-p", str(port), *options] + (["-s", row.to[0]] if client else [])
+    elif row.program == "mckey":
+        words += ["-b", "10.8.1.1" if SERVED or not client else "10.8.1.2", *options] + (["-s"] if client else [])
+    elif row.program in ("rdma_client", "rdma_xclient"):
+        words[-1] = row.program if client else row.program.replace("client", "server")
+        words += options + (["-s", row.to[0]] if client else [])
+    elif row.program in FIXED:
+        words += options + (["-s", row.to[0]] if client else [])
     elif row.program.startswith("raw_ethernet"):
         # Neither ports nor hosts.
         words += options
@@ -228,7 +263,8 @@ def outcome(row, e810, folder, start):
     if row.one:
         script = command(row, start, port, False) + ' >"$OUT.server" 2>&1; echo "$? 0" >"$OUT.status"'
     else:
-        script = SCRIPT.replace("SERVER", command(row, start, port, False))
+        script = MEETING if row.to != ["127.0.0.1"] else SCRIPT
+        script = script.replace("SERVER", command(row, start, port, False))
         script = script.replace("CLIENT", command(row, start, port, True))
     environment = dict(os.environ, XDG_RUNTIME_DIR=folder, OUT=out, HEXPORT=f"{port:04X}")
     # What is mapped, each time with nothing in it.
@@ -294,7 +330,7 @@ def main():
     e810, folder, path, version, *rest = sys.argv[1:]
     options, words = rest[: rest.index("--")], rest[rest.index("--") + 1 :]
     rows, covered, wrong = read(path)
-    rows = [row for row in rows if row.version in (None, version)]
+    rows = [row for row in rows if row.version in (None, version) and not (row.own if SERVED else row.shared)]
     name = f"{os.path.basename(path)}-{version}"
     start = f"{folder}/start-{version}"
     for program in covered:
@@ -309,7 +345,8 @@ def main():
     def one(row):
         at = time.monotonic()
         for turn in range(3):
-            came, text, status = outcome(row, e810, folder, start)
+            with TURN if SERVED and row.program in FIXED else contextlib.nullcontext():
+                came, text, status = outcome(row, e810, folder, start)
             problems = judge(row, came, text)
             # It may be that a busy machine loses frames, which are resent half a second later: one more turn, which is said.
             is_late = turn == 0 and came == "stopped"

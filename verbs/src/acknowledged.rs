@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The events of an object that a program has taken.
 #[derive(Debug, Default)]
-pub(crate) struct Acknowledged {
+pub struct Acknowledged {
     open: Mutex<u64>,
     changed: Condvar,
 }
@@ -14,24 +14,24 @@ impl Acknowledged {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn taken(&self) {
+    pub fn taken(&self) {
         *self.open() += 1;
     }
 
     /// Acknowledges this many events; more than were taken count as all that were taken.
-    pub(crate) fn acknowledge(&self, events: u32) {
+    pub fn acknowledge(&self, events: u32) {
         let mut open = self.open();
         *open = open.saturating_sub(events.into());
         self.changed.notify_all();
     }
 
     /// Stops waiting for acknowledgements: the context is closed.
-    pub(crate) fn give_up(&self) {
+    pub fn give_up(&self) {
         self.acknowledge(u32::MAX);
     }
 
     /// Waits until all events are acknowledged.
-    pub(crate) fn wait(&self) {
+    pub fn wait(&self) {
         let open = self.open();
         // As libibverbs does: for as long as the program takes.
         let waited = self.changed.wait_while(open, |open| *open > 0);

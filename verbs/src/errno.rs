@@ -32,20 +32,20 @@ impl OfProgram {
 }
 
 /// `errno` of this thread.
-pub(crate) fn now() -> c_int {
+pub fn now() -> c_int {
     // SAFETY: this thread's own.
     unsafe { *libc::__errno_location() }
 }
 
 /// Sets `errno`; returns the value with which such functions report an error.
-pub(crate) fn fail(number: c_int) -> c_int {
+pub fn fail(number: c_int) -> c_int {
     SAID.set(Some(number));
     set_errno(number);
     -1
 }
 
 /// The same, for functions that make an object.
-pub(crate) fn no_object<T>(number: c_int) -> *mut T {
+pub fn no_object<T>(number: c_int) -> *mut T {
     fail(number);
     ptr::null_mut()
 }
@@ -80,6 +80,6 @@ impl NotOpened {
 }
 
 /// The number of an error of the system.
-pub(crate) fn of_io(error: &io::Error) -> c_int {
+pub fn of_io(error: &io::Error) -> c_int {
     error.raw_os_error().unwrap_or(libc::EIO)
 }

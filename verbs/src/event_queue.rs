@@ -18,7 +18,7 @@ use crate::shown::Shown;
 /// To the kernel, the descriptor of a child of `fork` is its parent's, so only the process that
 /// made the queue touches it.
 #[derive(Debug)]
-pub(crate) struct EventQueue<T> {
+pub struct EventQueue<T> {
     /// The end of a pipe from which a byte is read for each unit, whether reads block or not. As
     /// with the kernel's channels, a poll finds it readable or finds nothing. An eventfd would be
     /// writable, and a program that waits for both would never sleep.
@@ -55,7 +55,7 @@ struct Lost {
 
 /// What a reader gets for a unit.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Taken<R> {
+pub enum Taken<R> {
     /// The oldest event.
     Event(R),
     /// Nothing: the event of the unit was purged.
@@ -70,7 +70,7 @@ impl<T> EventQueue<T> {
     ///
     /// # Errors
     /// No descriptor is left.
-    pub(crate) fn new(most: usize, what: String) -> io::Result<Self> {
+    pub fn new(most: usize, what: String) -> io::Result<Self> {
         let (from, into) = pipe()?;
         Ok(Self {
             fd: Shown::new(from)?,
@@ -89,17 +89,17 @@ impl<T> EventQueue<T> {
     }
 
     /// The program's descriptor.
-    pub(crate) const fn fd(&self) -> RawFd {
+    pub const fn fd(&self) -> RawFd {
         self.fd.number()
     }
 
     /// The library's own descriptor, for reads: both have the same flags.
-    pub(crate) fn own_fd(&self) -> RawFd {
+    pub fn own_fd(&self) -> RawFd {
         self.fd.own().as_raw_fd()
     }
 
     /// Whether this process may touch it.
-    pub(crate) fn is_here(&self) -> bool {
+    pub fn is_here(&self) -> bool {
         self.process.is_this()
     }
 
@@ -108,13 +108,13 @@ impl<T> EventQueue<T> {
     }
 
     /// Puts an event in; returns whether there was room.
-    pub(crate) fn put(&self, event: T) -> bool {
+    pub fn put(&self, event: T) -> bool {
         self.put_up_to(self.most, event)
     }
 
     /// Puts in an event that nothing else in the queue implies, and of which there are few: it may
     /// exceed the limit.
-    pub(crate) fn put_past_the_most(&self, event: T) -> bool {
+    pub fn put_past_the_most(&self, event: T) -> bool {
         self.put_up_to(usize::MAX, event)
     }
 
@@ -159,7 +159,7 @@ impl<T> EventQueue<T> {
     }
 
     /// Ends the queue: waiting events can still be taken, then all readers are told.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         if !self.is_here() {
             return;
         }
@@ -172,7 +172,7 @@ impl<T> EventQueue<T> {
 
     /// Takes the oldest event, for a unit that was read. `taken` is called with it before anybody
     /// can purge it.
-    pub(crate) fn take<R>(&self, taken: impl FnOnce(&T) -> R) -> Taken<R> {
+    pub fn take<R>(&self, taken: impl FnOnce(&T) -> R) -> Taken<R> {
         let mut waiting = self.waiting();
         self.send(&mut waiting, 0);
         let found = match waiting.owed.checked_sub(1) {
@@ -191,7 +191,7 @@ impl<T> EventQueue<T> {
     }
 
     /// Returns a unit that was read: its reader is gone.
-    pub(crate) fn give_back(&self) {
+    pub fn give_back(&self) {
         if !self.is_here() {
             return;
         }
@@ -204,7 +204,7 @@ impl<T> EventQueue<T> {
     }
 
     /// Drops the events that are not to be `kept`, and their units.
-    pub(crate) fn purge(&self, kept: impl Fn(&T) -> bool) {
+    pub fn purge(&self, kept: impl Fn(&T) -> bool) {
         if !self.is_here() {
             return;
         }
@@ -233,7 +233,7 @@ impl<T> EventQueue<T> {
     /// Prints one line on standard error with the number of lost events, when it is twice the
     /// number reported before, and at the end (`all`). Threads of the library do not call this: a
     /// program that reads no events may not read standard error either.
-    pub(crate) fn report_lost(&self, all: bool) {
+    pub fn report_lost(&self, all: bool) {
         let mut waiting = self.waiting();
         let Lost { count, reported } = waiting.lost;
         if count == reported || (!all && count < reported.saturating_mul(2)) {

@@ -15,7 +15,7 @@ use crate::control::Refused;
 
 /// The process that has made something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Process {
+pub struct Process {
     /// Its number. A child in a PID namespace of its own may have its parent's, and so may a
     /// grandchild whose grandparent has ended.
     pub(crate) number: u32,
@@ -27,7 +27,8 @@ pub(crate) struct Process {
 impl Process {
     /// This process. It is asked at every event, so the system is asked once in a process: a child
     /// of `fork` finds the known value wiped.
-    pub(crate) fn this() -> Self {
+    #[must_use]
+    pub fn this() -> Self {
         static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
         static LIVES: AtomicU32 = AtomicU32::new(0);
         let mut page = PAGE.load(Ordering::Acquire);
@@ -68,7 +69,8 @@ impl Process {
     }
 
     /// Whether it is this process, and not its parent.
-    pub(crate) fn is_this(self) -> bool {
+    #[must_use]
+    pub fn is_this(self) -> bool {
         self == Self::this()
     }
 

@@ -14,7 +14,7 @@
 // of libibverbs say.
 
 pub mod abi;
-mod acknowledged;
+pub mod acknowledged;
 pub mod ah;
 pub mod async_events;
 mod cancel;
@@ -23,14 +23,14 @@ pub mod control;
 pub mod cq;
 pub mod device;
 pub mod errno;
-mod event_queue;
+pub mod event_queue;
 pub mod fork;
 pub mod import;
 mod limits;
 mod memory;
 pub mod mr;
 pub mod multicast;
-mod panics;
+pub mod panics;
 pub mod parent_domain;
 pub mod pd;
 pub mod qp;
@@ -43,4 +43,4 @@ pub mod strings;
 pub mod sysfs;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod wait;
+pub mod wait;

@@ -25,7 +25,7 @@ thread_local! {
 ///
 /// The program's `errno` is unchanged unless the body sets it, and its thread is not cancelled in
 /// the body.
-pub(crate) fn catch_panics<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
+pub fn catch_panics<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     let depth = DEPTH.get();
     let outermost = (depth == 0).then(|| (OfProgram::keep(), NotNow::begin()));
     DEPTH.set(depth.wrapping_add(1));
@@ -47,7 +47,7 @@ pub(crate) fn catch_panics<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
 /// Makes panics of this library print nothing, from now on. Panics of the program's own functions
 /// and threads go to its own hook. A program may be written in Rust; it shares the hook if it uses
 /// this crate and not the C library, which has a hook of its own.
-pub(crate) fn keep_silent() {
+pub fn keep_silent() {
     static ONCE: Once = Once::new();
     // A panicking thread cannot change hooks; another call will do it.
     if thread::panicking() || env::var_os(REPORTED).is_some() {

@@ -53,7 +53,7 @@ struct Read {
 /// non-blocking. 0; or -1 and the errno of `read`, or EIO when no further events come.
 ///
 /// `taken` is called with the event before anybody can purge it. Neither closure has a destructor.
-pub(crate) fn take<T: Send + 'static, Q: Fn() -> Arc<EventQueue<T>>, F: Fn(&T)>(
+pub fn take<T: Send + 'static, Q: Fn() -> Arc<EventQueue<T>>, F: Fn(&T)>(
     queue: Q,
     taken: F,
 ) -> c_int {

@@ -11,6 +11,8 @@ use e810::{
 use e810_node::route::Neighbour;
 use serde::{Deserialize, Serialize};
 
+use super::CallBytes;
+
 /// A name that the library gives a queue pair or a completion queue, for events. No name is given
 /// twice in a process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -197,6 +199,8 @@ operations! {
     AttachMcast { qp: u32, group: IpAddr } -> ();
     /// Removes it from the group.
     DetachMcast { qp: u32, group: IpAddr } -> ();
+    /// A call of the connection manager ([`e810_connect::Call`]), which may refuse it.
+    Connecting { call: CallBytes } -> Result<e810_connect::Answer, e810_connect::Refused>;
 }
 
 impl Command {

@@ -54,6 +54,9 @@ pub trait EventSink: Debug + Send + Sync {
     /// Reports an event. A completion queue or a queue pair cannot be destroyed during the call
     /// about it.
     fn notify(&self, event: ControlEvent);
+
+    /// Reports what has happened to a connection.
+    fn connection(&self, _told: &e810_connect::Told) {}
 }
 
 /// Those in a program who hear of its events, until they are dropped.
@@ -71,9 +74,18 @@ impl Listeners {
 
     /// Tells all of them.
     pub fn notify(&self, event: ControlEvent) {
+        self.each(|sink| sink.notify(event));
+    }
+
+    /// Tells all of them of a connection.
+    pub fn connection(&self, told: &e810_connect::Told) {
+        self.each(|sink| sink.connection(told));
+    }
+
+    fn each(&self, tell: impl Fn(&dyn EventSink)) {
         lock(&self.0).retain(|sink| match sink.upgrade() {
             Some(sink) => {
-                sink.notify(event);
+                tell(&*sink);
                 true
             }
             None => false,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 mod bytes;
 mod command;
+mod connecting;
 mod events;
 mod hello;
 mod refused;
@@ -13,6 +14,7 @@ mod share;
 
 pub use bytes::{MOST, Malformed, VERSION, decode, encode};
 pub use command::*;
+pub use connecting::CallBytes;
 pub use events::{ControlEvent, DeviceEvent, EventSink, Listeners, QpEvent};
 pub use hello::Hello;
 pub use refused::{Kind, Limit, Refused};
@@ -71,4 +73,6 @@ pub enum Told {
     CqEvent(CqKey),
     /// A completion queue has failed.
     CqFailed(CqKey),
+    /// What has happened to a connection, or that a peer asks for one.
+    Connection(Box<e810_connect::Told>),
 }

@@ -8,6 +8,7 @@ use e810_node::station::Unresolved;
 use serde::{Deserialize, Serialize};
 
 use super::{Malformed, Share, VERSION};
+use crate::errno;
 use crate::owner::QUEUE_ENTRIES;
 
 /// Characters of the longest text; the rest is cut off.
@@ -119,6 +120,11 @@ impl Refused {
              (`sysctl vm.max_map_count`) and start the server again"
         );
         Self::new(Kind::Unchanged, libc::ENOMEM, why)
+    }
+
+    /// The connection manager cannot be had.
+    pub(crate) fn no_connections(error: &anyhow::Error) -> Self {
+        Self::new(Kind::Unchanged, errno::of_any(error), format!("{error:#}"))
     }
 
     /// The program has as much as the server gives it.

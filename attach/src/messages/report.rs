@@ -69,6 +69,8 @@ mod tests {
             files: usize::MAX,
             bytes: u64::MAX,
             questions: usize::MAX,
+            connections: usize::MAX,
+            listeners: usize::MAX,
         };
         let row = Row {
             id: u64::MAX,

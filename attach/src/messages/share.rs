@@ -21,6 +21,10 @@ pub struct Held {
     pub bytes: u64,
     /// Questions for addresses of peers that are under way.
     pub questions: usize,
+    /// Connections, also those that a peer has asked for, and that are not over.
+    pub connections: usize,
+    /// Ports at which it takes requests for connections.
+    pub listeners: usize,
 }
 
 /// What programs share, and what there are limits of.
@@ -35,6 +39,8 @@ pub enum Resource {
     Bytes,
     Files,
     Questions,
+    Connections,
+    Listeners,
     Programs,
 }
 
@@ -58,7 +64,7 @@ pub struct Share {
 }
 
 impl Resource {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Qps,
         Self::Cqs,
         Self::Mrs,
@@ -68,6 +74,8 @@ impl Resource {
         Self::Bytes,
         Self::Files,
         Self::Questions,
+        Self::Connections,
+        Self::Listeners,
         Self::Programs,
     ];
 
@@ -84,6 +92,8 @@ impl Resource {
             Self::Bytes => "bytes",
             Self::Files => "files",
             Self::Questions => "questions",
+            Self::Connections => "connections",
+            Self::Listeners => "listeners",
             Self::Programs => "programs",
         }
     }
@@ -99,6 +109,8 @@ impl Resource {
             Self::Bytes => "bytes of registered memory and rings",
             Self::Files => "files with rings",
             Self::Questions => "questions for addresses of peers under way",
+            Self::Connections => "connections",
+            Self::Listeners => "ports that connections are taken at",
             Self::Programs => "attached programs",
         }
     }
@@ -108,6 +120,7 @@ impl Resource {
             Self::Bytes => "deregister some, or register less",
             Self::Files => "destroy queue pairs or completion queues",
             Self::Questions => "ask for fewer at a time",
+            Self::Connections | Self::Listeners => "give up some",
             Self::Programs => "end some",
             Self::Groups => "leave some",
             _ => "destroy some",
@@ -128,6 +141,8 @@ impl Held {
             files,
             bytes,
             questions,
+            connections,
+            listeners,
         } = other;
         self.pds += *pds;
         self.mrs += *mrs;
@@ -138,6 +153,8 @@ impl Held {
         self.files += *files;
         self.bytes = self.bytes.saturating_add(*bytes);
         self.questions += *questions;
+        self.connections += *connections;
+        self.listeners += *listeners;
     }
 
     /// How much of this it is; a program is one.
@@ -152,6 +169,8 @@ impl Held {
             Resource::Groups => self.groups,
             Resource::Files => self.files,
             Resource::Questions => self.questions,
+            Resource::Connections => self.connections,
+            Resource::Listeners => self.listeners,
             Resource::Bytes => return self.bytes,
             Resource::Programs => 1,
         };

@@ -185,7 +185,7 @@ impl<R: Ready> DeviceVisitor<1> for Serving<'_, R> {
                 });
             }
         };
-        let owner = Arc::new(Owner::new(control, channel, resolver));
+        let owner = Arc::new(Owner::new(function.clone(), control, channel, resolver));
         let _kept = self.ready.ready(&owner, &function)?;
         let why = owner.serve(&function, events);
         // Commands are refused before a program hears that the device is gone.

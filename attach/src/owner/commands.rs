@@ -176,7 +176,8 @@ impl<P: HostPlatform> Objects<P> {
             | Command::TakeBack(_)
             | Command::LendProcess(_)
             | Command::LendDoorbells(_)
-            | Command::Wake(_) => {
+            | Command::Wake(_)
+            | Command::Connecting(_) => {
                 return Err(Refused::unexpected("a message of attached programs"));
             }
         })

@@ -126,6 +126,18 @@ impl Ledger {
         lock(&self.0).check(program, more)
     }
 
+    /// Whether a program, or its user, has more of something than there may be.
+    pub(super) fn is_beyond(&self, program: ProgramId, resource: Resource) -> bool {
+        let entries = lock(&self.0);
+        let Some((entry, who)) = entries.limited(program) else {
+            return false;
+        };
+        let limits = &entries.limits;
+        entry.held.of(resource) > limits.program.of(resource)
+            || !is_privileged(who.peer.uid)
+                && entries.of_user(who.peer.uid, resource) > limits.user.of(resource)
+    }
+
     /// What it has now, apart from what is counted here.
     pub(super) fn set_held(&self, program: ProgramId, held: Held, passed: u64) {
         self.change(program, |entry| {
@@ -211,11 +223,7 @@ impl Ledger {
 
 impl Entries {
     fn check(&self, program: ProgramId, more: &Held) -> Result<(), Refused> {
-        let Some((entry, who)) = self
-            .programs
-            .get(&program)
-            .and_then(|entry| Some((entry, entry.who.as_ref()?)))
-        else {
+        let Some((entry, who)) = self.limited(program) else {
             return Ok(());
         };
         check(&self.limits.program, more, Whose::Program, |resource| {
@@ -225,11 +233,22 @@ impl Entries {
         if is_privileged(uid) {
             return Ok(());
         }
-        let is_theirs = |entry: &&Entry| entry.who.as_ref().is_some_and(|who| who.peer.uid == uid);
         check(&self.limits.user, more, Whose::User(uid), |resource| {
-            let all = self.programs.values().filter(is_theirs);
-            all.map(|entry| entry.held.of(resource)).sum()
+            self.of_user(uid, resource)
         })
+    }
+
+    /// A program that has limits.
+    fn limited(&self, program: ProgramId) -> Option<(&Entry, &Who)> {
+        let entry = self.programs.get(&program)?;
+        Some((entry, entry.who.as_ref()?))
+    }
+
+    /// What all programs of a user have.
+    fn of_user(&self, uid: u32, resource: Resource) -> u64 {
+        let is_theirs = |entry: &&Entry| entry.who.as_ref().is_some_and(|who| who.peer.uid == uid);
+        let all = self.programs.values().filter(is_theirs);
+        all.map(|entry| entry.held.of(resource)).sum()
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! * `bring_up`, a function for programs that do not say in advance what they need;
 //! * `objects`, what a program has created, by number; `remains`, what the dead have left of it;
+//! * `connections`, the connection manager of all programs;
 //! * `ledger`, what each program has and does, and the `limits` of that; `memory`, how much of its
 //!   memory the device reaches;
 //! * `serve`, the work of the function's own thread;
@@ -17,8 +18,10 @@ use std::time::Instant;
 
 use e810::{Channel, Control, CqKey, ProgramLimits, QpChange};
 use e810_backends::interrupts::HostPlatform;
+use e810_connect::Told;
 use e810_hal::RegOffset;
 use e810_hal::regs::{DB_CQ_ARM, DB_WQE_ALLOC, PFPE_CQARM, PFPE_WQEALLOC};
+use e810_node::connections::Connections;
 
 use crate::fair::{Fair, FairGuard};
 use crate::link::Link;
@@ -29,6 +32,7 @@ use crate::socket::Peer;
 
 mod bring_up;
 mod commands;
+mod connections;
 mod ledger;
 mod limits;
 mod memory;
@@ -79,6 +83,9 @@ pub trait Hears: fmt::Debug + Send + Sync {
 
     /// Such a completion queue has failed.
     fn cq_failed(&self, cq: CqKey);
+
+    /// Something has happened to a connection of its own, or a peer asks for one.
+    fn connection(&self, told: Told);
 }
 
 /// Where a program has the slots of its queues.
@@ -152,6 +159,7 @@ const OWN: u64 = 0;
 
 /// The control path of a function, and the programs that use it.
 pub struct Owner<P: HostPlatform> {
+    platform: P,
     state: Fair<State<P>>,
     /// Kept here, so that who asks takes no turn.
     program_limits: ProgramLimits,
@@ -173,6 +181,8 @@ pub struct Owner<P: HostPlatform> {
 struct State<P: HostPlatform> {
     control: Control<P>,
     objects: BTreeMap<ProgramId, Objects<P>>,
+    /// None before the first call.
+    connections: Option<Connections<P>>,
     /// What programs have left behind that the device would not give up.
     remains: Remains<Left<P>>,
     /// Commands since the events' remaining work was last done.
@@ -212,12 +222,14 @@ impl<P: HostPlatform> fmt::Debug for Owner<P> {
 }
 
 impl<P: HostPlatform> Owner<P> {
-    fn new(control: Control<P>, channel: Channel<P>, resolver: Resolver<P>) -> Self {
+    fn new(platform: P, control: Control<P>, channel: Channel<P>, resolver: Resolver<P>) -> Self {
         Self {
+            platform,
             program_limits: control.program_limits(),
             state: Fair::new(State {
                 control,
                 objects: BTreeMap::new(),
+                connections: None,
                 remains: Remains::default(),
                 since_progress: 0,
             }),
@@ -357,8 +369,12 @@ impl<P: HostPlatform> Owner<P> {
         lock(&self.programs).remove(&program);
         let left = {
             let mut state = self.turn(program);
+            let mut objects = state.objects.remove(&program);
+            if let Some(objects) = &mut objects {
+                self.end_connections(&mut state, program, objects);
+            }
             lock(&self.names).forget(program);
-            state.objects.remove(&program)
+            objects
         };
         let left = left.map(|objects| Left {
             objects,
@@ -436,6 +452,10 @@ impl<P: HostPlatform> Owner<P> {
         let mut state = self.turn(program);
         let passed = state.passed();
         state.progress_in_turn();
+        if let Command::Connecting(asked) = &command {
+            let answered = self.connecting(&mut state, program, asked);
+            return answered.map(Answer::Connecting);
+        }
         let State {
             control, objects, ..
         } = &mut *state;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use e810::{Ah, Control, CqControl, Mr, Pd, QpControl, QpResetting};
 use e810_backends::interrupts::HostPlatform;
+use e810_node::connections::Has;
 
 use super::memory::{LentFor, Reached};
 use super::{MemoryOf, ProgramId, SlotsOf};
@@ -35,6 +36,8 @@ pub(super) struct Objects<P: HostPlatform> {
     /// The queue pairs in each multicast group. No set is empty.
     pub(super) groups: HashMap<IpAddr, HashSet<u32>>,
     pub(super) reached: Reached,
+    /// Connections and listeners.
+    pub(super) meets: Has,
 }
 
 /// The entry of a table with this number.
@@ -72,6 +75,7 @@ impl<P: HostPlatform> Objects<P> {
             retired: HashSet::new(),
             groups: HashMap::new(),
             reached: Reached::default(),
+            meets: Has::default(),
         }
     }
 
@@ -90,6 +94,8 @@ impl<P: HostPlatform> Objects<P> {
             files: self.reached.count(),
             bytes: self.reached.bytes(),
             questions: 0,
+            connections: self.meets.connections,
+            listeners: self.meets.listeners,
         }
     }
 

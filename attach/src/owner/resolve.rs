@@ -75,6 +75,11 @@ impl<P: HostPlatform> Resolver<P> {
         })
     }
 
+    /// Who finds neighbours, if anybody does.
+    pub(super) const fn neighbours(&self) -> Option<&NeighbourTracker<P>> {
+        self.neighbours.as_ref()
+    }
+
     /// Begins to resolve an address.
     fn begin(&self, question: Question) -> Option<PendingResolve> {
         let neighbours = self.neighbours.as_ref()?;

@@ -84,6 +84,11 @@ impl<D: HostDevice> Owner<D> {
                     Err(error) => fatal = Some(error),
                 }
             }
+            match self.progress_connections(&mut state) {
+                Ok(Some(at)) => sleep = sleep.min(Ns(at.0.saturating_sub(self.platform.now().0))),
+                Ok(None) => {}
+                Err(error) => fatal = Some(error),
+            }
             drop(state);
             self.clear_away(Instant::now());
             // What software has completed.

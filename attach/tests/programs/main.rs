@@ -20,6 +20,7 @@ use e810_node::simulated::simulator;
 use e810_sim::{Mode, Sim};
 
 mod clients;
+mod connections;
 mod ends;
 mod hostile;
 mod hostile_commands;

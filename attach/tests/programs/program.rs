@@ -21,6 +21,7 @@ use e810_attach::reception::Reception;
 use e810_attach::session::Session;
 use e810_attach::socket::{Peer, Socket};
 use e810_backends::HostDevice;
+use e810_connect::Told;
 
 const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) const BYTES: usize = 1 << 14;
@@ -64,11 +65,15 @@ pub(crate) fn peer(uid: u32) -> Peer {
 
 /// What a program has heard.
 #[derive(Debug, Default)]
-struct Heard(Mutex<Vec<ControlEvent>>);
+struct Heard(Mutex<Vec<ControlEvent>>, Mutex<Vec<Told>>);
 
 impl EventSink for Heard {
     fn notify(&self, event: ControlEvent) {
         self.0.lock().unwrap().push(event);
+    }
+
+    fn connection(&self, told: &Told) {
+        self.1.lock().unwrap().push(told.clone());
     }
 }
 
@@ -336,6 +341,25 @@ impl<P: Platform + Send + Sync + 'static> Client<P> {
     pub(crate) fn destroy_cq(&self, cq: Completions<P>) {
         let destroyed = self.ask(DestroyCq { number: cq.number }).unwrap();
         cq.ring.release(&destroyed);
+    }
+
+    /// Waits for what it is told next of connections.
+    pub(crate) fn is_told(&self) -> Told {
+        let limit = Instant::now() + LIMIT;
+        loop {
+            let mut told = self.heard.1.lock().unwrap();
+            if !told.is_empty() {
+                return told.remove(0);
+            }
+            drop(told);
+            assert!(Instant::now() < limit, "nothing of connections");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Whether it was told nothing of connections that it has not taken.
+    pub(crate) fn is_told_nothing(&self) -> bool {
+        self.heard.1.lock().unwrap().is_empty()
     }
 
     /// Waits until it has heard of this.

@@ -30,7 +30,7 @@ fn reception<D: HostDevice>(owner: &Arc<Owner<D>>, function: &D) -> Arc<Receptio
 }
 
 #[track_caller]
-fn limit<T>(refused: Result<T, Refused>) -> (Resource, Whose, u64) {
+pub(crate) fn limit<T>(refused: Result<T, Refused>) -> (Resource, Whose, u64) {
     let Err(refused) = refused else {
         panic!("it has more than its share");
     };
@@ -213,6 +213,7 @@ impl e810_attach::owner::Hears for Deaf {
     fn qp_changed(&self, _: e810::QpChange) {}
     fn cq_event(&self, _: e810::CqKey) {}
     fn cq_failed(&self, _: e810::CqKey) {}
+    fn connection(&self, _: e810_connect::Told) {}
 }
 
 #[test]

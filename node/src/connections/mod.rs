@@ -8,7 +8,8 @@
 mod complaints;
 mod lookups;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 
@@ -29,9 +30,9 @@ use complaints::Complaints;
 use lookups::Lookups;
 
 /// Connections of a function, those in TIMEWAIT too: at 728 bytes each, 3 MB.
-const SLOTS: usize = 4096;
+pub const CONNECTIONS: usize = 4096;
 /// Listeners of a function.
-const LISTENERS: usize = 256;
+pub const LISTENERS: usize = 256;
 /// Datagrams that may arrive between two looks.
 const RECEIVES: u16 = 512;
 /// The most that is done at once, so that others get the lock.
@@ -40,7 +41,16 @@ const ROUNDS: usize = 64;
 /// A program's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Program(pub u32);
+pub struct Program(pub u64);
+
+/// What a program has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Has {
+    /// Connections, requests that it has not answered, and questions for queue pairs of datagrams.
+    pub connections: usize,
+    /// Ports that it takes requests at.
+    pub listeners: usize,
+}
 
 /// The tables of managers that have ended: their lifetime is the process's, so they are used again.
 static TABLES: Mutex<Vec<Machine<'static>>> = Mutex::new(Vec::new());
@@ -53,9 +63,9 @@ fn machine(config: Config) -> Result<Machine<'static>, machine::Error> {
         return Ok(used.renew(config, random));
     }
     let tables = Tables {
-        slots: vec![Slot::EMPTY; SLOTS].leak(),
+        slots: vec![Slot::EMPTY; CONNECTIONS].leak(),
         listeners: vec![Listener::EMPTY; LISTENERS].leak(),
-        words: vec![0; Tables::words(SLOTS)].leak(),
+        words: vec![0; Tables::words(CONNECTIONS)].leak(),
     };
     Machine::new(config, tables, random)
 }
@@ -77,6 +87,7 @@ pub struct Connections<P: HostPlatform> {
     listeners: BTreeMap<ListenerId, Program>,
     owners: BTreeMap<ConnectionId, Program>,
     news: BTreeMap<Program, VecDeque<Told>>,
+    has: BTreeMap<Program, Has>,
 }
 
 impl<P: HostPlatform + Payload> Connections<P> {
@@ -98,6 +109,7 @@ impl<P: HostPlatform + Payload> Connections<P> {
                 listeners: BTreeMap::new(),
                 owners: BTreeMap::new(),
                 news: BTreeMap::new(),
+                has: BTreeMap::new(),
             }),
             Err(error) => {
                 gsi.close(control)?;
@@ -169,7 +181,7 @@ impl<P: HostPlatform + Payload> Connections<P> {
             return;
         };
         if matches!(told.news, News::Requested(_)) {
-            self.owners.insert(told.id, program);
+            self.own(told.id, program);
         }
         self.news.entry(program).or_default().push_back(told);
     }
@@ -202,25 +214,52 @@ impl<P: HostPlatform + Payload> Connections<P> {
                 return Ok(Answer::Done);
             }
             self.listeners.remove(listener);
+            self.less(program, |has| has.listeners -= 1);
         }
         let now = self.platform.now();
         let mut neighbours = self.lookups.with(control, tracker, now);
-        let answer = self.manager.call(control, &mut neighbours, now, call)?;
-        match (call, answer) {
-            (_, Answer::Listener(listener, _)) => {
+        let answer = self.manager.call(control, &mut neighbours, now, call);
+        // Also one that the machine has forgotten.
+        if let Call::Release(id) = call {
+            self.forget(*id, program);
+        }
+        let answer = answer?;
+        match answer {
+            Answer::Listener(listener, _) => {
                 self.listeners.insert(listener, program);
+                self.has.entry(program).or_default().listeners += 1;
             }
-            (_, Answer::Connection(id)) => {
-                self.owners.insert(id, program);
-            }
-            (Call::Release(id), _) => self.forget(*id, program),
+            Answer::Connection(id) => self.own(id, program),
             _ => {}
         }
         Ok(answer)
     }
 
+    /// What a program has. Waits for nothing.
+    #[must_use]
+    pub fn has(&self, program: Program) -> Has {
+        self.has.get(&program).copied().unwrap_or_default()
+    }
+
+    fn own(&mut self, id: ConnectionId, program: Program) {
+        if self.owners.insert(id, program).is_none() {
+            self.has.entry(program).or_default().connections += 1;
+        }
+    }
+
+    fn less(&mut self, program: Program, less: impl FnOnce(&mut Has)) {
+        if let Entry::Occupied(mut has) = self.has.entry(program) {
+            less(has.get_mut());
+            if *has.get() == Has::default() {
+                has.remove();
+            }
+        }
+    }
+
     fn forget(&mut self, id: ConnectionId, program: Program) {
-        self.owners.remove(&id);
+        if self.owners.remove(&id).is_some() {
+            self.less(program, |has| has.connections -= 1);
+        }
         if let Some(news) = self.news.get_mut(&program) {
             news.retain(|told| told.id != id);
         }
@@ -252,6 +291,7 @@ impl<P: HostPlatform + Payload> Connections<P> {
             !is_its
         });
         self.news.remove(&program);
+        self.has.remove(&program);
     }
 
     /// Where a connection stands; `None` when there is none of this name.

@@ -247,12 +247,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_are_those_that_the_library_exports() {
+    fn the_names_are_those_of_libibverbs_that_the_library_exports() {
         let source = include_str!("../../so/src/lib.rs");
         let mut exported: Vec<&str> = source
             .lines()
             .filter_map(|line| line.trim().strip_prefix('"')?.split_once("\" =>"))
             .map(|(name, _)| name)
+            // Those of librdmacm are not called here.
+            .filter(|name| name.contains("ibv_"))
             .collect();
         let mut called = EXPORTED.to_vec();
         exported.sort_unstable();

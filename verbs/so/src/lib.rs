@@ -1,4 +1,5 @@
-//! The names of libibverbs, each a jump to a function of [`e810_verbs`].
+//! The names of libibverbs and librdmacm, each a jump to a function of [`e810_verbs`] or [`e810_rdmacm`].
+//! Both libraries are one object, under two file names: it has their state once.
 
 // UNSAFETY: none of its own: the assembly only jumps to functions with C's calling convention.
 
@@ -144,4 +145,84 @@ exports! {
     "ibv_copy_path_rec_to_kern" => refusals::returns_nothing,
     "ibv_copy_qp_attr_from_kern" => refusals::returns_nothing,
     "ibv_copy_ah_attr_from_kern" => refusals::returns_nothing,
+}
+
+// librdmacm: events and ids.
+exports! {
+    "rdma_accept" => e810_rdmacm::calls::accept,
+    "rdma_ack_cm_event" => e810_rdmacm::channel::ack_cm_event,
+    "rdma_bind_addr" => e810_rdmacm::calls::bind_addr,
+    "rdma_connect" => e810_rdmacm::calls::connect,
+    "rdma_create_event_channel" => e810_rdmacm::channel::create_event_channel,
+    "rdma_create_id" => e810_rdmacm::calls::create_id,
+    "rdma_destroy_event_channel" => e810_rdmacm::channel::destroy_event_channel,
+    "rdma_destroy_id" => e810_rdmacm::calls::destroy_id,
+    "rdma_disconnect" => e810_rdmacm::calls::disconnect,
+    "rdma_event_str" => e810_rdmacm::strings::event_str,
+    "rdma_free_devices" => e810_rdmacm::devices::free_devices,
+    "rdma_get_cm_event" => e810_rdmacm::channel::get_cm_event,
+    "rdma_get_devices" => e810_rdmacm::devices::get_devices,
+    "rdma_get_dst_port" => e810_rdmacm::calls::get_dst_port,
+    "rdma_get_request" => e810_rdmacm::calls::get_request,
+    "rdma_get_src_port" => e810_rdmacm::calls::get_src_port,
+    "rdma_listen" => e810_rdmacm::calls::listen,
+    "rdma_migrate_id" => e810_rdmacm::channel::migrate_id,
+    "rdma_notify" => e810_rdmacm::calls::notify,
+    "rdma_reject" => e810_rdmacm::calls::reject,
+    "rdma_resolve_addr" => e810_rdmacm::calls::resolve_addr,
+    "rdma_resolve_route" => e810_rdmacm::calls::resolve_route,
+    "rdma_set_option" => e810_rdmacm::options::set_option,
+    "rdma_establish" => e810_rdmacm::calls::establish,
+}
+
+// librdmacm: queue pairs, endpoints, groups.
+exports! {
+    "rdma_create_ep" => e810_rdmacm::endpoints::create_ep,
+    "rdma_create_qp" => e810_rdmacm::queue_pairs::create_qp,
+    "rdma_create_qp_ex" => e810_rdmacm::queue_pairs::create_qp_ex,
+    "rdma_destroy_ep" => e810_rdmacm::endpoints::destroy_ep,
+    "rdma_destroy_qp" => e810_rdmacm::queue_pairs::destroy_qp,
+    "rdma_freeaddrinfo" => e810_rdmacm::info::freeaddrinfo,
+    "rdma_getaddrinfo" => e810_rdmacm::info::getaddrinfo,
+    "rdma_join_multicast" => e810_rdmacm::multicast::join_multicast,
+    "rdma_leave_multicast" => e810_rdmacm::multicast::leave_multicast,
+    "rpoll" => e810_rdmacm::refused::poll,
+    "rselect" => e810_rdmacm::refused::select,
+    "rdma_join_multicast_ex" => e810_rdmacm::multicast::join_multicast_ex,
+    "rdma_init_qp_attr" => e810_rdmacm::queue_pairs::init_qp_attr,
+    "rdma_get_remote_ece" => e810_rdmacm::refused::get_remote_ece,
+    "rdma_reject_ece" => e810_rdmacm::refused::reject_ece,
+    "rdma_set_local_ece" => e810_rdmacm::refused::set_local_ece,
+}
+
+// librdmacm: shared receive queues, which the card has not got, and rsockets.
+exports! {
+    "raccept" => refusals::returns_minus_one,
+    "rbind" => refusals::returns_minus_one,
+    "rclose" => refusals::returns_minus_one,
+    "rconnect" => refusals::returns_minus_one,
+    "rdma_create_srq" => refusals::returns_minus_one,
+    "rdma_create_srq_ex" => refusals::returns_minus_one,
+    "rdma_destroy_srq" => refusals::returns_nothing,
+    "rfcntl" => refusals::returns_minus_one,
+    "rgetpeername" => refusals::returns_minus_one,
+    "rgetsockname" => refusals::returns_minus_one,
+    "rgetsockopt" => refusals::returns_minus_one,
+    "riomap" => refusals::returns_minus_one,
+    "riounmap" => refusals::returns_minus_one,
+    "riowrite" => refusals::returns_minus_one,
+    "rlisten" => refusals::returns_minus_one,
+    "rread" => refusals::returns_minus_one,
+    "rreadv" => refusals::returns_minus_one,
+    "rrecv" => refusals::returns_minus_one,
+    "rrecvfrom" => refusals::returns_minus_one,
+    "rrecvmsg" => refusals::returns_minus_one,
+    "rsend" => refusals::returns_minus_one,
+    "rsendmsg" => refusals::returns_minus_one,
+    "rsendto" => refusals::returns_minus_one,
+    "rsetsockopt" => refusals::returns_minus_one,
+    "rshutdown" => refusals::returns_minus_one,
+    "rsocket" => refusals::returns_minus_one,
+    "rwrite" => refusals::returns_minus_one,
+    "rwritev" => refusals::returns_minus_one,
 }

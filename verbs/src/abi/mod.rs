@@ -16,6 +16,7 @@ pub mod state;
 pub mod work;
 
 /// Asserts the size of a structure and the offsets of its fields.
+#[macro_export]
 macro_rules! layout {
     ($name:ident, $size:literal, $($field:ident @ $offset:literal),+ $(,)?) => {
         const _: () = {
@@ -24,4 +25,4 @@ macro_rules! layout {
         };
     };
 }
-use layout;
+pub use layout;

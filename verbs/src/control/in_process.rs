@@ -15,6 +15,7 @@ use e810_attach::threads::spawn;
 use e810_backends::HostDevice;
 use e810_backends::interrupts::HostPlatform;
 use e810_backends::spec::SimSpec;
+use e810_connect::Told;
 use e810_node::simulated::simulator;
 use e810_sim::{Mode, Sim, can_check_access};
 
@@ -122,6 +123,10 @@ impl Hears for Heard {
     fn qp_changed(&self, _: QpChange) {}
     fn cq_event(&self, _: CqKey) {}
     fn cq_failed(&self, _: CqKey) {}
+
+    fn connection(&self, told: Told) {
+        self.0.connection(&told);
+    }
 }
 
 impl<P: HostPlatform> InProcess<P> {

@@ -44,7 +44,10 @@ pub trait ControlPlane: Send + Sync + Debug {
 
 impl dyn ControlPlane + '_ {
     /// Gives a command, and returns the one kind of answer that it has.
-    pub(crate) fn ask<O: Operation>(&self, operation: O) -> Result<O::Answer, Refused> {
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn ask<O: Operation>(&self, operation: O) -> Result<O::Answer, Refused> {
         O::answer(self.call(operation.command())?).map_err(Refused::unexpected)
     }
 }

@@ -70,14 +70,14 @@ impl OpenContext {
     ///
     /// # Safety
     /// `context` came from [`open_device`] and is not closed.
-    pub(crate) unsafe fn of<'a>(context: *mut Context) -> &'a Self {
+    pub unsafe fn of<'a>(context: *mut Context) -> &'a Self {
         let verbs = context.wrapping_byte_sub(offset_of!(VerbsContext, context));
         // SAFETY: the caller's: the context is that part of the first field of one.
         unsafe { &*verbs.cast::<Self>() }
     }
 
     /// The control path that takes its commands.
-    pub(crate) fn control(&self) -> Arc<dyn ControlPlane> {
+    pub fn control(&self) -> Arc<dyn ControlPlane> {
         let control = self.control.read();
         control.unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -105,7 +105,7 @@ impl OpenContext {
     }
 
     /// Whether it belongs to this process.
-    pub(crate) fn is_here(&self) -> bool {
+    pub fn is_here(&self) -> bool {
         self.process.is_this()
     }
 

@@ -49,7 +49,12 @@ fn share(
         | Resource::Bytes
         | Resource::Files
         | Resource::Programs => 1,
-        Resource::Mrs | Resource::Ahs | Resource::Groups | Resource::Questions => 0,
+        Resource::Mrs
+        | Resource::Ahs
+        | Resource::Groups
+        | Resource::Questions
+        | Resource::Connections
+        | Resource::Listeners => 0,
     };
     let most = match resource {
         Resource::Bytes => size(least, u64::MAX)(value)?,

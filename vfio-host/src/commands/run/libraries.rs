@@ -15,11 +15,12 @@ use anyhow::{Context as _, Result, bail};
 /// The environment variable that names their folder.
 const LIBRARIES: &str = "E810_LIBRARIES";
 
-/// Our libibverbs, by the name that cargo gives it.
+/// Our libibverbs and librdmacm, by the name that cargo gives the one object.
 const VERBS: &str = "libe810_verbs_so.so";
 /// The names that cargo gives them, and those that programs use.
-const NAMES: [(&str, &str); 4] = [
+const NAMES: [(&str, &str); 5] = [
     (VERBS, "libibverbs.so.1"),
+    (VERBS, "librdmacm.so.1"),
     ("libe810_stub_mlx5.so", "libmlx5.so.1"),
     ("libe810_stub_efa.so", "libefa.so.1"),
     ("libe810_stub_hns.so", "libhns.so.1"),
@@ -48,7 +49,9 @@ impl Libraries {
         if let Some(folder) = folders.iter().find(|folder| has_all(folder)) {
             return Ok(Self(fs::canonicalize(folder)?));
         }
-        let files = NAMES.map(|(file, _)| file).join(", ");
+        let mut files = NAMES.map(|(file, _)| file).to_vec();
+        files.dedup();
+        let files = files.join(", ");
         let folders = folders.iter().map(|folder| folder.display().to_string());
         let folders = folders.collect::<Vec<_>>().join(" nor in ");
         bail!(

@@ -1,0 +1,175 @@
+//! Connections of programs: one connection manager for all, on queue pair 1, from the first call on.
+
+use e810::{Control, QpAttr, QpState, Qpn};
+use e810_backends::interrupts::HostPlatform;
+use e810_cm::Reason;
+use e810_connect::{Answer, Call, News};
+use e810_hal::Ns;
+use e810_node::connections::{Connections, Has, Program};
+
+use super::objects::Objects;
+use super::{Owner, ProgramId, State};
+use crate::lock;
+use crate::messages::{Connecting, Held, Refused, Resource};
+
+/// The completion vector of its datagrams.
+const VECTOR: u16 = 0;
+
+type Answered = Result<Answer, e810_connect::Refused>;
+
+const fn of(program: ProgramId) -> Program {
+    Program(program.0)
+}
+
+/// The queue pair that a call has a peer send to.
+fn named(call: &Call<'_>) -> Option<u32> {
+    match call {
+        Call::Connect(ask) => Some(ask.qpn),
+        Call::Accept(_, accept) => Some(accept.qpn),
+        Call::Answer(_, Ok((qpn, _)), _) => Some(*qpn),
+        _ => None,
+    }
+}
+
+/// What a program has more of after a call.
+fn more_by(call: &Call<'_>) -> Held {
+    Held {
+        connections: matches!(call, Call::Connect(_)).into(),
+        listeners: matches!(call, Call::Listen(_)).into(),
+        ..Held::default()
+    }
+}
+
+impl<P: HostPlatform> Owner<P> {
+    /// A program's call of the connection manager.
+    pub(super) fn connecting(
+        &self,
+        state: &mut State<P>,
+        program: ProgramId,
+        asked: &Connecting,
+    ) -> Result<Answered, Refused> {
+        let call = asked.call.call();
+        let call = call.ok_or_else(|| Refused::unexpected("no call of the connection manager"))?;
+        // One that nobody has harms nobody: some programs connect without a queue pair.
+        if let Some(number) = named(&call)
+            && self.is_qp_of_another(program, number)
+        {
+            return Err(Refused::no_such("queue pair", number));
+        }
+        self.ledger.check(program, &more_by(&call))?;
+        let State {
+            control,
+            connections,
+            ..
+        } = state;
+        let manager = match connections {
+            Some(manager) => manager,
+            none => {
+                let opened = Connections::open(&self.platform, control, VECTOR);
+                none.insert(opened.map_err(|error| Refused::no_connections(&error))?)
+            }
+        };
+        let resolver = lock(&self.resolver);
+        let answer = manager.call(control, resolver.neighbours(), of(program), &call);
+        drop(resolver);
+        self.note(state, program);
+        // Datagrams go at once. If that fails, the function's thread finds out, too.
+        let _ = self.progress_connections(state);
+        Ok(answer)
+    }
+
+    /// Whether a queue pair is another program's.
+    fn is_qp_of_another(&self, program: ProgramId, number: u32) -> bool {
+        let names = lock(&self.names);
+        let name = names.qps.get(&number);
+        name.is_some_and(|name| name.program != program)
+    }
+
+    /// How much a program has may have changed.
+    fn note(&self, state: &mut State<P>, program: ProgramId) {
+        let has = state.connections.as_ref().map(|all| all.has(of(program)));
+        if let Some(objects) = state.objects.get_mut(&program) {
+            objects.meets(has.unwrap_or_default());
+            self.ledger.set_held(program, objects.held(), 0);
+        }
+    }
+
+    /// Takes and sends datagrams, and tells programs what follows. Returns when to do it again at the
+    /// latest; `None`: when a datagram comes.
+    ///
+    /// # Errors
+    /// Queue pair 1 has failed.
+    pub(super) fn progress_connections(&self, state: &mut State<P>) -> anyhow::Result<Option<Ns>> {
+        let State {
+            control,
+            connections: Some(manager),
+            objects,
+            ..
+        } = state
+        else {
+            return Ok(None);
+        };
+        let resolver = lock(&self.resolver);
+        let mut at = manager.progress(control, resolver.neighbours())?;
+        let mut refuses = false;
+        for (program, objects) in objects {
+            while let Some(told) = manager.next(of(*program)) {
+                objects.meets(manager.has(of(*program)));
+                self.ledger.set_held(*program, objects.held(), 0);
+                // It counts already.
+                let is_beyond = || self.ledger.is_beyond(*program, Resource::Connections);
+                if matches!(told.news, News::Requested(_)) && is_beyond() {
+                    let refusal = Call::Reject(told.id, Reason::NO_RESOURCES, &[]);
+                    for call in [refusal, Call::Release(told.id)] {
+                        let _ = manager.call(control, resolver.neighbours(), of(*program), &call);
+                    }
+                    refuses = true;
+                    continue;
+                }
+                self.tell(*program, |program| program.connection(told));
+            }
+        }
+        if refuses {
+            at = manager.progress(control, resolver.neighbours())?;
+        }
+        Ok(at)
+    }
+
+    /// A program is gone: its connections end, and their peers are told.
+    pub(super) fn end_connections(
+        &self,
+        state: &mut State<P>,
+        program: ProgramId,
+        objects: &mut Objects<P>,
+    ) {
+        let State {
+            control,
+            connections,
+            ..
+        } = state;
+        if let Some(manager) = connections {
+            manager.gone(of(program), &mut |qpn| objects.stop(control, qpn));
+            objects.meets(Has::default());
+            let _ = self.progress_connections(state);
+        }
+    }
+}
+
+impl<P: HostPlatform> Objects<P> {
+    /// It has so many connections.
+    pub(super) const fn meets(&mut self, has: Has) {
+        self.meets = has;
+    }
+
+    /// No more messages come from a queue pair, or to it.
+    fn stop(&mut self, control: &mut Control<P>, qpn: Qpn) {
+        let to_error = QpAttr {
+            state: Some(QpState::Err),
+            ..QpAttr::default()
+        };
+        if let Some(qp) = self.qps.get_mut(&qpn.get()) {
+            // It is destroyed next, also if the device refuses.
+            let _ = control.modify_qp(&mut qp.control, &to_error);
+        }
+    }
+}

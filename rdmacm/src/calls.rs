@@ -1,0 +1,742 @@
+//! The functions about ids.
+
+use core::ffi::{c_int, c_void};
+use std::net::{IpAddr, SocketAddr};
+use std::ptr;
+use std::slice;
+use std::sync::Arc;
+
+use e810_attach::messages::Resolve;
+use e810_attach::threads::spawn;
+use e810_cm::Reason;
+use e810_cm::machine::{Accept, Connect, Listen};
+use e810_connect::{Answer, Call};
+use e810_verbs::errno::fail;
+use e810_verbs::panics::catch_panics;
+use libc::sockaddr;
+
+use crate::abi::{CmEvent, CmId, ConnParam, EventChannel, PathRec, event};
+use crate::address;
+use crate::channel::get_cm_event;
+use crate::devices::{self, Device, Own};
+use crate::id::{Id, Phase, space};
+use crate::queue_pairs::UDP_QKEY;
+
+/// As many READs as the device has, in `responder_resources` and `initiator_depth`.
+const MOST: u8 = 0xFF;
+/// The first port of those that a program gets that names none.
+const EPHEMERAL: u16 = 32_768;
+
+/// 0, or -1 and errno; a synchronous id waits for the event of what it has asked for.
+pub(crate) fn done(id: &Arc<Id>, asked: Result<(), c_int>) -> c_int {
+    match asked {
+        Err(number) => fail(number),
+        Ok(()) if id.state().is_synchronous => waited(id),
+        Ok(()) => 0,
+    }
+}
+
+/// Waits for the next event of a synchronous id, which keeps it.
+pub(crate) fn waited(id: &Arc<Id>) -> c_int {
+    id.give_up_event();
+    let mut event: *mut CmEvent = ptr::null_mut();
+    // SAFETY: the id's own channel.
+    if unsafe { get_cm_event(id.seen().channel, &raw mut event) } != 0 {
+        return -1;
+    }
+    // SAFETY: only calls of the program change it; the event was given just now.
+    let (kind, status) = unsafe {
+        (*id.abi()).event = event;
+        ((*event).event, (*event).status)
+    };
+    match (kind, status) {
+        (_, 0) => 0,
+        (event::REJECTED, _) => fail(libc::ECONNREFUSED),
+        (_, ..0) => fail(-status),
+        _ => fail(libc::EIO),
+    }
+}
+
+/// `rdma_create_id`: 0, or -1 and errno. Without a channel the id is synchronous.
+///
+/// # Safety
+/// `channel` is null or an event channel, and `id` can be written.
+pub unsafe extern "C" fn create_id(
+    channel: *mut EventChannel,
+    id: *mut *mut CmId,
+    context: *mut c_void,
+    ps: c_int,
+) -> c_int {
+    catch_panics(-1, || {
+        if devices::all().is_empty() {
+            return fail(libc::ENODEV);
+        }
+        if space(ps).is_none() {
+            return fail(libc::EINVAL);
+        }
+        // SAFETY: the caller's.
+        match unsafe { Id::make(channel, context, ps) } {
+            Ok(made) => {
+                // SAFETY: the caller's.
+                unsafe { id.write(made.shown()) };
+                0
+            }
+            Err(number) => fail(number),
+        }
+    })
+}
+
+/// `rdma_destroy_id`: waits until its events are acknowledged. The queue pair stays.
+///
+/// # Safety
+/// `id` exists, and is not used any more.
+pub unsafe extern "C" fn destroy_id(id: *mut CmId) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        unsafe { Id::of(id) }.end();
+        0
+    })
+}
+
+/// Binds an id to an address.
+fn bind(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
+    if id.state().phase != Phase::Idle {
+        return Err(libc::EINVAL);
+    }
+    let port = match local.port() {
+        0 => free_port(id),
+        port => port,
+    };
+    if local.ip().is_unspecified() {
+        let mut state = id.state();
+        id.set_local(&mut state, SocketAddr::new(local.ip(), port));
+        state.phase = Phase::Bound;
+        return Ok(());
+    }
+    let (device, own) = match local.ip().is_loopback() {
+        true => {
+            let (device, own, _) = devices::towards(local.ip())?;
+            (device, own)
+        }
+        false => devices::with(local.ip())?,
+    };
+    let mut state = id.state();
+    id.bind_to(&mut state, &device, own, port);
+    state.phase = Phase::Bound;
+    Ok(())
+}
+
+/// A port that no id of the process has.
+fn free_port(id: &Arc<Id>) -> u16 {
+    use std::hash::{BuildHasher as _, RandomState};
+    let taken: Vec<u16> = crate::id::all(|other| other.token != id.token)
+        .iter()
+        .filter_map(|other| Some(other.state().local?.port()))
+        .collect();
+    let range = u16::MAX - EPHEMERAL;
+    let first = (RandomState::new().hash_one(id.token) % u64::from(range)) as u16;
+    let ports = (0..range).map(|n| EPHEMERAL + (first.wrapping_add(n) % range));
+    ports
+        .into_iter()
+        .find(|port| !taken.contains(port))
+        .unwrap_or(EPHEMERAL)
+}
+
+/// `rdma_bind_addr`: 0, or -1 and errno.
+///
+/// # Safety
+/// `id` exists, and `address` can be read.
+pub unsafe extern "C" fn bind_addr(id: *mut CmId, address: *mut sockaddr) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let (id, local) = unsafe { (Id::of(id), address::read(address)) };
+        let bound = local
+            .ok_or(libc::EAFNOSUPPORT)
+            .and_then(|local| bind(&id, local));
+        match bound {
+            Ok(()) => 0,
+            Err(number) => fail(number),
+        }
+    })
+}
+
+/// `rdma_resolve_addr`: 0, or -1 and errno; ADDR_RESOLVED or ADDR_ERROR follows. How long a neighbour
+/// is waited for is the function's (`wait=`), not `timeout_ms`.
+///
+/// # Safety
+/// `id` exists; `source` is null or can be read, and `destination` can be.
+pub unsafe extern "C" fn resolve_addr(
+    id: *mut CmId,
+    source: *mut sockaddr,
+    destination: *mut sockaddr,
+    _timeout_ms: c_int,
+) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let id = unsafe { Id::of(id) };
+        // SAFETY: as above.
+        let (source, destination) = unsafe { (address::read(source), address::read(destination)) };
+        let begun = destination
+            .ok_or(libc::EAFNOSUPPORT)
+            .and_then(|destination| begin_resolve(&id, source, destination));
+        done(&id, begun)
+    })
+}
+
+fn begin_resolve(
+    id: &Arc<Id>,
+    source: Option<SocketAddr>,
+    destination: SocketAddr,
+) -> Result<(), c_int> {
+    let phase = id.state().phase;
+    if let (Phase::Idle, Some(source)) = (phase, source) {
+        bind(id, source)?;
+    }
+    let (phase, own, device, local) = {
+        let state = id.state();
+        (state.phase, state.own, state.device.clone(), state.local)
+    };
+    if !matches!(phase, Phase::Idle | Phase::Bound | Phase::Resolved) {
+        return Err(libc::EINVAL);
+    }
+    let (device, own, to) = match (device, own) {
+        (Some(device), Some(own)) => {
+            let to = match destination.ip().is_loopback() {
+                true => own.ip,
+                false => destination.ip(),
+            };
+            (device, own, to)
+        }
+        _ => devices::towards(destination.ip())?,
+    };
+    if own.ip.is_ipv4() != to.is_ipv4() {
+        return Err(libc::EINVAL);
+    }
+    let port = match local {
+        Some(local) => local.port(),
+        None => free_port(id),
+    };
+    let remote = SocketAddr::new(to, destination.port());
+    {
+        let mut state = id.state();
+        id.set_remote(&mut state, remote);
+        state.phase = Phase::Resolving;
+    }
+    let (asks, control) = (id.clone(), device.control());
+    let resolve = move || {
+        let asked = Resolve {
+            destination: to,
+            vlan: own.vlan,
+        };
+        let found = match to.is_multicast() {
+            // Nobody is asked.
+            true => Ok(()),
+            false => control.ask(asked).map(drop),
+        };
+        match found {
+            Ok(()) => {
+                let mut state = asks.state();
+                asks.bind_to(&mut state, &device, own, port);
+                state.phase = Phase::Resolved;
+                drop(state);
+                asks.tell_plainly(event::ADDR_RESOLVED, 0);
+            }
+            Err(refused) => {
+                asks.state().phase = Phase::Bound;
+                let number = match refused.errno {
+                    libc::ETIMEDOUT => libc::EHOSTUNREACH,
+                    number => number,
+                };
+                asks.tell_plainly(event::ADDR_ERROR, -number);
+            }
+        }
+    };
+    let begun = spawn("e810-resolve", resolve);
+    begun.map(drop).map_err(|_| libc::EAGAIN)
+}
+
+/// `rdma_resolve_route`: 0, or -1 and errno; ROUTE_RESOLVED follows.
+///
+/// # Safety
+/// `id` exists.
+pub unsafe extern "C" fn resolve_route(id: *mut CmId, _timeout_ms: c_int) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let id = unsafe { Id::of(id) };
+        done(&id, route(&id))
+    })
+}
+
+fn route(id: &Arc<Id>) -> Result<(), c_int> {
+    if id.state().phase != Phase::Resolved {
+        return Err(libc::EINVAL);
+    }
+    let (own, _, remote) = id.ends()?;
+    let device = id.device()?;
+    let mtu = mtu_of(&device)?;
+    let gid = |ip: IpAddr| e810_verbs::abi::state::Gid {
+        raw: e810::GidEntry::untagged(ip).gid.0,
+    };
+    let mut state = id.state();
+    let path = PathRec {
+        dgid: gid(remote.ip()),
+        sgid: gid(own.ip),
+        hop_limit: 64,
+        traffic_class: state.options.tos,
+        reversible: 1,
+        numb_path: 1,
+        pkey: 0xFFFF_u16.to_be(),
+        // Exactly.
+        mtu_selector: 2,
+        mtu,
+        packet_life_time_selector: 2,
+        packet_life_time: 16,
+        ..PathRec::default()
+    };
+    id.show_path(&mut state, path);
+    state.phase = Phase::Routed;
+    drop(state);
+    id.tell_plainly(event::ROUTE_RESOLVED, 0);
+    Ok(())
+}
+
+/// The path MTU of a device's port, as `enum ibv_mtu`.
+fn mtu_of(device: &Device) -> Result<u8, c_int> {
+    let port = device
+        .control()
+        .ask(e810_attach::messages::QueryPort { port: 1 });
+    let port = port.map_err(|refused| refused.errno)?;
+    Ok(port.active_mtu.map_or(1, e810::Mtu::code))
+}
+
+/// `rdma_listen`: 0, or -1 and errno.
+///
+/// # Safety
+/// `id` exists.
+pub unsafe extern "C" fn listen(id: *mut CmId, backlog: c_int) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let id = unsafe { Id::of(id) };
+        // Nothing follows that a synchronous id waits for.
+        match begin_listen(&id, backlog) {
+            Ok(()) => 0,
+            Err(number) => fail(number),
+        }
+    })
+}
+
+fn begin_listen(id: &Arc<Id>, backlog: c_int) -> Result<(), c_int> {
+    if id.state().phase == Phase::Idle {
+        bind(id, SocketAddr::new(IpAddr::from([0; 4]), 0))?;
+    }
+    let space = space(id.seen().ps).ok_or(libc::EINVAL)?;
+    let (local, device, only_family, phase) = {
+        let state = id.state();
+        let local = state.local.ok_or(libc::EINVAL)?;
+        let only_family = state.options.only_family;
+        (local, state.device.clone(), only_family, state.phase)
+    };
+    if phase != Phase::Bound {
+        return Err(libc::EINVAL);
+    }
+    let devices = device.map_or_else(devices::all, |device| vec![device]);
+    let listen = Listen {
+        space,
+        port: local.port(),
+        address: match id.state().own {
+            Some(own) => own.ip,
+            None => address::any(&local.ip()),
+        },
+        only_family: only_family || local.is_ipv4(),
+        // As the kernel: its limit stands for 0 and for more.
+        backlog: match u32::try_from(backlog) {
+            Ok(backlog @ 1..=1024) => backlog,
+            _ => 1024,
+        },
+        context: id.token,
+    };
+    for device in devices {
+        match device.call(&Call::Listen(listen))? {
+            Answer::Listener(listener, _) => id.state().listeners.push((device, listener)),
+            _ => return Err(libc::EIO),
+        }
+    }
+    id.state().phase = Phase::Listening;
+    Ok(())
+}
+
+/// The private data in a parameter.
+///
+/// # Safety
+/// It can be read.
+unsafe fn data_of<'a>(param: &ConnParam) -> &'a [u8] {
+    // SAFETY: the caller's.
+    unsafe { bytes(param.private_data, param.private_data_len) }
+}
+
+/// # Safety
+/// They can be read.
+unsafe fn bytes<'a>(data: *const c_void, length: u8) -> &'a [u8] {
+    match data.is_null() {
+        true => &[],
+        // SAFETY: the caller's.
+        false => unsafe { slice::from_raw_parts(data.cast(), length.into()) },
+    }
+}
+
+/// What a program gives, or what is usual.
+const fn usual() -> ConnParam {
+    ConnParam {
+        private_data: ptr::null(),
+        private_data_len: 0,
+        responder_resources: MOST,
+        initiator_depth: MOST,
+        flow_control: 0,
+        retry_count: 7,
+        rnr_retry_count: 7,
+        srq: 0,
+        qp_num: 0,
+    }
+}
+
+/// `rdma_connect`: 0, or -1 and errno; ESTABLISHED or another event follows.
+///
+/// # Safety
+/// `id` exists; `param` is null or can be read, with its private data.
+pub unsafe extern "C" fn connect(id: *mut CmId, param: *mut ConnParam) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let id = unsafe { Id::of(id) };
+        let param = match param.is_null() {
+            true => usual(),
+            // SAFETY: the caller's.
+            false => unsafe { param.read() },
+        };
+        // SAFETY: as above.
+        let data = unsafe { data_of(&param) };
+        done(&id, ask(&id, &param, data))
+    })
+}
+
+/// As many as are wanted, or as the device has for [`MOST`].
+///
+/// # Errors
+/// EINVAL: more than it has.
+pub(crate) fn depth(wanted: u8, has: u32) -> Result<u8, c_int> {
+    let most = u8::try_from(has).unwrap_or(u8::MAX);
+    match wanted {
+        MOST => Ok(most),
+        wanted if wanted <= most => Ok(wanted),
+        _ => Err(libc::EINVAL),
+    }
+}
+
+fn ask(id: &Arc<Id>, param: &ConnParam, private_data: &[u8]) -> Result<(), c_int> {
+    if id.state().phase != Phase::Routed {
+        return Err(libc::EINVAL);
+    }
+    let seen = id.seen();
+    let (own, local, remote) = id.ends()?;
+    let device = id.device()?;
+    let card = device.attributes()?;
+    let is_datagrams = id.is_datagrams();
+    let qpn = match seen.qp.is_null() {
+        true => param.qp_num,
+        // SAFETY: a queue pair that the program has not destroyed.
+        false => unsafe { (*seen.qp).qp_num },
+    };
+    let tos = id.state().options.tos;
+    let usual = Connect::new(own.ip, remote);
+    // A question about a queue pair for datagrams has no such fields, and programs leave anything there.
+    let depths = match is_datagrams {
+        true => [0, 0],
+        false => [
+            depth(param.responder_resources, card.max_dest_rd_atomic)?,
+            depth(param.initiator_depth, card.max_rd_atomic)?,
+        ],
+    };
+    let ask = Connect {
+        space: space(seen.ps).ok_or(libc::EINVAL)?,
+        vlan: own.vlan,
+        source_port: local.port(),
+        qpn: if is_datagrams { 0 } else { qpn },
+        responder_resources: depths[0],
+        initiator_depth: depths[1],
+        retry_count: param.retry_count.min(7),
+        rnr_retry_count: param.rnr_retry_count.min(7),
+        flow_control: param.flow_control != 0,
+        srq: param.srq != 0,
+        path: e810_cm::machine::Path {
+            traffic_class: tos,
+            ..usual.path
+        },
+        private_data,
+        context: id.token,
+        ..usual
+    };
+    {
+        let mut state = id.state();
+        state.responder_resources = ask.responder_resources;
+        state.phase = Phase::Connecting;
+    }
+    // Without the lock of the id, which the thread takes that hears the answer.
+    match device.call(&Call::Connect(ask)) {
+        Ok(Answer::Connection(connection)) => {
+            id.state().connection = Some(connection);
+            Ok(())
+        }
+        other => {
+            id.state().phase = Phase::Routed;
+            Err(other.err().unwrap_or(libc::EIO))
+        }
+    }
+}
+
+/// `rdma_accept`: 0, or -1 and errno; ESTABLISHED follows.
+///
+/// # Safety
+/// As [`connect`].
+pub unsafe extern "C" fn accept(id: *mut CmId, param: *mut ConnParam) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let id = unsafe { Id::of(id) };
+        // SAFETY: as above.
+        let param = (!param.is_null()).then(|| unsafe { param.read() });
+        // SAFETY: as above.
+        let data = param
+            .as_ref()
+            .map_or(&[][..], |param| unsafe { data_of(param) });
+        let accepted = match id.is_datagrams() {
+            true => answer(&id, param.as_ref(), data),
+            false => grant(&id, param.as_ref(), data),
+        };
+        if id.is_datagrams() {
+            return match accepted {
+                Ok(()) => 0,
+                Err(number) => fail(number),
+            };
+        }
+        done(&id, accepted)
+    })
+}
+
+fn grant(id: &Arc<Id>, param: Option<&ConnParam>, private_data: &[u8]) -> Result<(), c_int> {
+    if id.state().phase != Phase::Requested {
+        return Err(libc::EINVAL);
+    }
+    let (device, connection) = id.connection()?;
+    let request = id.state().request.clone().ok_or(libc::EINVAL)?;
+    let card = device.attributes()?;
+    let most = |of: u32| u8::try_from(of).unwrap_or(u8::MAX);
+    // Without a parameter: what the peer asks for, as far as the device has it (cm-path 6.5).
+    let (responder_resources, initiator_depth) = match param {
+        Some(param) => {
+            let resources = param.responder_resources;
+            let resources = depth(resources, card.max_dest_rd_atomic)?;
+            (resources, depth(param.initiator_depth, card.max_rd_atomic)?)
+        }
+        None => (
+            request.initiator_depth.min(most(card.max_dest_rd_atomic)),
+            request.responder_resources.min(most(card.max_rd_atomic)),
+        ),
+    };
+    id.state().responder_resources = responder_resources;
+    let qp = id.seen().qp;
+    let qpn = match qp.is_null() {
+        true => param.map_or(0, |param| param.qp_num),
+        false => {
+            let depths = [responder_resources, initiator_depth];
+            crate::queue_pairs::bring_up(id, depths)?;
+            // SAFETY: a queue pair that the program has not destroyed.
+            unsafe { (*qp).qp_num }
+        }
+    };
+    let accept = Accept {
+        qpn,
+        responder_resources,
+        initiator_depth,
+        rnr_retry_count: param.map_or(7, |param| param.rnr_retry_count.min(7)),
+        flow_control: param.is_some_and(|param| param.flow_control != 0),
+        srq: param.is_some_and(|param| param.srq != 0),
+        private_data,
+        context: id.token,
+    };
+    device.call(&Call::Accept(connection, accept))?;
+    let mut state = id.state();
+    if state.phase == Phase::Requested {
+        state.phase = Phase::Connecting;
+    }
+    Ok(())
+}
+
+/// Answers a question about a queue pair for datagrams.
+fn answer(id: &Arc<Id>, param: Option<&ConnParam>, private_data: &[u8]) -> Result<(), c_int> {
+    let (device, connection) = id.connection()?;
+    let qp = id.seen().qp;
+    let qpn = match qp.is_null() {
+        true => param.map_or(0, |param| param.qp_num),
+        // SAFETY: a queue pair that the program has not destroyed.
+        false => unsafe { (*qp).qp_num },
+    };
+    let answer = Ok((qpn, UDP_QKEY));
+    device.call(&Call::Answer(connection, answer, private_data))?;
+    id.state().phase = Phase::Connected;
+    Ok(())
+}
+
+/// `rdma_reject`: 0, or -1 and errno.
+///
+/// # Safety
+/// `id` exists, and `length` bytes of `data` can be read.
+pub unsafe extern "C" fn reject(id: *mut CmId, data: *const c_void, length: u8) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let (id, data) = unsafe { (Id::of(id), bytes(data, length)) };
+        let rejected = id.connection().and_then(|(device, connection)| {
+            // SIDR's status 2 is a refusal (cm-path 3.9).
+            let call = match id.is_datagrams() {
+                true => Call::Answer(connection, Err(2), data),
+                false => Call::Reject(connection, Reason::CONSUMER_DEFINED, data),
+            };
+            device.call(&call).map(drop)
+        });
+        match rejected {
+            Ok(()) => 0,
+            Err(number) => fail(number),
+        }
+    })
+}
+
+/// `rdma_disconnect`: 0, or -1 and errno; DISCONNECTED follows. The queue pair is in ERROR.
+///
+/// # Safety
+/// `id` exists.
+pub unsafe extern "C" fn disconnect(id: *mut CmId) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let id = unsafe { Id::of(id) };
+        id.stop();
+        let ended = id
+            .connection()
+            .and_then(|(device, connection)| device.call(&Call::Disconnect(connection)).map(drop));
+        done(&id, ended)
+    })
+}
+
+/// `rdma_establish`: 0, or -1 and errno. For ids without a queue pair, whose program has brought its own
+/// one up.
+///
+/// # Safety
+/// `id` exists.
+pub unsafe extern "C" fn establish(id: *mut CmId) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let id = unsafe { Id::of(id) };
+        let is_responded = id.state().phase == Phase::Responded && id.seen().qp.is_null();
+        let ready = id.connection().and_then(|(device, connection)| {
+            if !is_responded {
+                return Err(libc::EINVAL);
+            }
+            device.call(&Call::Ready(connection)).map(drop)
+        });
+        match ready {
+            Ok(()) => {
+                id.state().phase = Phase::Connected;
+                0
+            }
+            Err(number) => fail(number),
+        }
+    })
+}
+
+/// `rdma_notify`: 0, or -1 and errno: the first message has come to the queue pair.
+///
+/// # Safety
+/// `id` exists.
+pub unsafe extern "C" fn notify(id: *mut CmId, event: c_int) -> c_int {
+    /// `IBV_EVENT_COMM_EST`.
+    const COMM_EST: c_int = 4;
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let id = unsafe { Id::of(id) };
+        let told = id
+            .connection()
+            .and_then(|(device, connection)| match event {
+                COMM_EST => device.call(&Call::DataArrived(connection)).map(drop),
+                _ => Err(libc::EINVAL),
+            });
+        match told {
+            Ok(()) => 0,
+            Err(number) => fail(number),
+        }
+    })
+}
+
+/// `rdma_get_src_port`: in network byte order; 0 without one.
+///
+/// # Safety
+/// `id` exists.
+pub unsafe extern "C" fn get_src_port(id: *mut CmId) -> u16 {
+    catch_panics(0, || {
+        // SAFETY: the caller's.
+        let local = unsafe { Id::of(id) }.state().local;
+        local.map_or(0, |local| local.port().to_be())
+    })
+}
+
+/// `rdma_get_dst_port`: in network byte order; 0 without one.
+///
+/// # Safety
+/// `id` exists.
+pub unsafe extern "C" fn get_dst_port(id: *mut CmId) -> u16 {
+    catch_panics(0, || {
+        // SAFETY: the caller's.
+        let remote = unsafe { Id::of(id) }.state().remote;
+        remote.map_or(0, |remote| remote.port().to_be())
+    })
+}
+
+/// An id that a peer has asked for, of a synchronous listener: `rdma_get_request`.
+///
+/// # Safety
+/// `listener` exists, and `id` can be written.
+pub unsafe extern "C" fn get_request(listener: *mut CmId, id: *mut *mut CmId) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let listener = unsafe { Id::of(listener) };
+        if !listener.state().is_synchronous {
+            return fail(libc::EINVAL);
+        }
+        if waited(&listener) != 0 {
+            return -1;
+        }
+        let event = listener.seen().event;
+        // SAFETY: the listener keeps it.
+        let (kind, requested) = unsafe { ((*event).event, (*event).id) };
+        if kind != event::CONNECT_REQUEST {
+            return fail(libc::EINVAL);
+        }
+        // SAFETY: it was made for this event.
+        let made = unsafe { Id::of(requested) };
+        // SAFETY: null makes a channel.
+        if let Err(number) = unsafe { made.migrate(ptr::null_mut()) } {
+            return fail(number);
+        }
+        if let Err(number) = crate::endpoints::like(&listener, &made) {
+            made.end();
+            return fail(number);
+        }
+        // SAFETY: the caller's.
+        unsafe { id.write(requested) };
+        0
+    })
+}
+
+/// The own address of a device for a group, for those who have none.
+pub(crate) fn own_for(id: &Id, group: IpAddr) -> Result<(Arc<Device>, Own), c_int> {
+    let state = id.state();
+    match (state.device.clone(), state.own) {
+        (Some(device), Some(own)) if own.ip.is_ipv4() == group.is_ipv4() => Ok((device, own)),
+        _ => Err(libc::EINVAL),
+    }
+}

@@ -1,0 +1,139 @@
+//! `rdma_create_ep`: an id with an address and a queue pair in one call.
+
+use core::ffi::c_int;
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use e810_verbs::abi::make::QpInitAttr;
+use e810_verbs::abi::objects::Pd;
+use e810_verbs::errno::{self, fail};
+use e810_verbs::panics::catch_panics;
+
+use crate::abi::{AddrInfo, CmId};
+use crate::calls::{bind_addr, resolve_addr, resolve_route};
+use crate::id::Id;
+use crate::queue_pairs::{create_qp, destroy_qp};
+
+/// What an address is looked up for, in [`AddrInfo::flags`].
+pub(crate) const PASSIVE: c_int = 1;
+/// How long the resolution of an endpoint may take, in ms.
+const LIMIT: c_int = 2000;
+
+/// The queue pair that each request of a listener gets.
+#[derive(Clone, Copy, Debug)]
+struct OfRequests(*mut Pd, QpInitAttr);
+
+// SAFETY: any thread may use a protection domain and what else is named there.
+unsafe impl Send for OfRequests {}
+
+/// By the tokens of listeners.
+static OF_REQUESTS: Mutex<Option<HashMap<u64, OfRequests>>> = Mutex::new(None);
+
+fn with_requests<R>(act: impl FnOnce(&mut HashMap<u64, OfRequests>) -> R) -> R {
+    let mut all = OF_REQUESTS.lock().unwrap_or_else(PoisonError::into_inner);
+    act(all.get_or_insert_default())
+}
+
+/// Gives a request the queue pair that its listener's endpoint was made with.
+pub(crate) fn like(listener: &Id, made: &Arc<Id>) -> Result<(), c_int> {
+    let Some(OfRequests(pd, mut attr)) = with_requests(|all| all.get(&listener.token).copied())
+    else {
+        return Ok(());
+    };
+    attr.qp_type = listener.seen().qp_type;
+    // SAFETY: the program keeps what it has named as long as it takes requests.
+    match unsafe { create_qp(made.shown(), pd, &raw mut attr) } {
+        0 => Ok(()),
+        _ => Err(errno::now()),
+    }
+}
+
+/// `rdma_create_ep`: 0, or -1 and errno. The id is synchronous.
+///
+/// # Safety
+/// `id` can be written; `info` can be read, and `attr` is null or can be read and written; `pd` is null
+/// or a protection domain.
+pub unsafe extern "C" fn create_ep(
+    id: *mut *mut CmId,
+    info: *mut AddrInfo,
+    pd: *mut Pd,
+    attr: *mut QpInitAttr,
+) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let info = unsafe { info.read() };
+        // SAFETY: null makes a channel.
+        let made = match unsafe { Id::make(ptr::null_mut(), ptr::null_mut(), info.port_space) } {
+            Ok(made) => made,
+            Err(number) => return fail(number),
+        };
+        let shown = made.shown();
+        // SAFETY: the caller's; the id was made just now.
+        let done = unsafe {
+            match info.flags & PASSIVE {
+                0 => active(shown, &info, pd, attr),
+                _ => passive(&made, &info, pd, attr),
+            }
+        };
+        if done != 0 {
+            let number = errno::now();
+            made.end();
+            return fail(number);
+        }
+        // SAFETY: the caller's.
+        unsafe { id.write(shown) };
+        0
+    })
+}
+
+/// # Safety
+/// As [`create_ep`].
+unsafe fn active(id: *mut CmId, info: &AddrInfo, pd: *mut Pd, attr: *mut QpInitAttr) -> c_int {
+    // SAFETY: the caller's.
+    unsafe {
+        if resolve_addr(id, info.src_addr, info.dst_addr, LIMIT) != 0
+            || resolve_route(id, LIMIT) != 0
+        {
+            return -1;
+        }
+        if attr.is_null() {
+            return 0;
+        }
+        (*attr).qp_type = info.qp_type;
+        create_qp(id, pd, attr)
+    }
+}
+
+/// # Safety
+/// As [`create_ep`].
+unsafe fn passive(id: &Arc<Id>, info: &AddrInfo, pd: *mut Pd, attr: *mut QpInitAttr) -> c_int {
+    // SAFETY: the caller's.
+    unsafe {
+        if bind_addr(id.shown(), info.src_addr) != 0 {
+            return -1;
+        }
+        if !attr.is_null() {
+            let requests = OfRequests(pd, attr.read());
+            with_requests(|all| all.insert(id.token, requests));
+        }
+        (*id.abi()).qp_type = info.qp_type;
+    }
+    0
+}
+
+/// `rdma_destroy_ep`: the id and its queue pair.
+///
+/// # Safety
+/// `id` exists, and is not used any more.
+pub unsafe extern "C" fn destroy_ep(id: *mut CmId) {
+    catch_panics((), || {
+        // SAFETY: the caller's.
+        unsafe {
+            destroy_qp(id);
+            let id = Id::of(id);
+            with_requests(|all| all.remove(&id.token));
+            id.end();
+        }
+    });
+}

@@ -1,0 +1,137 @@
+//! Multicast groups of ids. On RoCE there is nobody to ask: a group is its address.
+
+use core::ffi::{c_int, c_void};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use e810_verbs::abi::state::Gid;
+use e810_verbs::errno::fail;
+use e810_verbs::multicast::{attach_mcast, detach_mcast};
+use e810_verbs::panics::catch_panics;
+use libc::sockaddr;
+
+use crate::abi::{CmId, JoinMcAttr, event};
+use crate::address;
+use crate::calls::{done, own_for};
+use crate::happening::{Happening, With};
+use crate::id::Id;
+use crate::news;
+use crate::queue_pairs::UDP_QKEY;
+
+/// The queue pair number of datagrams to a group.
+const ALL: u32 = 0xFF_FFFF;
+/// What [`JoinMcAttr`] has: an address and flags.
+const HAS_ADDRESS: u32 = 1;
+const HAS_FLAGS: u32 = 2;
+/// A full member.
+const FULL: u32 = 0;
+
+fn gid_of(group: SocketAddr) -> e810::Gid {
+    e810::GidEntry::untagged(group.ip()).gid
+}
+
+fn join(id: &Arc<Id>, group: Option<SocketAddr>, context: usize) -> Result<(), c_int> {
+    let group = group.filter(|group| group.ip().is_multicast());
+    let group = group.ok_or(libc::EINVAL)?;
+    let (_, own) = own_for(id, group.ip())?;
+    let gid = gid_of(group);
+    let qp = id.seen().qp;
+    if !qp.is_null() {
+        let raw = Gid { raw: gid.0 };
+        // SAFETY: a queue pair that the program has not destroyed.
+        match unsafe { attach_mcast(qp, &raw const raw, 0) } {
+            0 => {}
+            number => return Err(number),
+        }
+    }
+    let tos = {
+        let mut state = id.state();
+        state.groups.push((group, context));
+        state.options.tos
+    };
+    id.tell(Happening {
+        with: With::Datagrams {
+            address: news::address(own, gid, tos),
+            qpn: ALL,
+            qkey: UDP_QKEY,
+            context,
+        },
+        ..Happening::of(id.clone(), event::MULTICAST_JOIN, 0)
+    });
+    Ok(())
+}
+
+/// `rdma_join_multicast`: 0, or -1 and errno; MULTICAST_JOIN follows.
+///
+/// # Safety
+/// `id` exists, and `address` can be read.
+pub unsafe extern "C" fn join_multicast(
+    id: *mut CmId,
+    address: *mut sockaddr,
+    context: *mut c_void,
+) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let (id, group) = unsafe { (Id::of(id), address::read(address)) };
+        let joined = join(&id, group, context.expose_provenance());
+        done(&id, joined)
+    })
+}
+
+/// `rdma_join_multicast_ex`: the same; EOPNOTSUPP for those who only send, as the kernel says without a
+/// subnet manager that has it.
+///
+/// # Safety
+/// As [`join_multicast`].
+pub unsafe extern "C" fn join_multicast_ex(
+    id: *mut CmId,
+    attr: *mut JoinMcAttr,
+    context: *mut c_void,
+) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let attr = unsafe { attr.read() };
+        if attr.comp_mask & !(HAS_ADDRESS | HAS_FLAGS) != 0 || attr.comp_mask & HAS_ADDRESS == 0 {
+            return fail(libc::EINVAL);
+        }
+        if attr.comp_mask & HAS_FLAGS != 0 && attr.join_flags != FULL {
+            return fail(libc::EOPNOTSUPP);
+        }
+        // SAFETY: the caller's.
+        unsafe { join_multicast(id, attr.addr, context) }
+    })
+}
+
+/// `rdma_leave_multicast`: 0, or -1 and errno.
+///
+/// # Safety
+/// As [`join_multicast`].
+pub unsafe extern "C" fn leave_multicast(id: *mut CmId, address: *mut sockaddr) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let (id, group) = unsafe { (Id::of(id), address::read(address)) };
+        let found = {
+            let mut state = id.state();
+            let is_it = |(joined, _): &(SocketAddr, usize)| {
+                group.is_some_and(|group| group.ip() == joined.ip())
+            };
+            let at = state.groups.iter().position(is_it);
+            at.map(|at| state.groups.swap_remove(at))
+        };
+        let Some((group, _)) = found else {
+            return fail(libc::EADDRNOTAVAIL);
+        };
+        let qp = id.seen().qp;
+        if !qp.is_null() {
+            let raw = Gid {
+                raw: gid_of(group).0,
+            };
+            // SAFETY: a queue pair that the program has not destroyed.
+            let number = unsafe { detach_mcast(qp, &raw const raw, 0) };
+            if number != 0 {
+                return fail(number);
+            }
+        }
+        0
+    })
+}
