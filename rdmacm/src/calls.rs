@@ -24,6 +24,8 @@ use crate::queue_pairs::UDP_QKEY;
 
 /// As many READs as the device has, in `responder_resources` and `initiator_depth`.
 const MOST: u8 = 0xFF;
+/// Requests that wait for a listener, at most: the kernel's `default_backlog`.
+const BACKLOG: u32 = 1024;
 /// The first port of those that a program gets that names none.
 const EPHEMERAL: u16 = 32_768;
 
@@ -349,10 +351,10 @@ fn begin_listen(id: &Arc<Id>, backlog: c_int) -> Result<(), c_int> {
         },
         only_family: only_family || local.is_ipv4(),
         // As the kernel: its limit stands for 0 and for more.
-        backlog: match u32::try_from(backlog) {
-            Ok(backlog @ 1..=1024) => backlog,
-            _ => 1024,
-        },
+        backlog: u32::try_from(backlog)
+            .ok()
+            .filter(|backlog| (1..=BACKLOG).contains(backlog))
+            .unwrap_or(BACKLOG),
         context: id.token,
     };
     for device in devices {

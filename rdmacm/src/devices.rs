@@ -129,7 +129,8 @@ impl Device {
         let call = CallBytes::of(call);
         let answered = self.control().ask(Connecting { call });
         let answered = answered.map_err(|refused: Refused| refused.errno)?;
-        answered.map_err(|refused| number(&refused))
+        let answer = answered.map_err(|refused| number(&refused))?;
+        Ok(*answer)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Both ends of connections in one process, on a simulated function of it: events, what they have, and
 //! what ends.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 // UNSAFETY: calls a C library, and follows its pointers, as a program does.
 

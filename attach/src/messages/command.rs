@@ -200,7 +200,7 @@ operations! {
     /// Removes it from the group.
     DetachMcast { qp: u32, group: IpAddr } -> ();
     /// A call of the connection manager ([`e810_connect::Call`]), which may refuse it.
-    Connecting { call: CallBytes } -> Result<e810_connect::Answer, e810_connect::Refused>;
+    Connecting { call: CallBytes } -> Result<Box<e810_connect::Answer>, e810_connect::Refused>;
 }
 
 impl Command {

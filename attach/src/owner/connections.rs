@@ -15,7 +15,7 @@ use crate::messages::{Connecting, Held, Refused, Resource};
 /// The completion vector of its datagrams.
 const VECTOR: u16 = 0;
 
-type Answered = Result<Answer, e810_connect::Refused>;
+type Answered = Result<Box<Answer>, e810_connect::Refused>;
 
 const fn of(program: ProgramId) -> Program {
     Program(program.0)
@@ -75,7 +75,7 @@ impl<P: HostPlatform> Owner<P> {
         self.note(state, program);
         // Datagrams go at once. If that fails, the function's thread finds out, too.
         let _ = self.progress_connections(state);
-        Ok(answer)
+        Ok(answer.map(Box::new))
     }
 
     /// Whether a queue pair is another program's.

@@ -54,9 +54,9 @@ impl<P: Platform + Send + Sync + 'static> Side<P> {
     }
 
     fn ask(&self, call: Call<'_>) -> Result<Result<Answer, NotNow>, Refused> {
-        self.client.ask(Connecting {
-            call: CallBytes::of(&call),
-        })
+        let call = CallBytes::of(&call);
+        let answered = self.client.ask(Connecting { call })?;
+        Ok(answered.map(|answer| *answer))
     }
 
     #[track_caller]
