@@ -79,20 +79,32 @@ fn every_name_has_its_version_and_no_other_is_exported() {
     assert_eq!(found, wanted);
 }
 
-/// The libraries that `E810_LIBIBVERBS` names, separated by colons: `tests/programs/run` fetches
-/// them.
+/// The libraries that `E810_LIBIBVERBS` and `E810_LIBRDMACM` name, separated by colons:
+/// `tests/programs/run` fetches them.
 #[test]
-fn the_installed_library_has_the_same_versions() {
-    let Some(paths) = std::env::var_os("E810_LIBIBVERBS") else {
-        println!("NOT RUN: E810_LIBIBVERBS names no library; tests/programs/run fetches two");
+fn the_installed_libraries_have_the_same_versions() {
+    for (variable, node) in [
+        ("E810_LIBIBVERBS", "@@IBVERBS_"),
+        ("E810_LIBRDMACM", "@@RDMACM_"),
+    ] {
+        let wanted = wanted()
+            .into_iter()
+            .filter(|(_, version)| version.starts_with(node));
+        has_the_same(variable, &wanted.collect());
+    }
+}
+
+fn has_the_same(variable: &str, wanted: &BTreeMap<String, String>) {
+    let Some(paths) = std::env::var_os(variable) else {
+        println!("NOT RUN: {variable} names no library; tests/programs/run fetches two");
         return;
     };
     for path in std::env::split_paths(&paths) {
         let theirs = exported(&path);
-        for (name, version) in wanted() {
-            let known = theirs.get(&name);
+        for (name, version) in wanted {
+            let known = theirs.get(name);
             assert!(
-                known.is_some_and(|known| known.contains(&version)),
+                known.is_some_and(|known| known.contains(version)),
                 "{}: {name}{version}, and there {known:?}",
                 path.display()
             );
