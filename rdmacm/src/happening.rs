@@ -67,7 +67,9 @@ impl Happening {
     pub(crate) fn give(&self) -> *mut CmEvent {
         let (event, status) = match self.event {
             event::CONNECT_RESPONSE => self.id.responded(),
-            event::DISCONNECTED => {
+            // As librdmacm does. At DISCONNECTED it does nothing: the program may have destroyed its
+            // queue pair without a word to the id.
+            event::REJECTED if self.listener.is_none() => {
                 self.id.stop();
                 (self.event, self.status)
             }
