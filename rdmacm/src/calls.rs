@@ -1,4 +1,4 @@
-//! The functions about ids.
+//! The functions about ids, their listeners and their connections.
 
 use core::ffi::{c_int, c_void};
 use std::net::{IpAddr, SocketAddr};
@@ -6,28 +6,24 @@ use std::ptr;
 use std::slice;
 use std::sync::Arc;
 
-use e810_attach::messages::Resolve;
-use e810_attach::threads::spawn;
 use e810_cm::Reason;
 use e810_cm::machine::{Accept, Connect, Listen};
 use e810_connect::{Answer, Call};
 use e810_verbs::errno::fail;
 use e810_verbs::panics::catch_panics;
-use libc::sockaddr;
 
-use crate::abi::{CmEvent, CmId, ConnParam, EventChannel, PathRec, event};
+use crate::abi::{CmEvent, CmId, ConnParam, EventChannel, event};
 use crate::address;
 use crate::channel::get_cm_event;
-use crate::devices::{self, Device, Own};
+use crate::devices;
 use crate::id::{Id, Phase, space};
 use crate::queue_pairs::UDP_QKEY;
+use crate::resolve::bind;
 
 /// As many READs as the device has, in `responder_resources` and `initiator_depth`.
 const MOST: u8 = 0xFF;
 /// Requests that wait for a listener, at most: the kernel's `default_backlog`.
 const BACKLOG: u32 = 1024;
-/// The first port of those that a program gets that names none.
-const EPHEMERAL: u16 = 32_768;
 
 /// 0, or -1 and errno; a synchronous id waits for the event of what it has asked for.
 pub(crate) fn done(id: &Arc<Id>, asked: Result<(), c_int>) -> c_int {
@@ -98,217 +94,6 @@ pub unsafe extern "C" fn destroy_id(id: *mut CmId) -> c_int {
         unsafe { Id::of(id) }.end();
         0
     })
-}
-
-/// Binds an id to an address.
-fn bind(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
-    if id.state().phase != Phase::Idle {
-        return Err(libc::EINVAL);
-    }
-    let port = match local.port() {
-        0 => free_port(id),
-        port => port,
-    };
-    if local.ip().is_unspecified() {
-        let mut state = id.state();
-        id.set_local(&mut state, SocketAddr::new(local.ip(), port));
-        state.phase = Phase::Bound;
-        return Ok(());
-    }
-    let (device, own) = match local.ip().is_loopback() {
-        true => {
-            let (device, own, _) = devices::towards(local.ip())?;
-            (device, own)
-        }
-        false => devices::with(local.ip())?,
-    };
-    let mut state = id.state();
-    id.bind_to(&mut state, &device, own, port);
-    state.phase = Phase::Bound;
-    Ok(())
-}
-
-/// A port that no id of the process has.
-fn free_port(id: &Arc<Id>) -> u16 {
-    use std::hash::{BuildHasher as _, RandomState};
-    let taken: Vec<u16> = crate::id::all(|other| other.token != id.token)
-        .iter()
-        .filter_map(|other| Some(other.state().local?.port()))
-        .collect();
-    let range = u16::MAX - EPHEMERAL;
-    let first = (RandomState::new().hash_one(id.token) % u64::from(range)) as u16;
-    let ports = (0..range).map(|n| EPHEMERAL + (first.wrapping_add(n) % range));
-    ports
-        .into_iter()
-        .find(|port| !taken.contains(port))
-        .unwrap_or(EPHEMERAL)
-}
-
-/// `rdma_bind_addr`: 0, or -1 and errno.
-///
-/// # Safety
-/// `id` exists, and `address` can be read.
-pub unsafe extern "C" fn bind_addr(id: *mut CmId, address: *mut sockaddr) -> c_int {
-    catch_panics(-1, || {
-        // SAFETY: the caller's.
-        let (id, local) = unsafe { (Id::of(id), address::read(address)) };
-        let bound = local
-            .ok_or(libc::EAFNOSUPPORT)
-            .and_then(|local| bind(&id, local));
-        match bound {
-            Ok(()) => 0,
-            Err(number) => fail(number),
-        }
-    })
-}
-
-/// `rdma_resolve_addr`: 0, or -1 and errno; ADDR_RESOLVED or ADDR_ERROR follows. How long a neighbour
-/// is waited for is the function's (`wait=`), not `timeout_ms`.
-///
-/// # Safety
-/// `id` exists; `source` is null or can be read, and `destination` can be.
-pub unsafe extern "C" fn resolve_addr(
-    id: *mut CmId,
-    source: *mut sockaddr,
-    destination: *mut sockaddr,
-    _timeout_ms: c_int,
-) -> c_int {
-    catch_panics(-1, || {
-        // SAFETY: the caller's.
-        let id = unsafe { Id::of(id) };
-        // SAFETY: as above.
-        let (source, destination) = unsafe { (address::read(source), address::read(destination)) };
-        let begun = destination
-            .ok_or(libc::EAFNOSUPPORT)
-            .and_then(|destination| begin_resolve(&id, source, destination));
-        done(&id, begun)
-    })
-}
-
-fn begin_resolve(
-    id: &Arc<Id>,
-    source: Option<SocketAddr>,
-    destination: SocketAddr,
-) -> Result<(), c_int> {
-    let phase = id.state().phase;
-    if let (Phase::Idle, Some(source)) = (phase, source) {
-        bind(id, source)?;
-    }
-    let (phase, own, device, local) = {
-        let state = id.state();
-        (state.phase, state.own, state.device.clone(), state.local)
-    };
-    if !matches!(phase, Phase::Idle | Phase::Bound | Phase::Resolved) {
-        return Err(libc::EINVAL);
-    }
-    let (device, own, to) = match (device, own) {
-        (Some(device), Some(own)) => {
-            let to = match destination.ip().is_loopback() {
-                true => own.ip,
-                false => destination.ip(),
-            };
-            (device, own, to)
-        }
-        _ => devices::towards(destination.ip())?,
-    };
-    if own.ip.is_ipv4() != to.is_ipv4() {
-        return Err(libc::EINVAL);
-    }
-    let port = match local {
-        Some(local) => local.port(),
-        None => free_port(id),
-    };
-    let remote = SocketAddr::new(to, destination.port());
-    {
-        let mut state = id.state();
-        id.set_remote(&mut state, remote);
-        state.phase = Phase::Resolving;
-    }
-    let (asks, control) = (id.clone(), device.control());
-    let resolve = move || {
-        let asked = Resolve {
-            destination: to,
-            vlan: own.vlan,
-        };
-        let found = match to.is_multicast() {
-            // Nobody is asked.
-            true => Ok(()),
-            false => control.ask(asked).map(drop),
-        };
-        match found {
-            Ok(()) => {
-                let mut state = asks.state();
-                asks.bind_to(&mut state, &device, own, port);
-                state.phase = Phase::Resolved;
-                drop(state);
-                asks.tell_plainly(event::ADDR_RESOLVED, 0);
-            }
-            Err(refused) => {
-                asks.state().phase = Phase::Bound;
-                let number = match refused.errno {
-                    libc::ETIMEDOUT => libc::EHOSTUNREACH,
-                    number => number,
-                };
-                asks.tell_plainly(event::ADDR_ERROR, -number);
-            }
-        }
-    };
-    let begun = spawn("e810-resolve", resolve);
-    begun.map(drop).map_err(|_| libc::EAGAIN)
-}
-
-/// `rdma_resolve_route`: 0, or -1 and errno; ROUTE_RESOLVED follows.
-///
-/// # Safety
-/// `id` exists.
-pub unsafe extern "C" fn resolve_route(id: *mut CmId, _timeout_ms: c_int) -> c_int {
-    catch_panics(-1, || {
-        // SAFETY: the caller's.
-        let id = unsafe { Id::of(id) };
-        done(&id, route(&id))
-    })
-}
-
-fn route(id: &Arc<Id>) -> Result<(), c_int> {
-    if id.state().phase != Phase::Resolved {
-        return Err(libc::EINVAL);
-    }
-    let (own, _, remote) = id.ends()?;
-    let device = id.device()?;
-    let mtu = mtu_of(&device)?;
-    let gid = |ip: IpAddr| e810_verbs::abi::state::Gid {
-        raw: e810::GidEntry::untagged(ip).gid.0,
-    };
-    let mut state = id.state();
-    let path = PathRec {
-        dgid: gid(remote.ip()),
-        sgid: gid(own.ip),
-        hop_limit: 64,
-        traffic_class: state.options.tos,
-        reversible: 1,
-        numb_path: 1,
-        pkey: 0xFFFF_u16.to_be(),
-        // Exactly.
-        mtu_selector: 2,
-        mtu,
-        packet_life_time_selector: 2,
-        packet_life_time: 16,
-        ..PathRec::default()
-    };
-    id.show_path(&mut state, path);
-    state.phase = Phase::Routed;
-    drop(state);
-    id.tell_plainly(event::ROUTE_RESOLVED, 0);
-    Ok(())
-}
-
-/// The path MTU of a device's port, as `enum ibv_mtu`.
-fn mtu_of(device: &Device) -> Result<u8, c_int> {
-    let port = device
-        .control()
-        .ask(e810_attach::messages::QueryPort { port: 1 });
-    let port = port.map_err(|refused| refused.errno)?;
-    Ok(port.active_mtu.map_or(1, e810::Mtu::code))
 }
 
 /// `rdma_listen`: 0, or -1 and errno.
@@ -696,49 +481,4 @@ pub unsafe extern "C" fn get_dst_port(id: *mut CmId) -> u16 {
         let remote = unsafe { Id::of(id) }.state().remote;
         remote.map_or(0, |remote| remote.port().to_be())
     })
-}
-
-/// An id that a peer has asked for, of a synchronous listener: `rdma_get_request`.
-///
-/// # Safety
-/// `listener` exists, and `id` can be written.
-pub unsafe extern "C" fn get_request(listener: *mut CmId, id: *mut *mut CmId) -> c_int {
-    catch_panics(-1, || {
-        // SAFETY: the caller's.
-        let listener = unsafe { Id::of(listener) };
-        if !listener.state().is_synchronous {
-            return fail(libc::EINVAL);
-        }
-        if waited(&listener) != 0 {
-            return -1;
-        }
-        let event = listener.seen().event;
-        // SAFETY: the listener keeps it.
-        let (kind, requested) = unsafe { ((*event).event, (*event).id) };
-        if kind != event::CONNECT_REQUEST {
-            return fail(libc::EINVAL);
-        }
-        // SAFETY: it was made for this event.
-        let made = unsafe { Id::of(requested) };
-        // SAFETY: null makes a channel.
-        if let Err(number) = unsafe { made.migrate(ptr::null_mut()) } {
-            return fail(number);
-        }
-        if let Err(number) = crate::endpoints::like(&listener, &made) {
-            made.end();
-            return fail(number);
-        }
-        // SAFETY: the caller's.
-        unsafe { id.write(requested) };
-        0
-    })
-}
-
-/// The own address of a device for a group, for those who have none.
-pub(crate) fn own_for(id: &Id, group: IpAddr) -> Result<(Arc<Device>, Own), c_int> {
-    let state = id.state();
-    match (state.device.clone(), state.own) {
-        (Some(device), Some(own)) if own.ip.is_ipv4() == group.is_ipv4() => Ok((device, own)),
-        _ => Err(libc::EINVAL),
-    }
 }

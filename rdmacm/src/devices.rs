@@ -15,9 +15,10 @@ use e810_verbs::abi::device::{Context, Device as Listed};
 use e810_verbs::abi::objects::Pd;
 use e810_verbs::control::ControlPlane;
 use e810_verbs::device::context::{OpenContext, open_device};
-use e810_verbs::device::{free_device_list, get_device_list};
+use e810_verbs::device::{array, free_device_list, get_device_list};
 use e810_verbs::errno;
 use e810_verbs::fork::Process;
+use e810_verbs::panics::catch_panics;
 use e810_verbs::pd::alloc_pd;
 
 use crate::news;
@@ -247,27 +248,14 @@ pub(crate) fn towards(destination: IpAddr) -> Result<(Arc<Device>, Own, IpAddr),
 /// # Safety
 /// `count` is null or can be written.
 pub unsafe extern "C" fn get_devices(count: *mut c_int) -> *mut *mut Context {
-    e810_verbs::panics::catch_panics(ptr::null_mut(), || {
+    catch_panics(ptr::null_mut(), || {
         let devices = all();
         if devices.is_empty() {
             return errno::no_object(libc::ENODEV);
         }
-        let bytes = (devices.len() + 1) * size_of::<*mut Context>();
-        // SAFETY: any size will do; the result is checked.
-        let list = unsafe { libc::malloc(bytes) }.cast::<*mut Context>();
-        if list.is_null() {
-            return errno::no_object(libc::ENOMEM);
-        }
         let contexts = devices.iter().map(|device| device.context);
-        for (index, context) in contexts.chain([ptr::null_mut()]).enumerate() {
-            // SAFETY: there is room for one more than there are devices.
-            unsafe { list.add(index).write(context) };
-        }
-        if !count.is_null() {
-            // SAFETY: the caller's.
-            unsafe { count.write(devices.len() as c_int) };
-        }
-        list
+        // SAFETY: the caller's.
+        unsafe { array(contexts, count) }
     })
 }
 

@@ -1,4 +1,5 @@
-//! `rdma_create_ep`: an id with an address and a queue pair in one call.
+//! `rdma_create_ep`: an id with an address and a queue pair in one call; and the requests of such a
+//! listener.
 
 use core::ffi::c_int;
 use std::collections::HashMap;
@@ -10,10 +11,11 @@ use e810_verbs::abi::objects::Pd;
 use e810_verbs::errno::{self, fail};
 use e810_verbs::panics::catch_panics;
 
-use crate::abi::{AddrInfo, CmId};
-use crate::calls::{bind_addr, resolve_addr, resolve_route};
+use crate::abi::{AddrInfo, CmId, event};
+use crate::calls::waited;
 use crate::id::Id;
 use crate::queue_pairs::{create_qp, destroy_qp};
+use crate::resolve::{bind_addr, resolve_addr, resolve_route};
 
 /// What an address is looked up for, in [`AddrInfo::flags`].
 pub(crate) const PASSIVE: c_int = 1;
@@ -120,6 +122,42 @@ unsafe fn passive(id: &Arc<Id>, info: &AddrInfo, pd: *mut Pd, attr: *mut QpInitA
         (*id.abi()).qp_type = info.qp_type;
     }
     0
+}
+
+/// `rdma_get_request`: 0, or -1 and errno. Waits for a peer that asks a synchronous listener.
+///
+/// # Safety
+/// `listener` exists, and `id` can be written.
+pub unsafe extern "C" fn get_request(listener: *mut CmId, id: *mut *mut CmId) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let listener = unsafe { Id::of(listener) };
+        if !listener.state().is_synchronous {
+            return fail(libc::EINVAL);
+        }
+        if waited(&listener) != 0 {
+            return -1;
+        }
+        let event = listener.seen().event;
+        // SAFETY: the listener keeps it.
+        let (kind, requested) = unsafe { ((*event).event, (*event).id) };
+        if kind != event::CONNECT_REQUEST {
+            return fail(libc::EINVAL);
+        }
+        // SAFETY: it was made for this event.
+        let made = unsafe { Id::of(requested) };
+        // SAFETY: null makes a channel.
+        if let Err(number) = unsafe { made.migrate(ptr::null_mut()) } {
+            return fail(number);
+        }
+        if let Err(number) = like(&listener, &made) {
+            made.end();
+            return fail(number);
+        }
+        // SAFETY: the caller's.
+        unsafe { id.write(requested) };
+        0
+    })
 }
 
 /// `rdma_destroy_ep`: the id and its queue pair.

@@ -10,9 +10,8 @@ use e810_verbs::panics::catch_panics;
 use crate::abi::{AddrInfo, port_space};
 use crate::endpoints::PASSIVE;
 
-/// More flags of [`AddrInfo`].
+/// One more flag of [`AddrInfo`].
 const NUMERIC_HOST: c_int = 2;
-const FAMILY: c_int = 8;
 /// `AF_IB`, which RoCE does not have.
 const AF_IB: c_int = 27;
 
@@ -56,10 +55,7 @@ pub unsafe extern "C" fn getaddrinfo(
         }
         // SAFETY: numbers and null pointers.
         let mut asked: libc::addrinfo = unsafe { core::mem::zeroed() };
-        asked.ai_family = match flags & FAMILY {
-            0 => family,
-            _ => family,
-        };
+        asked.ai_family = family;
         asked.ai_socktype = libc::SOCK_STREAM;
         if flags & PASSIVE != 0 {
             asked.ai_flags |= libc::AI_PASSIVE;

@@ -2,7 +2,7 @@
 //! `e810-verbs-so`: programs get both libraries from one object, which has their state once.
 //!
 //! * [`abi`], the structures of the application interface;
-//! * [`calls`], [`queue_pairs`], [`endpoints`], [`multicast`], [`options`], [`info`], [`strings`]: the
+//! * [`calls`], [`resolve`], [`queue_pairs`], [`endpoints`], [`multicast`], [`options`], [`info`], [`strings`]: the
 //!   functions, a module a subject; [`refused`], those behind which there is nothing;
 //! * [`channel`], event channels; `happening`, events; `news`, what the connection manager tells;
 //! * [`devices`], the devices of the process, opened once for all ids.
@@ -27,4 +27,5 @@ mod news;
 pub mod options;
 pub mod queue_pairs;
 pub mod refused;
+pub mod resolve;
 pub mod strings;

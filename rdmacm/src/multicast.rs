@@ -12,7 +12,7 @@ use libc::sockaddr;
 
 use crate::abi::{CmId, JoinMcAttr, event};
 use crate::address;
-use crate::calls::{done, own_for};
+use crate::calls::done;
 use crate::happening::{Happening, With};
 use crate::id::Id;
 use crate::news;
@@ -33,7 +33,9 @@ fn gid_of(group: SocketAddr) -> e810::Gid {
 fn join(id: &Arc<Id>, group: Option<SocketAddr>, context: usize) -> Result<(), c_int> {
     let group = group.filter(|group| group.ip().is_multicast());
     let group = group.ok_or(libc::EINVAL)?;
-    let (_, own) = own_for(id, group.ip())?;
+    let own = id.state().own;
+    let own = own.filter(|own| own.ip.is_ipv4() == group.ip().is_ipv4());
+    let own = own.ok_or(libc::EINVAL)?;
     let gid = gid_of(group);
     let qp = id.seen().qp;
     if !qp.is_null() {

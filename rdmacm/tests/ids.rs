@@ -12,8 +12,7 @@ use std::ptr;
 
 use e810_rdmacm::abi::{CmEvent, CmId, ConnParam, EventChannel, JoinMcAttr, event, port_space};
 use e810_rdmacm::calls::{
-    accept, bind_addr, connect, create_id, destroy_id, disconnect, get_dst_port, get_src_port,
-    listen, reject, resolve_addr, resolve_route,
+    accept, connect, create_id, destroy_id, disconnect, get_dst_port, get_src_port, listen, reject,
 };
 use e810_rdmacm::channel::{
     ack_cm_event, create_event_channel, destroy_event_channel, get_cm_event, migrate_id,
@@ -21,6 +20,7 @@ use e810_rdmacm::channel::{
 use e810_rdmacm::multicast::{join_multicast_ex, leave_multicast};
 use e810_rdmacm::options::set_option;
 use e810_rdmacm::queue_pairs::{create_qp, destroy_qp};
+use e810_rdmacm::resolve::{bind_addr, resolve_addr, resolve_route};
 use e810_verbs::abi::constants::qp_type;
 use e810_verbs::abi::make::{QpCap, QpInitAttr};
 

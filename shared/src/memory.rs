@@ -16,6 +16,16 @@ pub const PAGE: usize = 4096;
 /// Page size of huge memory in bytes.
 pub const HUGE_PAGE: usize = 2 << 20;
 
+/// Mapped memory as words.
+///
+/// # Safety
+/// `bytes` at `start` are mapped as long as what this returns is used; `start` is that of a page.
+/// Others access them atomically, or as they like: any value is a word.
+unsafe fn words<'a>(start: NonNull<u8>, bytes: usize) -> &'a [AtomicU64] {
+    // SAFETY: the caller's.
+    unsafe { slice::from_raw_parts(start.as_ptr().cast(), bytes / size_of::<u64>()) }
+}
+
 /// Memory of a file whose descriptor is closed: it is shared with those who have mapped it already.
 #[derive(Debug)]
 pub struct MappedMemory {
@@ -45,13 +55,8 @@ impl MappedMemory {
     /// All of it, as words.
     #[must_use]
     pub fn words(&self) -> &[AtomicU64] {
-        let (start, count) = (
-            self.start.as_ptr().cast(),
-            self.map.len() / size_of::<u64>(),
-        );
-        // SAFETY: a mapping begins with a page and has this length while `self` lives; others access
-        // it atomically, or as they like: any value is a word.
-        unsafe { slice::from_raw_parts(start, count) }
+        // SAFETY: a mapping of this length, which lives as long as `self`.
+        unsafe { words(self.start, self.map.len()) }
     }
 
     /// A window on all of it.
@@ -176,12 +181,8 @@ impl SharedMemory {
     /// All of it, as words.
     #[must_use]
     pub fn words(&self) -> &[AtomicU64] {
-        let (start, count) = (
-            self.start.as_ptr().cast(),
-            self.map.len() / size_of::<u64>(),
-        );
-        // SAFETY: as in `MappedMemory::words`.
-        unsafe { slice::from_raw_parts(start, count) }
+        // SAFETY: a mapping of this length, which lives as long as `self`.
+        unsafe { words(self.start, self.map.len()) }
     }
 
     /// Closes the file, of which a process may not have many.

@@ -14,7 +14,7 @@ const USUAL: usize = 65_530;
 const LIMIT: &str = "/proc/sys/vm/max_map_count";
 
 /// See the [module documentation](self).
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Room(Arc<Counted>);
 
 #[derive(Debug)]

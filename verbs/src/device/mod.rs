@@ -172,26 +172,42 @@ fn chars<const N: usize>(text: &str) -> [c_char; N] {
 /// `count` is null or can be written.
 pub unsafe extern "C" fn get_device_list(count: *mut c_int) -> *mut *mut Device {
     catch_panics(ptr::null_mut(), || {
-        let devices = choice::devices();
-        let bytes = (devices.len() + 1) * size_of::<*mut Device>();
-        // SAFETY: any size will do; the result is checked.
-        let list = unsafe { libc::malloc(bytes) }.cast::<*mut Device>();
-        if list.is_null() {
-            return errno::no_object(libc::ENOMEM);
-        }
-        let pointers = devices
-            .iter()
-            .map(|device| ptr::from_ref(device).cast_mut().cast());
-        for (index, device) in pointers.chain([ptr::null_mut()]).enumerate() {
-            // SAFETY: there is room for one more than there are devices.
-            unsafe { list.add(index).write(device) };
-        }
-        if !count.is_null() {
-            // SAFETY: the caller's.
-            unsafe { count.write(devices.len() as c_int) };
-        }
-        list
+        let devices = choice::devices().iter();
+        let devices = devices.map(|device| ptr::from_ref(device).cast_mut().cast());
+        // SAFETY: the caller's.
+        unsafe { array(devices, count) }
     })
+}
+
+/// Pointers for a program, with a null pointer at their end, in memory of `malloc`; null and errno
+/// without that.
+///
+/// # Safety
+/// `count` is null or can be written.
+pub unsafe fn array<T>(
+    pointers: impl ExactSizeIterator<Item = *mut T>,
+    count: *mut c_int,
+) -> *mut *mut T {
+    let number = pointers.len();
+    let bytes = (number + 1) * size_of::<*mut T>();
+    // SAFETY: any size will do; the result is checked.
+    let array = unsafe { libc::malloc(bytes) }.cast::<*mut T>();
+    if array.is_null() {
+        return errno::no_object(libc::ENOMEM);
+    }
+    for (index, pointer) in pointers
+        .chain([ptr::null_mut()])
+        .take(number + 1)
+        .enumerate()
+    {
+        // SAFETY: there is room for one more than there are pointers.
+        unsafe { array.add(index).write(pointer) };
+    }
+    if !count.is_null() {
+        // SAFETY: the caller's.
+        unsafe { count.write(number as c_int) };
+    }
+    array
 }
 
 /// `ibv_free_device_list`: frees the array; the devices stay.

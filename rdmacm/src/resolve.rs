@@ -1,0 +1,229 @@
+//! Addresses of ids: their own, the peer's, and the way between both.
+
+use core::ffi::c_int;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use e810_attach::messages::{QueryPort, Resolve};
+use e810_attach::threads::spawn;
+use e810_verbs::errno::fail;
+use e810_verbs::panics::catch_panics;
+use libc::sockaddr;
+
+use crate::abi::{CmId, PathRec, event};
+use crate::address;
+use crate::calls::done;
+use crate::devices::{self, Device};
+use crate::id::{Id, Phase};
+
+/// The first port of those that a program gets that names none.
+const EPHEMERAL: u16 = 32_768;
+
+/// Binds an id to an address.
+pub(crate) fn bind(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
+    if id.state().phase != Phase::Idle {
+        return Err(libc::EINVAL);
+    }
+    let port = match local.port() {
+        0 => free_port(id),
+        port => port,
+    };
+    if local.ip().is_unspecified() {
+        let mut state = id.state();
+        id.set_local(&mut state, SocketAddr::new(local.ip(), port));
+        state.phase = Phase::Bound;
+        return Ok(());
+    }
+    let (device, own) = match local.ip().is_loopback() {
+        true => {
+            let (device, own, _) = devices::towards(local.ip())?;
+            (device, own)
+        }
+        false => devices::with(local.ip())?,
+    };
+    let mut state = id.state();
+    id.bind_to(&mut state, &device, own, port);
+    state.phase = Phase::Bound;
+    Ok(())
+}
+
+/// A port that no id of the process has.
+fn free_port(id: &Arc<Id>) -> u16 {
+    use std::hash::{BuildHasher as _, RandomState};
+    let taken: Vec<u16> = crate::id::all(|other| other.token != id.token)
+        .iter()
+        .filter_map(|other| Some(other.state().local?.port()))
+        .collect();
+    let range = u16::MAX - EPHEMERAL;
+    let first = (RandomState::new().hash_one(id.token) % u64::from(range)) as u16;
+    let ports = (0..range).map(|n| EPHEMERAL + (first.wrapping_add(n) % range));
+    ports
+        .into_iter()
+        .find(|port| !taken.contains(port))
+        .unwrap_or(EPHEMERAL)
+}
+
+/// `rdma_bind_addr`: 0, or -1 and errno.
+///
+/// # Safety
+/// `id` exists, and `address` can be read.
+pub unsafe extern "C" fn bind_addr(id: *mut CmId, address: *mut sockaddr) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let (id, local) = unsafe { (Id::of(id), address::read(address)) };
+        let bound = local
+            .ok_or(libc::EAFNOSUPPORT)
+            .and_then(|local| bind(&id, local));
+        match bound {
+            Ok(()) => 0,
+            Err(number) => fail(number),
+        }
+    })
+}
+
+/// `rdma_resolve_addr`: 0, or -1 and errno; ADDR_RESOLVED or ADDR_ERROR follows. How long a neighbour
+/// is waited for is the function's (`wait=`), not `timeout_ms`.
+///
+/// # Safety
+/// `id` exists; `source` is null or can be read, and `destination` can be.
+pub unsafe extern "C" fn resolve_addr(
+    id: *mut CmId,
+    source: *mut sockaddr,
+    destination: *mut sockaddr,
+    _timeout_ms: c_int,
+) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let id = unsafe { Id::of(id) };
+        // SAFETY: as above.
+        let (source, destination) = unsafe { (address::read(source), address::read(destination)) };
+        let begun = destination
+            .ok_or(libc::EAFNOSUPPORT)
+            .and_then(|destination| begin_resolve(&id, source, destination));
+        done(&id, begun)
+    })
+}
+
+fn begin_resolve(
+    id: &Arc<Id>,
+    source: Option<SocketAddr>,
+    destination: SocketAddr,
+) -> Result<(), c_int> {
+    let phase = id.state().phase;
+    if let (Phase::Idle, Some(source)) = (phase, source) {
+        bind(id, source)?;
+    }
+    let (phase, own, device, local) = {
+        let state = id.state();
+        (state.phase, state.own, state.device.clone(), state.local)
+    };
+    if !matches!(phase, Phase::Idle | Phase::Bound | Phase::Resolved) {
+        return Err(libc::EINVAL);
+    }
+    let (device, own, to) = match (device, own) {
+        (Some(device), Some(own)) => {
+            let to = match destination.ip().is_loopback() {
+                true => own.ip,
+                false => destination.ip(),
+            };
+            (device, own, to)
+        }
+        _ => devices::towards(destination.ip())?,
+    };
+    if own.ip.is_ipv4() != to.is_ipv4() {
+        return Err(libc::EINVAL);
+    }
+    let port = match local {
+        Some(local) => local.port(),
+        None => free_port(id),
+    };
+    let remote = SocketAddr::new(to, destination.port());
+    {
+        let mut state = id.state();
+        id.set_remote(&mut state, remote);
+        state.phase = Phase::Resolving;
+    }
+    let (asks, control) = (id.clone(), device.control());
+    let resolve = move || {
+        let asked = Resolve {
+            destination: to,
+            vlan: own.vlan,
+        };
+        let found = match to.is_multicast() {
+            // Nobody is asked.
+            true => Ok(()),
+            false => control.ask(asked).map(drop),
+        };
+        match found {
+            Ok(()) => {
+                let mut state = asks.state();
+                asks.bind_to(&mut state, &device, own, port);
+                state.phase = Phase::Resolved;
+                drop(state);
+                asks.tell_plainly(event::ADDR_RESOLVED, 0);
+            }
+            Err(refused) => {
+                asks.state().phase = Phase::Bound;
+                let number = match refused.errno {
+                    libc::ETIMEDOUT => libc::EHOSTUNREACH,
+                    number => number,
+                };
+                asks.tell_plainly(event::ADDR_ERROR, -number);
+            }
+        }
+    };
+    let begun = spawn("e810-resolve", resolve);
+    begun.map(drop).map_err(|_| libc::EAGAIN)
+}
+
+/// `rdma_resolve_route`: 0, or -1 and errno; ROUTE_RESOLVED follows.
+///
+/// # Safety
+/// `id` exists.
+pub unsafe extern "C" fn resolve_route(id: *mut CmId, _timeout_ms: c_int) -> c_int {
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        let id = unsafe { Id::of(id) };
+        done(&id, route(&id))
+    })
+}
+
+fn route(id: &Arc<Id>) -> Result<(), c_int> {
+    if id.state().phase != Phase::Resolved {
+        return Err(libc::EINVAL);
+    }
+    let (own, _, remote) = id.ends()?;
+    let device = id.device()?;
+    let mtu = mtu_of(&device)?;
+    let gid = |ip: IpAddr| e810_verbs::abi::state::Gid {
+        raw: e810::GidEntry::untagged(ip).gid.0,
+    };
+    let mut state = id.state();
+    let path = PathRec {
+        dgid: gid(remote.ip()),
+        sgid: gid(own.ip),
+        hop_limit: 64,
+        traffic_class: state.options.tos,
+        reversible: 1,
+        numb_path: 1,
+        pkey: 0xFFFF_u16.to_be(),
+        // Exactly.
+        mtu_selector: 2,
+        mtu,
+        packet_life_time_selector: 2,
+        packet_life_time: 16,
+        ..PathRec::default()
+    };
+    id.show_path(&mut state, path);
+    state.phase = Phase::Routed;
+    drop(state);
+    id.tell_plainly(event::ROUTE_RESOLVED, 0);
+    Ok(())
+}
+
+/// The path MTU of a device's port, as `enum ibv_mtu`.
+fn mtu_of(device: &Device) -> Result<u8, c_int> {
+    let port = device.control().ask(QueryPort { port: 1 });
+    let port = port.map_err(|refused| refused.errno)?;
+    Ok(port.active_mtu.map_or(1, e810::Mtu::code))
+}
