@@ -133,6 +133,24 @@ def group_of(name):
     return f"239.{folded >> 16 & 127}.{folded >> 8 & 255}.{folded & 255}", 61000 + number % 4096
 
 
+def exchange_on(sims, row, when):
+    """Messages between two ends of a wire."""
+    target = f"127.0.0.1:{port(socket.SOCK_STREAM)}"
+    commands = [
+        pingpong(sim.sockets[0], side, target, "--iters", "400", "--size", "1000")
+        for sim, side in zip(sims, ("--listen", "--connect"))
+    ]
+    judged = Row("")
+    judged.memory = (0, 0, 0)
+    for command in commands:
+        command.judge(judged)
+        if command.process.returncode:
+            row.fail(f"messages {when}: {command.text.strip()[:200]}")
+    row.panics += judged.panics
+    row.hangs += judged.hangs
+    row.failures += judged.failures
+
+
 def segment():
     """Garbage, stolen and invented addresses on a wire with any number of ends; messages go on after it."""
     row = Row("segment, garbage and wrong addresses")
@@ -142,8 +160,9 @@ def segment():
         Sim("--wire", name, "--mac", mac, "--package", measure.path("pkg"), sockets=(one,))
         for mac, one in zip(macs, "ab")
     ]
+    # The two ends make a ring each way when they first send each other a frame, and keep it.
+    exchange_on(sims, row, "before it")
     for sim in sims:
-        healthy(sim.sockets[0])
         sim.begin()
     chance = random.Random(16)
     group = group_of(name)
@@ -172,19 +191,7 @@ def segment():
         if not healthy(sim.sockets[0]):
             row.hangs += 1
     # What was taken for the ends' addresses is put right by what they send themselves.
-    target = f"127.0.0.1:{port(socket.SOCK_STREAM)}"
-    commands = [
-        pingpong(sim.sockets[0], side, target, "--iters", "400", "--size", "1000")
-        for sim, side in zip(sims, ("--listen", "--connect"))
-    ]
-    judged = Row("")
-    judged.memory = (0, 0, 0)
-    for command in commands:
-        command.judge(judged)
-        if command.process.returncode:
-            row.fail(f"messages after it: {command.text.strip()[:200]}")
-    row.panics, row.hangs = judged.panics, row.hangs + judged.hangs
-    row.failures += judged.failures
+    exchange_on(sims, row, "after it")
     for sim in sims:
         sim.finish(row)
     return row
