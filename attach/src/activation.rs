@@ -52,18 +52,11 @@ fn taken(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// The listener among the sockets that were handed over; `None` if there is no socket.
+/// The listener on a socket that was handed over.
 ///
 /// # Errors
-/// They are not one listening Unix socket that keeps messages whole (`ListenSequentialPacket=`).
-pub fn listener(sockets: Vec<OwnedFd>) -> io::Result<Option<Listener>> {
-    let mut sockets = sockets.into_iter();
-    let Some(socket) = sockets.next() else {
-        return Ok(None);
-    };
-    if sockets.next().is_some() {
-        return Err(wrong("one socket is served, and more are handed over"));
-    }
+/// It is no listening Unix socket that keeps messages whole (`ListenSequentialPacket=`).
+pub fn listener(socket: OwnedFd) -> io::Result<Listener> {
     for (option, wanted) in [
         (libc::SO_DOMAIN, libc::AF_UNIX),
         (libc::SO_TYPE, libc::SOCK_SEQPACKET),
@@ -76,7 +69,7 @@ pub fn listener(sockets: Vec<OwnedFd>) -> io::Result<Option<Listener>> {
         }
     }
     let path = path(&socket)?;
-    Ok(Some(Listener::handed_over(socket, path)))
+    Ok(Listener::handed_over(socket, path))
 }
 
 fn wrong(what: &str) -> io::Error {

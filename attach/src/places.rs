@@ -22,8 +22,33 @@ pub const SYSTEM: &str = "/run/e810/e810.sock";
 pub const OF_USER: &str = "e810.sock";
 /// The unit of the machine's server (`packaging/systemd`).
 pub const UNIT: &str = "e810.service";
+/// Functions of a server at most: those of a card.
+pub const FUNCTIONS: usize = 8;
 /// How often one who waits looks for a server.
 const AGAIN: Duration = Duration::from_millis(50);
+
+/// Where a server of several functions listens for programs of the one at `index`, if it listens at
+/// `path` for those of the first.
+#[must_use]
+pub fn of_function(path: &Path, index: usize) -> PathBuf {
+    match index {
+        0 => path.to_owned(),
+        _ => {
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".{index}"));
+            name.into()
+        }
+    }
+}
+
+/// Beside `path`, where somebody listens: the sockets of a server's further functions.
+#[must_use]
+pub fn further(path: &Path) -> Vec<PathBuf> {
+    let beside = (1..FUNCTIONS).map(|index| of_function(path, index));
+    beside
+        .filter(|path| Socket::connect(path).is_ok())
+        .collect()
+}
 
 /// Where a server is looked for, or listens.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -105,11 +105,12 @@ pub trait Ready {
     ) -> anyhow::Result<Box<dyn Any>>;
 }
 
-/// Opens a function and brings it up, says so, and serves it on this thread until it is gone.
+/// Opens a function and brings it up, says so, and serves it on this thread until it is gone: returns
+/// why.
 ///
 /// # Errors
 /// It did not come up.
-pub fn serve(opening: &Opening, ready: impl Ready) -> anyhow::Result<()> {
+pub fn serve(opening: &Opening, ready: impl Ready) -> anyhow::Result<anyhow::Error> {
     let serving = Serving { opening, ready };
     e810_backends::open([&opening.spec], Options::default(), serving)
 }
@@ -118,7 +119,11 @@ pub fn serve(opening: &Opening, ready: impl Ready) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// It did not come up.
-pub fn serve_taken(opening: &Opening, taken: Vfio, ready: impl Ready) -> anyhow::Result<()> {
+pub fn serve_taken(
+    opening: &Opening,
+    taken: Vfio,
+    ready: impl Ready,
+) -> anyhow::Result<anyhow::Error> {
     let serving = Serving { opening, ready };
     serving.visit([Function::open(taken, Options::default())?])
 }
@@ -164,14 +169,14 @@ struct Serving<'a, R> {
 }
 
 impl<R: Ready> DeviceVisitor<1> for Serving<'_, R> {
-    type Outcome = ();
+    type Outcome = anyhow::Error;
     type Error = anyhow::Error;
 
     fn simulator(&mut self, spec: &SimSpec) -> anyhow::Result<Sim> {
         self.ready.simulator(spec)
     }
 
-    fn visit<D: HostDevice>(self, [function]: [D; 1]) -> anyhow::Result<()> {
+    fn visit<D: HostDevice>(self, [function]: [D; 1]) -> anyhow::Result<anyhow::Error> {
         let start = Start::usual(&function, self.opening.mtu)?;
         let (mut control, events) = bring_up(&start, &function, self.opening.queue_pairs)?.split();
         let (resolver, channel) = match self.opening.set_up(&function, &mut control) {
@@ -191,7 +196,7 @@ impl<R: Ready> DeviceVisitor<1> for Serving<'_, R> {
         // Commands are refused before a program hears that the device is gone.
         let _ = owner.gone.set(format!("{}: {why:#}", self.opening.spec));
         owner.tell_all(DeviceEvent::DeviceFatal);
-        Ok(())
+        Ok(why)
     }
 }
 

@@ -234,7 +234,7 @@ impl<P: HostPlatform> Owner<P> {
                 since_progress: 0,
             }),
             ledger: Ledger::default(),
-            room: Room::of_system(),
+            room: Room::of_process(),
             log: OnceLock::new(),
             channel,
             names: Mutex::default(),

@@ -1,9 +1,9 @@
 //! How many files of programs the server has mapped. Past the kernel's limit no thread can start any
-//! more, and the server would end, with all programs.
+//! more, and the server would end, with all programs. The owners of a process count together.
 
 use std::fs;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use crate::messages::Refused;
 
@@ -29,7 +29,12 @@ pub(crate) struct Taken(Arc<Counted>);
 
 impl Room {
     /// As much as the kernel has for this process.
-    pub(super) fn of_system() -> Self {
+    pub(super) fn of_process() -> Self {
+        static ROOM: LazyLock<Arc<Counted>> = LazyLock::new(|| Room::of_system().0);
+        Self(ROOM.clone())
+    }
+
+    fn of_system() -> Self {
         let limit = fs::read_to_string(LIMIT).ok();
         let limit = limit.and_then(|text| text.trim().parse().ok());
         Self::of(limit.unwrap_or(USUAL))

@@ -78,8 +78,11 @@ fn queue_pairs(text: &str) -> Result<u32, String> {
 /// Arguments of `e810 serve`.
 #[derive(Args, Debug, Clone)]
 pub struct ServeArgs {
-    /// The function, with its IP addresses after an `@`: a simulated one (sim, sim:wire=NAME), or one
-    /// that is bound to vfio-pci (vfio:3b:00.0).
+    /// A function, with its IP addresses after an `@`: a simulated one (sim, sim:wire=NAME), or one
+    /// that is bound to vfio-pci (vfio:3b:00.0). Up to 8 can be named.
+    ///
+    /// Each has a socket of its own: of the second the path ends in .1, of the third in .2, and so
+    /// on. `e810 run` gives programs all of them, as e810_0, e810_1 and so on.
     ///
     /// After the `@` come IP/LEN (without LEN, every address is on the link), gateway=IP,
     /// wait=SECONDS for a peer that does not answer [default: 3], tap=NAME and mtu=BYTES.
@@ -87,14 +90,15 @@ pub struct ServeArgs {
         short,
         long,
         value_name = "SPEC[@IP,..]",
+        num_args = 1..,
         default_value = "sim@10.8.1.1/24"
     )]
-    pub device: AddressedSpec,
+    pub device: Vec<AddressedSpec>,
     /// Also give the function to the host's network stack, as TAP interface NAME. The same as
     /// tap=NAME in --device.
     #[arg(long, value_name = "NAME", value_parser = interface_name)]
     pub tap: Option<String>,
-    /// Queue pairs that all programs can have together. Twice as many completion queues, and at
+    /// Queue pairs of each function that all programs can have together. Twice as many completion queues, and at
     /// least four times as many regions, come with them.
     ///
     /// A power of two. All queue pairs together have 16.7 million queue entries.
@@ -115,6 +119,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "KEY=N,..", value_delimiter = ',', value_parser = of_program)]
     pub program_limits: Vec<(Resource, u64)>,
     /// The same for all programs together of a user, in place of three quarters; also programs=N.
+    /// Each function has its own limits.
     ///
     /// Root and the server's own user have no such limits.
     #[arg(long, value_name = "KEY=N,..", value_delimiter = ',', value_parser = of_user)]

@@ -1,4 +1,4 @@
-//! `e810 ps`: the programs that share a served function.
+//! `e810 ps`: the programs that share served functions.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use e810_attach::asker::{Census, programs};
 use e810_attach::messages::{Counts, Held, Row};
-use e810_attach::socket::named;
+use e810_attach::places::{Places, further};
+use e810_attach::socket::{Socket, named};
 use serde::Serialize;
 
 use crate::cli::PsArgs;
@@ -55,41 +56,75 @@ struct UnderWay<'a> {
     ms: u64,
 }
 
+/// A served function, and its programs when they were first asked for.
+struct Function {
+    at: String,
+    socket: Socket,
+    before: Census,
+    began: Instant,
+}
+
+impl Function {
+    fn reach(places: &Places) -> Result<Self> {
+        let (path, socket) = places.reach(Duration::ZERO)?;
+        let at = path.display().to_string();
+        let before = ask(&at, &socket)?;
+        Ok(Self {
+            at,
+            socket,
+            before,
+            began: Instant::now(),
+        })
+    }
+}
+
+fn ask(at: &str, socket: &Socket) -> Result<Census> {
+    // Of a socket that systemd has made, the number is systemd's.
+    let server = socket.peer().ok().filter(|peer| peer.pid != 1);
+    let server = server.map(|peer| format!(" ({})", named(peer.pid)));
+    let asked = programs(socket);
+    asked.with_context(|| format!("{at}{}", server.unwrap_or_default()))
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// Nobody serves a function there, or it does not answer.
 pub fn run(args: &PsArgs, out: &mut dyn Write) -> Result<()> {
-    let places = places(args.at.as_ref());
-    let (path, socket) = places.reach(Duration::ZERO)?;
-    let at = path.display().to_string();
-    // Of a socket that systemd has made, the number is systemd's.
-    let server = socket.peer().ok().filter(|peer| peer.pid != 1);
-    let server = server.map(|peer| format!(" ({})", named(peer.pid)));
-    let ask = || {
-        let asked = programs(&socket);
-        asked.with_context(|| format!("{at}{}", server.as_deref().unwrap_or_default()))
-    };
-    let (before, began) = (ask()?, Instant::now());
-    if !before.rows.is_empty() {
+    let first = Function::reach(&places(args.at.as_ref()))?;
+    let mut functions = vec![first];
+    for path in further(functions[0].at.as_ref()) {
+        functions.push(Function::reach(&Places::only(path))?);
+    }
+    if functions.iter().any(|one| !one.before.rows.is_empty()) {
         thread::sleep(Duration::from_millis(args.interval));
     }
-    let now = match before.rows.is_empty() {
-        true => before.clone(),
-        false => ask()?,
-    };
-    let seen = rated(&before, &now, began.elapsed());
-    if args.json {
-        let report = Report {
-            at,
-            programs: now.programs,
-            total: now.total,
-            is_closing: now.is_closing,
-            seen,
+    for Function {
+        at,
+        socket,
+        before,
+        began,
+    } in functions
+    {
+        let now = match before.rows.is_empty() {
+            true => before.clone(),
+            false => ask(&at, &socket)?,
         };
-        return json::write_line(out, "ps", &report);
+        let seen = rated(&before, &now, began.elapsed());
+        if args.json {
+            let report = Report {
+                at,
+                programs: now.programs,
+                total: now.total,
+                is_closing: now.is_closing,
+                seen,
+            };
+            json::write_line(out, "ps", &report)?;
+        } else {
+            print(&at, &now, &seen, out)?;
+        }
     }
-    print(&at, &now, &seen, out)
+    Ok(())
 }
 
 /// The programs of the second census, with their rates since the first one.

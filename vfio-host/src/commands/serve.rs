@@ -1,4 +1,4 @@
-//! `e810 serve`: owns a function that any number of programs share.
+//! `e810 serve`: owns functions that any number of programs share.
 
 mod draining;
 mod notify;
@@ -8,22 +8,24 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, Error, Result, bail};
+use anyhow::{Context as _, Error, Result, anyhow, bail};
 use e810_attach::activation;
 use e810_attach::listener::Listener;
 use e810_attach::messages::Resource;
 use e810_attach::owner::{self, AskedLimits, Odd, Opening, Owner, Ready};
+use e810_attach::places::{FUNCTIONS, of_function};
 use e810_attach::reception::Reception;
 use e810_attach::socket::{self, Peer, Socket};
 use e810_attach::threads;
 use e810_backends::HostDevice;
 use e810_backends::spec::{Bdf, DeviceSpec, PATIENT_ACK_TIMEOUT, SimSpec, VfioApi};
-use e810_backends::vfio::wait_until_free;
+use e810_backends::vfio::{Vfio, wait_until_free};
 use e810_node::simulated::simulator;
 use e810_sim::{Mode, Sim};
 use e810_sim_server::quota::Quota;
@@ -37,29 +39,35 @@ use crate::usage::{Usage, refuse};
 /// How long the programs of an earlier server may take to give its function up.
 const GIVEN_UP: Duration = Duration::from_secs(5);
 
-/// Runs the command until a signal, or until the function is gone.
+/// A function, and where its programs find it.
+struct Function {
+    opening: Opening,
+    /// What an earlier server has left of it.
+    taken: Option<Vfio>,
+    listener: Listener,
+}
+
+impl Function {
+    /// The place of a card's function, if it has a group's files.
+    const fn of_group(opening: &Opening) -> Option<Bdf> {
+        match opening.spec {
+            DeviceSpec::Vfio(bdf, VfioApi::Container) => Some(bdf),
+            _ => None,
+        }
+    }
+}
+
+/// Runs the command until a signal, or until its functions are gone.
 ///
 /// # Errors
 /// A socket that cannot be made, a bring-up that failed, a function that is gone.
 pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
-    let opening = Opening::try_from(args.device.clone());
-    let mut opening = opening.map_err(|why| Usage(format!("--device {}: {why}", args.device)))?;
-    if args.tap.is_some() && opening.tap.is_some() {
-        refuse!("--tap: --device names an interface already (tap=NAME)");
-    }
-    opening.tap = args.tap.clone().or(opening.tap);
-    if let DeviceSpec::VfioUser(_) = opening.spec {
-        refuse!(
-            "--device {}: a function behind vfio-user cannot be shared; use sim, sim:wire=NAME or vfio:BDF",
-            args.device
-        );
-    }
-    opening.queue_pairs = args.queue_pairs;
+    let openings = openings(args)?;
     check_limits("--program-limits", &args.program_limits)?;
     check_limits("--user-limits", &args.user_limits)?;
     // First, before anything else has their numbers.
     let handed_over = activation::handed_over().context("what the unit hands over (LISTEN_FDS)")?;
-    let (kept, sockets): (Vec<_>, Vec<_>) = handed_over
+    let (mut kept, sockets): (Vec<_>, Vec<_>) = handed_over
         .into_iter()
         .partition(|(name, _)| store::is_kept(name));
     if let (Some(at), false) = (&args.at, sockets.is_empty()) {
@@ -69,40 +77,57 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
         );
     }
     let stop = Stop::on_signals()?;
-    let of_group = match opening.spec {
-        DeviceSpec::Vfio(bdf, VfioApi::Container) => Some(bdf),
-        _ => None,
-    };
-    let taken = store::take_over(&opening.spec, kept);
-    if let (Some(bdf), None) = (of_group, &taken) {
-        wait_until_free(bdf, GIVEN_UP)?;
+    let mut taken = Vec::new();
+    for opening in &openings {
+        taken.push(store::take_over(&opening.spec, &mut kept));
     }
-    let listener = listener(args, sockets.into_iter().map(|(_, socket)| socket))?;
-    let path = listener.path().to_owned();
-    let serving = format!("serving {} at {}", args.device, path.display());
-    let draining = Draining::new(listener.is_maker().then_some(path), args.drain);
-    let (sim, is_up) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
+    store::give_back_rest(kept);
+    for (opening, taken) in openings.iter().zip(&taken) {
+        if let (Some(bdf), None) = (Function::of_group(opening), taken) {
+            wait_until_free(bdf, GIVEN_UP)?;
+        }
+    }
+    let sockets = sockets.into_iter().map(|(_, socket)| socket);
+    let listeners = listeners(args, sockets.collect(), openings.len())?;
+    let serving = args.device.iter().zip(&listeners);
+    let serving =
+        serving.map(|(device, at)| format!("serving {device} at {}", at.path().display()));
+    let serving: Vec<String> = serving.collect();
+    let made = listeners.iter().filter(|one| one.is_maker());
+    let made = made.map(|one| one.path().to_owned()).collect();
+    let draining = Draining::new(made, args.drain);
+    let specs: Vec<_> = openings
+        .iter()
+        .map(|opening| opening.spec.clone())
+        .collect();
+    let (sims, is_up) = (Arc::default(), Arc::new(AtomicBool::new(false)));
     let serves = Serves {
-        sim: sim.clone(),
+        sims: Arc::clone(&sims),
+        coming_up: Arc::new(AtomicUsize::new(openings.len())),
         is_up: is_up.clone(),
-        listener,
         limits: AskedLimits {
             program: args.program_limits.clone(),
             user: args.user_limits.clone(),
             programs: Some(args.programs),
         },
         guests: draining.guests(),
-        // What was taken over is kept already.
-        keeps: of_group.filter(|_| taken.is_none()),
     };
-    let spec = opening.spec.clone();
+    let functions = openings.into_iter().zip(taken).zip(listeners);
+    let functions = functions.map(|((opening, taken), listener)| Function {
+        opening,
+        taken,
+        listener,
+    });
+    let functions: Vec<Function> = functions.collect();
     // A signal ends it as the end of its process ends any owner: its programs see a device that is
     // gone.
     let out = RefCell::new(out);
     let watch = || {
         if is_up.swap(false, Ordering::Relaxed) {
             let mut out = out.borrow_mut();
-            writeln!(out, "{serving}")?;
+            for line in &serving {
+                writeln!(out, "{line}")?;
+            }
             out.flush()?;
         }
         match stop.check() {
@@ -110,18 +135,88 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
             _ => Ok(()),
         }
     };
-    let serve = move || match taken {
-        Some(taken) => owner::serve_taken(&opening, taken, serves),
-        None => owner::serve(&opening, serves),
-    };
-    let served = watched("e810-serve", serve, &watch);
-    draining.remove_socket();
-    store::forget(&spec);
+    let served = watched("e810-serve", move || serve_all(functions, &serves), &watch);
+    draining.remove_sockets();
+    specs.iter().for_each(store::forget);
     match served {
         Ok(gone) => gone,
-        Err(_) if stop.is_asked() => sim.get().map_or(Ok(()), no_findings),
+        Err(_) if stop.is_asked() => no_findings(&lock(&sims)),
         Err(error) => Err(error),
     }
+}
+
+/// The functions that are named, each with what it is opened for.
+fn openings(args: &ServeArgs) -> Result<Vec<Opening>> {
+    if args.device.len() > FUNCTIONS {
+        refuse!(
+            "--device: {} functions, and a server has at most {FUNCTIONS}",
+            args.device.len()
+        );
+    }
+    if let (Some(name), [_, _, ..]) = (&args.tap, &*args.device) {
+        refuse!("--tap {name}: there are several functions; give tap=NAME in --device");
+    }
+    let mut openings: Vec<Opening> = Vec::new();
+    for device in &args.device {
+        let opening = Opening::try_from(device.clone());
+        let mut opening = opening.map_err(|why| Usage(format!("--device {device}: {why}")))?;
+        if args.tap.is_some() && opening.tap.is_some() {
+            refuse!("--tap: --device names an interface already (tap=NAME)");
+        }
+        opening.tap = args.tap.clone().or(opening.tap);
+        if let DeviceSpec::VfioUser(_) = opening.spec {
+            refuse!(
+                "--device {device}: a function behind vfio-user cannot be shared; use sim, sim:wire=NAME or vfio:BDF"
+            );
+        }
+        let same = |one: &Opening| {
+            let bdf = |opening: &Opening| match opening.spec {
+                DeviceSpec::Vfio(bdf, _) => Some(bdf),
+                _ => None,
+            };
+            bdf(one).is_some_and(|place| bdf(&opening) == Some(place))
+        };
+        if openings.iter().any(same) {
+            refuse!("--device {device} is given twice; leave one out");
+        }
+        opening.queue_pairs = args.queue_pairs;
+        openings.push(opening);
+    }
+    Ok(openings)
+}
+
+/// Serves functions until all are gone, each in a thread of its own.
+///
+/// # Errors
+/// One has not come up, or the last one is gone.
+fn serve_all(functions: Vec<Function>, serves: &Serves) -> Result<()> {
+    let (tell, told) = channel();
+    for function in functions {
+        let (serves, tell) = (serves.clone(), tell.clone());
+        let serve = move || {
+            let spec = function.opening.spec.clone();
+            // The command may be over.
+            let _ = tell.send((spec, serves.serve(function)));
+        };
+        let thread = thread::Builder::new().name("e810-function".to_owned());
+        thread.spawn(serve).context("a thread for a function")?;
+    }
+    drop(tell);
+    until_gone(&told)
+}
+
+/// Waits until no function is left.
+///
+/// # Errors
+/// One has not come up, or the last one is gone.
+fn until_gone(told: &Receiver<(DeviceSpec, Result<Error>)>) -> Result<()> {
+    let mut last = anyhow!("a function's thread has ended; please report it");
+    while let Ok((spec, served)) = told.recv() {
+        last = served.with_context(|| format!("--device {spec}"))?;
+        last = last.context(format!("--device {spec} is gone"));
+        log::error!("{last:#}; other functions are still served");
+    }
+    Err(last)
 }
 
 /// Checks that no limit is given twice.
@@ -143,8 +238,8 @@ fn check_limits(option: &str, limits: &[(Resource, u64)]) -> Result<()> {
 }
 
 /// What programs and this process have done wrong is an error, as with `e810 sim`.
-fn no_findings(sim: &Sim) -> Result<()> {
-    let findings = sim.findings();
+fn no_findings(sims: &[Sim]) -> Result<()> {
+    let findings: Vec<_> = sims.iter().flat_map(Sim::findings).collect();
     match findings.first() {
         Some(first) => bail!(
             "the simulator recorded {} findings; the first: {first}",
@@ -154,32 +249,76 @@ fn no_findings(sim: &Sim) -> Result<()> {
     }
 }
 
-/// The socket for programs: the one that systemd has handed over, unless another one is named.
-fn listener(args: &ServeArgs, sockets: impl Iterator<Item = OwnedFd>) -> Result<Listener> {
-    let handed_over = activation::listener(sockets.collect());
-    if let Some(listener) = handed_over.context("the socket of the unit (LISTEN_FDS)")? {
-        return Ok(listener);
+/// The sockets for the programs of so many functions: those that systemd has handed over, unless
+/// another place is named.
+fn listeners(args: &ServeArgs, sockets: Vec<OwnedFd>, functions: usize) -> Result<Vec<Listener>> {
+    if sockets.is_empty() {
+        let first = places(args.at.as_ref()).listen()?;
+        let further = (1..functions).map(|index| of_function(first.path(), index));
+        let further: Vec<_> = further.map(|path| Listener::bind(&path)).collect();
+        let mut all = vec![first];
+        for listener in further {
+            all.push(listener?);
+        }
+        return Ok(all);
     }
-    Ok(places(args.at.as_ref()).listen()?)
+    if sockets.len() != functions {
+        bail!(
+            "the unit hands over {} sockets for {functions} functions (LISTEN_FDS): give e810.socket a ListenSequentialPacket= for each",
+            sockets.len()
+        );
+    }
+    let all = sockets.into_iter().map(activation::listener);
+    let all: std::io::Result<_> = all.collect();
+    all.context("the sockets of the unit (LISTEN_FDS)")
 }
 
-/// What serves a function.
+/// What functions are served with.
+#[derive(Clone)]
 struct Serves {
-    /// Its simulator, once there is one.
-    sim: Arc<OnceLock<Sim>>,
-    /// Set when programs are served.
+    /// Their simulators, once there are any.
+    sims: Arc<Mutex<Vec<Sim>>>,
+    /// How many are not up yet.
+    coming_up: Arc<AtomicUsize>,
+    /// Set when all programs are served.
     is_up: Arc<AtomicBool>,
-    listener: Listener,
     limits: AskedLimits,
     guests: draining::Guests,
+}
+
+impl Serves {
+    /// Serves a function on this thread until it is gone, and returns why.
+    fn serve(self, function: Function) -> Result<Error> {
+        let Function {
+            opening,
+            taken,
+            listener,
+        } = function;
+        let ready = Serving {
+            serves: self,
+            listener,
+            // What was taken over is kept already.
+            keeps: Function::of_group(&opening).filter(|_| taken.is_none()),
+        };
+        match taken {
+            Some(taken) => owner::serve_taken(&opening, taken, ready),
+            None => owner::serve(&opening, ready),
+        }
+    }
+}
+
+/// What serves one function.
+struct Serving {
+    serves: Serves,
+    listener: Listener,
     /// Whose files the service manager is to keep.
     keeps: Option<Bdf>,
 }
 
-impl Ready for Serves {
+impl Ready for Serving {
     fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
         let sim = simulated(spec);
-        let _ = self.sim.set(sim.clone());
+        lock(&self.serves.sims).push(sim.clone());
         Ok(sim)
     }
 
@@ -197,12 +336,19 @@ impl Ready for Serves {
                 "programs cannot share a function of this kind: use sim, sim:wire=NAME or vfio:BDF"
             ),
         }
+        let Serves {
+            coming_up,
+            is_up,
+            limits,
+            guests,
+            ..
+        } = self.serves;
         let quota = Arc::new(Quota::default());
-        owner.limit(&self.limits);
+        owner.limit(&limits);
         let of_odd = quota.clone();
         owner.set_log(Box::new(move |odd| log_odd(&of_odd, odd)));
         let reception = Arc::new(Reception::new(owner.clone(), function.clone()));
-        self.guests.are_at(reception.clone());
+        guests.are_also_at(reception.clone());
         let listener = self.listener;
         let thread = thread::Builder::new().name("e810-accept".to_owned());
         let accepts = thread.spawn(move || {
@@ -217,10 +363,17 @@ impl Ready for Serves {
             }
         });
         accepts.context("a thread for programs")?;
-        notify::tell("READY=1");
-        self.is_up.store(true, Ordering::Relaxed);
+        if coming_up.fetch_sub(1, Ordering::Relaxed) == 1 {
+            notify::tell("READY=1");
+            is_up.store(true, Ordering::Relaxed);
+        }
         Ok(Box::new(()))
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing in it panics half-way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A simulated function for programs. A turn of many queue pairs took longer than the time that
@@ -267,6 +420,26 @@ fn begin<D: HostDevice>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_function_that_is_gone_takes_no_other_along() {
+        let (tell, told) = channel();
+        let spec = |name: &str| -> DeviceSpec { name.parse().unwrap() };
+        tell.send((spec("sim:rate=1G"), Ok(anyhow!("unplugged"))))
+            .unwrap();
+        let waits = thread::spawn(move || until_gone(&told));
+        tell.send((spec("sim:rate=2G"), Ok(anyhow!("reset"))))
+            .unwrap();
+        drop(tell);
+        let why = format!("{:#}", waits.join().unwrap().unwrap_err());
+        assert!(why.contains("rate=2G is gone: reset"), "{why}");
+        // All end if one does not come up.
+        let (tell, told) = channel();
+        tell.send((spec("sim"), Err(anyhow!("no memory")))).unwrap();
+        let why = format!("{:#}", until_gone(&told).unwrap_err());
+        assert_eq!(why, "--device sim: no memory");
+        drop(tell);
+    }
 
     #[test]
     fn connections_of_a_served_function_wait_as_long_as_those_on_a_wire() {

@@ -44,8 +44,13 @@ fn the_unit_starts_what_the_command_understands() {
         line.unwrap_or_else(|| panic!("no {key}"))
     };
     let device = value("Environment=E810_SERVE=");
-    let words = value("ExecStart=/usr/bin/").replace("${E810_SERVE}", device);
-    e810_host::cli::Cli::try_parse_from(words.split_whitespace()).unwrap();
+    // Without braces, so that several functions are several words.
+    let command = value("ExecStart=/usr/bin/");
+    for functions in [device, "vfio:3b:00.0@10.8.1.1 vfio:3b:00.1@10.8.2.1"] {
+        let words = command.replace(" $E810_SERVE", &format!(" {functions}"));
+        assert_ne!(words, command);
+        e810_host::cli::Cli::try_parse_from(words.split_whitespace()).unwrap();
+    }
     // The socket is where programs look.
     let socket = fs::read_to_string(units.join("e810.socket")).unwrap();
     let line = format!("ListenSequentialPacket={}", e810_attach::places::SYSTEM);

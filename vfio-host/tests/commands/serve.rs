@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read as _;
+use std::ops::{Deref, DerefMut};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
@@ -23,6 +24,37 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         }
         assert!(Instant::now() < limit, "{what}: never");
         thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A server that ends with its test, also if that fails.
+struct Server(Child);
+
+impl Server {
+    fn of(command: &mut Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Deref for Server {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Server {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -79,11 +111,7 @@ fn programs_wait_for_a_server_and_a_server_for_its_programs() {
     let mut serve = folder.e810(&format!(
         "serve --drain 60 --program-limits qps=7,bytes=1G --user-limits programs=3 --at {at}"
     ));
-    let mut server = serve
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut server = Server::of(serve.stdout(Stdio::null()).stderr(Stdio::piped()));
     let first = waits.join().unwrap();
     assert!(first.line.contains(" e810_0="), "{}", first.line);
     let report = ps(&folder, &at, 1);
@@ -124,7 +152,7 @@ fn programs_wait_for_a_server_and_a_server_for_its_programs() {
     first.kill();
     assert_eq!(ended(&mut server), Some(0));
     let mut next = folder.e810(&format!("serve --device sim@10.8.1.1,fd00:8::1 --at {at}"));
-    let mut next = next.stdout(Stdio::null()).spawn().unwrap();
+    let mut next = Server::of(next.stdout(Stdio::null()));
     let second = waits.join().unwrap();
     assert!(second.line.contains(" e810_0="), "{}", second.line);
     // The folder of a program has a type for each GID that the function has.
@@ -147,11 +175,54 @@ fn programs_wait_for_a_server_and_a_server_for_its_programs() {
     assert!(said.contains(&part), "{said}");
 }
 
+/// Two functions of a server: programs see both, each with its own programs and limits.
+#[test]
+fn programs_see_all_functions_of_a_server() {
+    let (folder, at) = folder("serve-several");
+    let second = format!("{at}.1");
+    let wire = format!("sim:wire=serve-several-{}", std::process::id());
+    let mut serve = folder.e810(&format!(
+        "serve --device {wire}@10.8.1.1/24 {wire}@10.8.1.2/24 --at {at}"
+    ));
+    let mut server = Server::of(serve.stdout(Stdio::null()));
+    let program =
+        Holder::start(&mut folder.e810(&format!("run --wait 60 --at {at} -- PROGRAM hold")));
+    for name in [" e810_0=", " e810_1="] {
+        assert!(program.line.contains(name), "{}", program.line);
+    }
+    let reports = until("a program of both", || {
+        let said = folder.output(&format!("ps --json --interval 10 --at {at}"));
+        let reports = said
+            .lines
+            .iter()
+            .map(|line| serde_json::from_str(line).unwrap());
+        let reports: Vec<Value> = reports.collect();
+        reports
+            .iter()
+            .all(|one| one["programs"] == 1)
+            .then_some(reports)
+    });
+    let places: Vec<_> = reports.iter().map(|one| one["at"].as_str()).collect();
+    assert_eq!(places, [Some(&*at), Some(&*second)]);
+    let mut run = folder.e810(&format!("run -q --at {at} -- sh -c"));
+    let run = run.env_remove("SYSFS_PATH");
+    let types = "cd $SYSFS_PATH/class/infiniband; ls e810_*/ports/1/gid_attrs/types";
+    let said = Said::of(run.arg(types));
+    let types = |number: u32| format!("e810_{number}/ports/1/gid_attrs/types:");
+    let (first, next) = (types(0), types(1));
+    let expected = [&*first, "0", "1", "", &*next, "0", "1"];
+    assert_eq!(said.lines, expected, "{:?}", said.complaints);
+    terminate(&server);
+    assert_eq!(ended(&mut server), Some(0));
+    assert!(!fs::exists(&at).unwrap() && !fs::exists(&second).unwrap());
+    program.kill();
+}
+
 #[test]
 fn a_server_without_drain_ends_at_once() {
     let (folder, at) = folder("serve-ends");
     let mut serve = folder.e810(&format!("serve --at {at}"));
-    let mut server = serve.stdout(Stdio::null()).spawn().unwrap();
+    let mut server = Server::of(serve.stdout(Stdio::null()));
     let program =
         Holder::start(&mut folder.e810(&format!("run --wait 60 --at {at} -- PROGRAM hold")));
     terminate(&server);
@@ -183,7 +254,7 @@ fn a_server_takes_the_socket_of_its_unit_and_says_when_it_is_ready() {
         .env("NOTIFY_SOCKET", &manager);
     serve.env_remove("E810_AT").stdout(Stdio::null());
     let handed_over = listener.as_fd().try_clone_to_owned().unwrap();
-    let mut server = serve.stdin(handed_over).spawn().unwrap();
+    let mut server = Server::of(serve.stdin(handed_over));
     assert_eq!(next(), "READY=1");
     let program = Holder::start(&mut folder.e810(&format!("run --at {at} -- PROGRAM hold")));
     let report = ps(&folder, &at, 1);
@@ -272,7 +343,10 @@ fn what_is_kept_of_no_use_is_given_back() {
     assert_eq!(next(), "STOPPING=1");
     let (status, text) = said(server);
     assert_eq!(status, Some(0));
-    assert!(text.contains("sim needs no files"), "{text}");
+    assert!(
+        text.contains("no function that is served needs it"),
+        "{text}"
+    );
     // There is no such function, so nothing is taken over and none is opened.
     let server = start("vfio:fffe:3b:00.0", &listener);
     removed();
@@ -290,7 +364,7 @@ fn a_server_without_descriptors_refuses_programs() {
     let mut serve = Command::new("sh");
     serve.args(["-c", "ulimit -n 24; exec \"$0\" serve --at \"$1\""]);
     serve.args([env!("CARGO_BIN_EXE_e810"), &at]);
-    let mut server = serve.stdout(Stdio::null()).spawn().unwrap();
+    let mut server = Server::of(serve.stdout(Stdio::null()));
     let said = folder.output(&format!("run --wait 60 --at {at} -- PROGRAM list"));
     let complaints = said.complaints.join("\n");
     assert!(
@@ -316,6 +390,18 @@ fn limits_have_keys() {
         ("serve --user-limits programs=0", "from 1 upwards"),
         ("serve --device vfio-user:/nowhere", "cannot be shared"),
         ("serve --device at:/nowhere", "e810 run --at /nowhere"),
+        (
+            "serve --tap t --device sim sim",
+            "there are several functions",
+        ),
+        (
+            "serve --device vfio:fffe:3b:00.0 --device vfio:fffe:3b:00.0",
+            "is given twice",
+        ),
+        (
+            "serve --device sim sim sim sim sim sim sim sim sim",
+            "at most 8",
+        ),
     ] {
         let error = crate::run(words).unwrap_err();
         assert!(error.to_string().contains(part), "{words}: {error}");

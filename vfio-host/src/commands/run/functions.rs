@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use e810_attach::asker::gids;
-use e810_attach::places::{NotServed, Places, start};
+use e810_attach::places::{NotServed, Places, further, start};
 use e810_backends::spec::{AddressedSpec, DeviceSpec, SimSpec};
 use e810_sim_wire::WireName;
 
@@ -24,19 +24,19 @@ use e810_node::address::addresses_of;
 /// Default number of simulated functions.
 const COUNT: u8 = 8;
 
-/// Functions, at least one: `all`, or the one that is served.
+/// Functions, at least one: `all`, or those that are served.
 pub(super) struct Functions {
     all: Vec<AddressedSpec>,
     /// The wire, if the command made simulated functions.
     made_on: Option<WireName>,
-    /// The socket at which another process serves the only one.
-    at: Option<PathBuf>,
+    /// The sockets at which another process serves them.
+    served: Vec<PathBuf>,
     /// Seconds that a program waits for that process.
     wait: Option<u64>,
     /// Why it is none of a server, although one was looked for.
     lacks: Option<String>,
-    /// Where a served function has GIDs.
-    gids: Vec<usize>,
+    /// Where each served function has GIDs.
+    gids: Vec<Vec<usize>>,
 }
 
 /// Nobody asked for a server.
@@ -115,15 +115,15 @@ impl Functions {
         Ok(Self {
             all: all?,
             made_on: None,
-            at: None,
+            served: Vec::new(),
             wait: None,
             lacks: None,
             gids: Vec::new(),
         })
     }
 
-    /// The function that another process serves. A program waits for that process, too: the one that
-    /// was found may be ending.
+    /// The functions that another process serves. A program waits for that process, too: the one
+    /// that was found may be ending.
     fn served(path: &Path, wait: Duration) -> Result<Self> {
         let path = path::absolute(path)?;
         let text = path.to_string_lossy();
@@ -133,7 +133,7 @@ impl Functions {
         Ok(Self {
             all: Vec::new(),
             made_on: None,
-            at: Some(path),
+            served: [vec![path.clone()], further(&path)].concat(),
             wait: (!wait.is_zero()).then(|| wait.as_secs_f64().ceil() as u64),
             lacks: None,
             gids: Vec::new(),
@@ -165,7 +165,7 @@ impl Functions {
         Ok(Self {
             all: all.collect(),
             made_on: spec.wire,
-            at: None,
+            served: Vec::new(),
             wait: None,
             lacks: None,
             gids: Vec::new(),
@@ -174,12 +174,12 @@ impl Functions {
 
     /// The value of the library's variable.
     pub(super) fn value(&self, to_all: bool) -> String {
-        if let Some(path) = &self.at {
-            let at = format!("at:{}", path.display());
-            return match self.wait {
-                Some(seconds) => format!("{at}@wait={seconds}"),
-                None => at,
-            };
+        if !self.served.is_empty() {
+            let wait = self.wait.map(|seconds| format!("@wait={seconds}"));
+            let wait = wait.unwrap_or_default();
+            let served = self.served.iter();
+            let names = served.map(|path| format!("at:{}{wait}", path.display()));
+            return names.collect::<Vec<_>>().join(" ");
         }
         let names = self.all.iter().map(ToString::to_string);
         let between = if to_all { " " } else { "|" };
@@ -188,8 +188,10 @@ impl Functions {
 
     /// Says what each process gets.
     pub(super) fn shared(&self, to_all: bool) -> &'static str {
-        if self.at.is_some() {
-            return "all processes share it";
+        match &*self.served {
+            [] => {}
+            [_] => return "all processes share it",
+            _ => return "all processes share them",
         }
         match &*self.all {
             [first, ..] if is_private(first) && !to_all => {
@@ -203,16 +205,18 @@ impl Functions {
 
     /// Asks a server for what programs read in a folder.
     pub(super) fn ask(&mut self) {
-        if let Some(path) = &self.at {
-            // Each has the link-local one. A server that does not answer may let the program in later.
-            self.gids = gids_at(path).unwrap_or_else(|| vec![0]);
-        }
+        // Each has the link-local one. A server that does not answer may let the program in later.
+        let served = self.served.iter();
+        let gids = served.map(|path| gids_at(path).unwrap_or_else(|| vec![0]));
+        self.gids = gids.collect();
     }
 
     /// The devices of a process.
     pub(super) fn of_devices(&self, to_all: bool) -> Vec<Shown<'_>> {
         match to_all {
-            _ if self.at.is_some() => vec![Shown::Served(&self.gids)],
+            _ if !self.served.is_empty() => {
+                self.gids.iter().map(|gids| Shown::Served(gids)).collect()
+            }
             true => self.all.chunks(1).map(Shown::Owned).collect(),
             false => vec![Shown::Owned(&self.all)],
         }
@@ -220,10 +224,10 @@ impl Functions {
 
     /// Maximum devices of a process.
     pub(super) fn most(&self, to_all: bool) -> usize {
-        if to_all && self.at.is_none() {
-            self.all.len()
-        } else {
-            1
+        match self.served.len() {
+            0 if to_all => self.all.len(),
+            0 => 1,
+            served => served,
         }
     }
 }
@@ -268,8 +272,14 @@ fn own_wire() -> Result<WireName> {
 
 impl fmt::Display for Functions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(path) = &self.at {
-            return write!(f, "the function served at {}", path.display());
+        if !self.served.is_empty() {
+            let paths = self.served.iter().map(|path| path.display().to_string());
+            let paths = paths.collect::<Vec<_>>().join(", ");
+            let functions = match self.served.len() {
+                1 => "the function",
+                _ => "the functions",
+            };
+            return write!(f, "{functions} served at {paths}");
         }
         if let Some(lacks) = &self.lacks {
             write!(f, "{lacks}, so ")?;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use e810_attach::reception::Reception;
@@ -19,8 +19,7 @@ use crate::stop::Interrupted;
 trait Inside: Send + Sync {
     fn close(&self);
     fn programs(&self) -> u64;
-    /// The processes, as messages name them.
-    fn names(&self) -> String;
+    fn pids(&self) -> Vec<u32>;
 }
 
 /// Processes that a line names; of more it has the number.
@@ -35,8 +34,34 @@ impl<D: HostDevice> Inside for Reception<D> {
         Self::programs(self)
     }
 
+    fn pids(&self) -> Vec<u32> {
+        self.peers().iter().map(|peer| peer.pid).collect()
+    }
+}
+
+/// Where the programs are: at the functions that are up.
+#[derive(Clone, Default)]
+pub(super) struct Guests(Arc<Mutex<Vec<Arc<dyn Inside>>>>);
+
+impl Guests {
+    pub(super) fn are_also_at<D: HostDevice>(&self, reception: Arc<Reception<D>>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(reception);
+    }
+
+    fn all(&self) -> Vec<Arc<dyn Inside>> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.clone()
+    }
+
+    /// One that uses several functions is so many programs.
+    fn programs(&self) -> u64 {
+        self.all().iter().map(|one| one.programs()).sum()
+    }
+
+    /// The processes, as messages name them.
     fn names(&self) -> String {
-        let pids: BTreeSet<u32> = self.peers().iter().map(|peer| peer.pid).collect();
+        let pids: BTreeSet<u32> = self.all().iter().flat_map(|one| one.pids()).collect();
         let some: Vec<_> = pids.iter().take(NAMED).copied().map(named).collect();
         let more = pids.len().saturating_sub(NAMED);
         match more {
@@ -46,32 +71,21 @@ impl<D: HostDevice> Inside for Reception<D> {
     }
 }
 
-/// Where the programs are, when the function is up.
-#[derive(Clone, Default)]
-pub(super) struct Guests(Arc<OnceLock<Arc<dyn Inside>>>);
-
-impl Guests {
-    pub(super) fn are_at<D: HostDevice>(&self, reception: Arc<Reception<D>>) {
-        // There is one function.
-        let _ = self.0.set(reception);
-    }
-}
-
 /// How a server waits for its programs.
 pub(super) struct Draining {
     guests: Guests,
-    /// It stays while programs are waited for, so that `e810 ps` shows them. `None`: it is gone, or
-    /// not the command's.
-    socket: Cell<Option<PathBuf>>,
+    /// Those that this command has made. They stay while programs are waited for, so that `e810 ps`
+    /// shows these.
+    sockets: Cell<Vec<PathBuf>>,
     limit: Duration,
     until: Cell<Option<Instant>>,
 }
 
 impl Draining {
-    pub(super) fn new(socket: Option<PathBuf>, limit: Option<Ns>) -> Self {
+    pub(super) fn new(sockets: Vec<PathBuf>, limit: Option<Ns>) -> Self {
         Self {
             guests: Guests::default(),
-            socket: Cell::new(socket),
+            sockets: Cell::new(sockets),
             limit: limit.map_or(Duration::ZERO, |limit| Duration::from_nanos(limit.0)),
             until: Cell::new(None),
         }
@@ -82,23 +96,26 @@ impl Draining {
     }
 
     /// Nobody finds a socket without an owner.
-    pub(super) fn remove_socket(&self) {
-        if let Some(path) = self.socket.take() {
+    pub(super) fn remove_sockets(&self) {
+        for path in self.sockets.take() {
             let _ = std::fs::remove_file(path);
         }
     }
 
     /// A signal has come, and this is asked until it says yes.
     pub(super) fn is_over(&self, signal: &Interrupted) -> bool {
-        let Some(inside) = self.guests.0.get() else {
+        let all = self.guests.all();
+        if all.is_empty() {
             return true;
-        };
+        }
+        // Also one that has come up since.
+        all.iter().for_each(|one| one.close());
+        let guests = &self.guests;
         let now = Instant::now();
         let until = self.until.get().unwrap_or_else(|| {
-            inside.close();
             notify::tell("STOPPING=1");
-            if inside.programs() > 0 && !self.limit.is_zero() {
-                let (names, seconds) = (inside.names(), self.limit.as_secs_f64());
+            if guests.programs() > 0 && !self.limit.is_zero() {
+                let (names, seconds) = (guests.names(), self.limit.as_secs_f64());
                 say(&format!(
                     "e810 serve: {signal}: waiting for {names}, at most {seconds} s; a second signal ends it at once"
                 ));
@@ -107,16 +124,16 @@ impl Draining {
         });
         self.until.set(Some(until));
         let is_late = now >= until;
-        if is_late && inside.programs() > 0 {
-            let names = inside.names();
+        if is_late && guests.programs() > 0 {
+            let names = guests.names();
             let passed = match self.limit {
                 Duration::ZERO => String::new(),
                 limit => format!(" {} s are over:", limit.as_secs_f64()),
             };
             say(&format!(
-                "e810 serve: {signal}:{passed} the function ends under {names}"
+                "e810 serve: {signal}:{passed} the server ends under {names}"
             ));
         }
-        is_late || inside.programs() == 0
+        is_late || guests.programs() == 0
     }
 }

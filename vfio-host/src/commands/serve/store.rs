@@ -27,20 +27,25 @@ pub(super) fn is_kept(name: &str) -> bool {
     KINDS.iter().any(|kind| name.starts_with(kind))
 }
 
-/// Takes over the function that `spec` names with the files that were kept. What is of no use is
-/// closed, and kept no longer; then the server starts as without it.
-pub(super) fn take_over(spec: &DeviceSpec, kept: Vec<(String, OwnedFd)>) -> Option<Vfio> {
-    if kept.is_empty() {
+type Kept = Vec<(String, OwnedFd)>;
+
+/// Takes over the function that `spec` names with its files among those that were kept. If they are
+/// of no use, they are closed, and kept no longer; then the server starts as without them.
+pub(super) fn take_over(spec: &DeviceSpec, kept: &mut Kept) -> Option<Vfio> {
+    let DeviceSpec::Vfio(bdf, VfioApi::Container) = *spec else {
+        return None;
+    };
+    let its = KINDS.map(|kind| name(kind, bdf));
+    let of_function = kept.extract_if(.., |(name, _)| its.contains(name));
+    let of_function: Kept = of_function.collect();
+    if of_function.is_empty() {
         return None;
     }
-    let names: Vec<String> = kept.iter().map(|(name, _)| name.clone()).collect();
-    let taken = match *spec {
-        DeviceSpec::Vfio(bdf, VfioApi::Container) => sorted(bdf, kept).and_then(|files| {
-            let taken = Vfio::take_over(bdf, Accept::E810, files);
-            taken.map_err(|error| error.to_string())
-        }),
-        _ => Err(format!("{spec} needs no files")),
-    };
+    let names: Vec<String> = of_function.iter().map(|(name, _)| name.clone()).collect();
+    let taken = sorted(bdf, of_function).and_then(|files| {
+        let taken = Vfio::take_over(bdf, Accept::E810, files);
+        taken.map_err(|error| error.to_string())
+    });
     match taken {
         Ok(vfio) => {
             say(&format!(
@@ -49,18 +54,30 @@ pub(super) fn take_over(spec: &DeviceSpec, kept: Vec<(String, OwnedFd)>) -> Opti
             Some(vfio)
         }
         Err(why) => {
-            let all = names.join(", ");
-            say(&format!(
-                "e810 serve: what the service manager kept ({all}) is not used: {why}"
-            ));
-            names.iter().for_each(|name| forget_one(name));
+            give_back(&names, &why);
             None
         }
     }
 }
 
+/// Gives back what is left: files of functions that this server does not serve.
+pub(super) fn give_back_rest(kept: Kept) {
+    if !kept.is_empty() {
+        let names: Vec<String> = kept.into_iter().map(|(name, _)| name).collect();
+        give_back(&names, "no function that is served needs it");
+    }
+}
+
+fn give_back(names: &[String], why: &str) {
+    let all = names.join(", ");
+    say(&format!(
+        "e810 serve: what the service manager kept ({all}) is not used: {why}"
+    ));
+    names.iter().for_each(|name| forget_one(name));
+}
+
 /// The files of the function at `bdf`.
-fn sorted(bdf: Bdf, mut kept: Vec<(String, OwnedFd)>) -> Result<KeptFiles, String> {
+fn sorted(bdf: Bdf, mut kept: Kept) -> Result<KeptFiles, String> {
     let mut take = |kind| {
         let wanted = name(kind, bdf);
         let at = kept.iter().position(|(name, _)| *name == wanted);
@@ -73,7 +90,7 @@ fn sorted(bdf: Bdf, mut kept: Vec<(String, OwnedFd)>) -> Result<KeptFiles, Strin
     };
     match kept.first() {
         None => Ok(files),
-        Some((name, _)) => Err(format!("{name} is of no use beside them")),
+        Some((name, _)) => Err(format!("{name} is there twice")),
     }
 }
 
@@ -128,16 +145,17 @@ mod tests {
         for (few, says) in [
             (&all[..1], "e810-container-0000-3b-00.0 is not there"),
             (
-                &[(DEVICE, other), (CONTAINER, other)],
-                "e810-container-0000-3b-00.0 is not there",
-            ),
-            (
                 &[(DEVICE, one), (CONTAINER, one), (DEVICE, one)],
-                "e810-device-0000-3b-00.0 is of no use",
+                "e810-device-0000-3b-00.0 is there twice",
             ),
         ] {
             let why = sorted(one, kept(few)).unwrap_err();
             assert!(why.contains(says), "{why}");
         }
+        // Those of another function stay, for that one.
+        let mut others = kept(&[(DEVICE, other), (CONTAINER, other)]);
+        let spec = DeviceSpec::Vfio(one, VfioApi::Container);
+        assert!(take_over(&spec, &mut others).is_none());
+        assert_eq!(others.len(), 2);
     }
 }
