@@ -8,7 +8,7 @@ use e810_backends::HostDevice;
 use e810_hal::Ns;
 
 use super::names::CqName;
-use super::{OWN, Owner};
+use super::{OWN, Owner, Seen};
 use crate::lock;
 use crate::messages::{ControlEvent, DeviceEvent, QpEvent, Token};
 
@@ -24,6 +24,7 @@ impl<D: HostDevice> Owner<D> {
     /// Serves the function's events until it is gone, and says why.
     pub(super) fn serve(&self, function: &D, mut events: EventSet<D>) -> anyhow::Error {
         let mut fired = Vec::new();
+        let mut interrupts = vec![0_u64; events.len()];
         let mut sleep = SLEEP;
         let mut noticed = Instant::now();
         loop {
@@ -32,14 +33,17 @@ impl<D: HostDevice> Owner<D> {
                 return error;
             }
             let mut fatal = None;
-            for vector in events.iter_mut() {
+            for (vector, interrupts) in events.iter_mut().zip(&mut interrupts) {
                 let mut deliver = |event: Event| {
                     if let Some(why) = self.deliver(event) {
                         fatal = Some(why);
                     }
                 };
                 match fired.contains(&vector.vector()) {
-                    true => drop(vector.on_vector(&mut deliver)),
+                    true => {
+                        *interrupts += 1;
+                        let _ = vector.on_vector(&mut deliver);
+                    }
                     false => drop(vector.poll(&mut deliver)),
                 }
             }
@@ -88,6 +92,15 @@ impl<D: HostDevice> Owner<D> {
                 Ok(Some(at)) => sleep = sleep.min(Ns(at.0.saturating_sub(self.platform.now().0))),
                 Ok(None) => {}
                 Err(error) => fatal = Some(error),
+            }
+            if let Some(watch) = self.watch.get() {
+                let state = &mut *state;
+                watch(Seen {
+                    control: &mut state.control,
+                    events: &events,
+                    interrupts: &interrupts,
+                    connections: state.connections.as_mut(),
+                });
             }
             drop(state);
             self.clear_away(Instant::now());

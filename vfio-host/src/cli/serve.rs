@@ -127,6 +127,10 @@ pub struct ServeArgs {
     /// Attached programs, of all users.
     #[arg(long, value_name = "N", default_value = "256", value_parser = number::<u64>(1, 65_536))]
     pub programs: u64,
+    /// Create a socket at PATH, through which `e810 monitor --at PATH` monitors the functions, and
+    /// `e810 connections --at PATH` lists their connections.
+    #[arg(long, value_name = "PATH", value_parser = checked(socket_path))]
+    pub monitor: Option<PathBuf>,
     /// After a signal, wait this long for the programs to end; none are attached meanwhile
     /// [default: do not wait].
     ///

@@ -82,7 +82,7 @@ fn load(args: &MonitorArgs, show: &mut Show<'_>) -> Result<()> {
         tuning: pair.tuning.values(),
     };
     plan.check_queues()?;
-    let served = workload::registry(&pair, "monitor")?;
+    let served = workload::registry(pair.monitor.as_deref(), "monitor")?;
     let registry = match &served {
         Some((registry, _)) => registry.clone(),
         None => MonitorRegistry::new("monitor"),

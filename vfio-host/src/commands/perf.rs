@@ -51,7 +51,7 @@ pub fn run(args: &PerfArgs, out: &mut dyn Write) -> Result<()> {
     let stop = Stop::on_signals()?;
     // Opened first, so that an error is not found after the measurement.
     let plot = args.plot.as_deref().map(Plot::create).transpose()?;
-    let served = workload::registry(&args.pair, "perf")?;
+    let served = workload::registry(args.pair.monitor.as_deref(), "perf")?;
     let rows = Rows::new(args, &plan, out);
     let job = Measure {
         pair: &args.pair,

@@ -75,7 +75,7 @@ pub fn run(args: &PingpongArgs, out: &mut dyn Write) -> Result<()> {
         refuse!("--group {group}: a connection has one peer; use it with --transport ud");
     }
     let stop = Stop::on_signals()?;
-    let served = workload::registry(&args.pair, "pingpong")?;
+    let served = workload::registry(args.pair.monitor.as_deref(), "pingpong")?;
     let job = Messages {
         pair: &args.pair,
         wait_mode: args.pair.wait_mode()?,

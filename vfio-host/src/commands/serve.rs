@@ -2,15 +2,15 @@
 
 mod draining;
 mod notify;
+mod serving;
 mod store;
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -18,44 +18,23 @@ use anyhow::{Context as _, Error, Result, anyhow, bail};
 use e810_attach::activation;
 use e810_attach::listener::Listener;
 use e810_attach::messages::Resource;
-use e810_attach::owner::{self, AskedLimits, Odd, Opening, Owner, Ready};
+use e810_attach::owner::{AskedLimits, Opening};
 use e810_attach::places::{FUNCTIONS, of_function};
-use e810_attach::reception::Reception;
-use e810_attach::socket::{self, Peer, Socket};
-use e810_attach::threads;
-use e810_backends::HostDevice;
-use e810_backends::spec::{Bdf, DeviceSpec, PATIENT_ACK_TIMEOUT, SimSpec, VfioApi};
-use e810_backends::vfio::{Vfio, wait_until_free};
-use e810_node::simulated::simulator;
-use e810_sim::{Mode, Sim};
-use e810_sim_server::quota::Quota;
+use e810_backends::spec::DeviceSpec;
+use e810_backends::vfio::wait_until_free;
+use e810_sim::Sim;
 
 use self::draining::Draining;
+use self::serving::{Function, Serves, lock};
 use crate::cli::ServeArgs;
 use crate::cli::device::places;
+use crate::monitor::SERVE;
+use crate::pci_functions::workload;
 use crate::stop::{Stop, watched};
 use crate::usage::{Usage, refuse};
 
 /// How long the programs of an earlier server may take to give its function up.
 const GIVEN_UP: Duration = Duration::from_secs(5);
-
-/// A function, and where its programs find it.
-struct Function {
-    opening: Opening,
-    /// What an earlier server has left of it.
-    taken: Option<Vfio>,
-    listener: Listener,
-}
-
-impl Function {
-    /// The place of a card's function, if it has a group's files.
-    const fn of_group(opening: &Opening) -> Option<Bdf> {
-        match opening.spec {
-            DeviceSpec::Vfio(bdf, VfioApi::Container) => Some(bdf),
-            _ => None,
-        }
-    }
-}
 
 /// Runs the command until a signal, or until its functions are gone.
 ///
@@ -100,6 +79,7 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
         .iter()
         .map(|opening| opening.spec.clone())
         .collect();
+    let monitored = workload::registry(args.monitor.as_deref(), SERVE)?;
     let (sims, is_up) = (Arc::default(), Arc::new(AtomicBool::new(false)));
     let serves = Serves {
         sims: Arc::clone(&sims),
@@ -111,6 +91,7 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
             programs: Some(args.programs),
         },
         guests: draining.guests(),
+        registry: monitored.as_ref().map(|(registry, _)| registry.clone()),
     };
     let functions = openings.into_iter().zip(taken).zip(listeners);
     let functions = functions.map(|((opening, taken), listener)| Function {
@@ -191,12 +172,12 @@ fn openings(args: &ServeArgs) -> Result<Vec<Opening>> {
 /// One has not come up, or the last one is gone.
 fn serve_all(functions: Vec<Function>, serves: &Serves) -> Result<()> {
     let (tell, told) = channel();
-    for function in functions {
+    for (number, function) in functions.into_iter().enumerate() {
         let (serves, tell) = (serves.clone(), tell.clone());
         let serve = move || {
             let spec = function.opening.spec.clone();
             // The command may be over.
-            let _ = tell.send((spec, serves.serve(function)));
+            let _ = tell.send((spec, serves.serve(number, function)));
         };
         let thread = thread::Builder::new().name("e810-function".to_owned());
         thread.spawn(serve).context("a thread for a function")?;
@@ -273,150 +254,6 @@ fn listeners(args: &ServeArgs, sockets: Vec<OwnedFd>, functions: usize) -> Resul
     all.context("the sockets of the unit (LISTEN_FDS)")
 }
 
-/// What functions are served with.
-#[derive(Clone)]
-struct Serves {
-    /// Their simulators, once there are any.
-    sims: Arc<Mutex<Vec<Sim>>>,
-    /// How many are not up yet.
-    coming_up: Arc<AtomicUsize>,
-    /// Set when all programs are served.
-    is_up: Arc<AtomicBool>,
-    limits: AskedLimits,
-    guests: draining::Guests,
-}
-
-impl Serves {
-    /// Serves a function on this thread until it is gone, and returns why.
-    fn serve(self, function: Function) -> Result<Error> {
-        let Function {
-            opening,
-            taken,
-            listener,
-        } = function;
-        let ready = Serving {
-            serves: self,
-            listener,
-            // What was taken over is kept already.
-            keeps: Function::of_group(&opening).filter(|_| taken.is_none()),
-        };
-        match taken {
-            Some(taken) => owner::serve_taken(&opening, taken, ready),
-            None => owner::serve(&opening, ready),
-        }
-    }
-}
-
-/// What serves one function.
-struct Serving {
-    serves: Serves,
-    listener: Listener,
-    /// Whose files the service manager is to keep.
-    keeps: Option<Bdf>,
-}
-
-impl Ready for Serving {
-    fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
-        let sim = simulated(spec);
-        lock(&self.serves.sims).push(sim.clone());
-        Ok(sim)
-    }
-
-    fn ready<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) -> Result<Box<dyn Any>> {
-        match (function.shares(), function.lends()) {
-            // Programs would be refused for the same reasons.
-            (Some(shares), _) => {
-                shares.dismiss(shares.admit()?.program)?;
-                if let Some(bdf) = self.keeps {
-                    store::keep(bdf, shares);
-                }
-            }
-            (None, Some(_)) => {}
-            (None, None) => bail!(
-                "programs cannot share a function of this kind: use sim, sim:wire=NAME or vfio:BDF"
-            ),
-        }
-        let Serves {
-            coming_up,
-            is_up,
-            limits,
-            guests,
-            ..
-        } = self.serves;
-        let quota = Arc::new(Quota::default());
-        owner.limit(&limits);
-        let of_odd = quota.clone();
-        owner.set_log(Box::new(move |odd| log_odd(&of_odd, odd)));
-        let reception = Arc::new(Reception::new(owner.clone(), function.clone()));
-        guests.are_also_at(reception.clone());
-        let listener = self.listener;
-        let thread = thread::Builder::new().name("e810-accept".to_owned());
-        let accepts = thread.spawn(move || {
-            loop {
-                let come = listener.accept().map_err(Error::from);
-                let begun = come.and_then(|socket| begin(&reception, &quota, socket));
-                if let Err(error) = begun {
-                    quota.line(|more| log::error!("a program cannot be attached: {error:#}{more}"));
-                    // What there is too few of may come back.
-                    thread::sleep(Duration::from_millis(100));
-                }
-            }
-        });
-        accepts.context("a thread for programs")?;
-        if coming_up.fetch_sub(1, Ordering::Relaxed) == 1 {
-            notify::tell("READY=1");
-            is_up.store(true, Ordering::Relaxed);
-        }
-        Ok(Box::new(()))
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing in it panics half-way.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A simulated function for programs. A turn of many queue pairs took longer than the time that
-/// programs ask for. READs that are sent again are answered again, which made the turns longer still,
-/// until connections of other programs failed too.
-fn simulated(spec: &SimSpec) -> Sim {
-    let builder = simulator(spec, 1, Mode::Real, 1, false);
-    let patient = builder.engine(|_, config| {
-        config
-            .transport
-            .ack_timeout
-            .get_or_insert(PATIENT_ACK_TIMEOUT);
-    });
-    patient.build()
-}
-
-/// A process, as lines of the log call it.
-fn named(Peer { pid, uid, .. }: Peer) -> String {
-    format!("{} of user {uid}", socket::named(pid))
-}
-
-fn log_odd(quota: &Quota, Odd { peer, command, why }: Odd<'_>) {
-    quota.line(|more| log::warn!("{}: {command}: {why}{more}", named(peer)));
-}
-
-/// Begins to serve a program.
-fn begin<D: HostDevice>(
-    reception: &Arc<Reception<D>>,
-    quota: &Arc<Quota>,
-    socket: Socket,
-) -> Result<()> {
-    let peer = socket.peer()?;
-    let (reception, quota) = (reception.clone(), quota.clone());
-    threads::spawn("e810-program", move || {
-        log::info!("{} has connected", named(peer));
-        match reception.receive(Arc::new(socket), peer) {
-            Ok(()) => log::info!("process {} has left", peer.pid),
-            Err(why) => quota.line(|more| log::warn!("{}: {why}{more}", named(peer))),
-        }
-    })
-    .context("a thread for a program")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -439,15 +276,5 @@ mod tests {
         let why = format!("{:#}", until_gone(&told).unwrap_err());
         assert_eq!(why, "--device sim: no memory");
         drop(tell);
-    }
-
-    #[test]
-    fn connections_of_a_served_function_wait_as_long_as_those_on_a_wire() {
-        for name in ["rate=1G", "wire=serves-and-waits"] {
-            let sim = simulated(&name.parse().unwrap());
-            let mut waits = None;
-            sim.configure_engine(0, |config| waits = config.transport.ack_timeout);
-            assert_eq!(waits, Some(PATIENT_ACK_TIMEOUT), "{name}");
-        }
     }
 }

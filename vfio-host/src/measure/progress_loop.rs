@@ -39,6 +39,8 @@ pub(crate) struct ProgressLoop<P: HostPlatform> {
     empty_polls: u32,
     fired: Vec<Vector>,
     counts: Counts,
+    /// Of each part of the events.
+    interrupts: Vec<u64>,
     publisher: Option<SnapshotPublisher>,
     /// The function on its link, if it has LAN queues. Boxed, because not every turn uses it.
     pub(crate) neighbours: Option<Box<NeighbourTracker<P>>>,
@@ -58,10 +60,8 @@ impl<P: HostPlatform> ProgressLoop<P> {
         Self {
             platform,
             control,
-            counts: Counts {
-                interrupts: vec![0; events.len()],
-                ..Counts::default()
-            },
+            counts: Counts::default(),
+            interrupts: vec![0; events.len()],
             events,
             wait_mode,
             awake: true,
@@ -197,7 +197,16 @@ impl<P: HostPlatform> ProgressLoop<P> {
         let (control, events) = (&mut self.control, &self.events);
         let meeting = self.meeting.as_deref_mut();
         let manager = meeting.map(|meeting| meeting.snapshot(now));
-        collect_snapshot(publisher, now, control, events, cq, &self.counts, manager)
+        let queue = Some((cq, self.counts));
+        collect_snapshot(
+            publisher,
+            now,
+            control,
+            events,
+            &self.interrupts,
+            queue,
+            manager,
+        )
     }
 
     /// Takes all events, or those of vectors that fired, and does the deferred
@@ -221,7 +230,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
             WaitMode::Interrupt(_) => {
                 self.platform.wait_fired(Ns(0), &mut self.fired)?;
                 for vector in self.fired.drain(..) {
-                    let parts = self.events.iter_mut().zip(&mut self.counts.interrupts);
+                    let parts = self.events.iter_mut().zip(&mut self.interrupts);
                     parts
                         .filter(|(events, _)| events.vector() == vector)
                         .for_each(|(events, interrupts)| {
@@ -270,7 +279,7 @@ impl<P: HostPlatform> ProgressLoop<P> {
 
     /// Interrupts so far.
     pub(crate) fn interrupts(&self) -> u64 {
-        self.counts.interrupts.iter().sum()
+        self.interrupts.iter().sum()
     }
 
     /// The time.

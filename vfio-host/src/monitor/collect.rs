@@ -14,27 +14,25 @@ use super::snapshot::{
 use crate::output::counters::by_name;
 use crate::settings::ModerationArg;
 
-/// What a progress loop counts.
-#[derive(Clone, Debug, Default)]
+/// What a progress loop counts of its queue.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
-    /// Interrupts of each part of the events.
-    pub(crate) interrupts: Vec<u64>,
-    /// Completions of the queue.
     pub(crate) completions: u64,
     pub(crate) events: u64,
 }
 
-/// Collects the snapshot of a device with one completion queue.
+/// Collects the snapshot of a device. `interrupts` are those of each part of its events; `queue` is
+/// its completion queue, if its thread has one.
 pub(crate) fn collect_snapshot<P: Platform>(
     publisher: &SnapshotPublisher,
     now: Ns,
     control: &mut Control<P>,
     parts: &EventSet<P>,
-    cq: &Cq<P>,
-    counts: &Counts,
+    interrupts: &[u64],
+    queue: Option<(&Cq<P>, Counts)>,
     connection_manager: Option<ConnectionsSnapshot>,
 ) -> FunctionSnapshot {
-    let interrupts = counts.interrupts.iter().copied();
+    let interrupts = interrupts.iter().copied();
     let interrupts = interrupts.chain(std::iter::repeat(0));
     let vectors = parts
         .iter()
@@ -56,7 +54,7 @@ pub(crate) fn collect_snapshot<P: Platform>(
         device: publisher.device().to_owned(),
         port: port(control),
         vectors,
-        cqs: vec![queue(cq, counts)],
+        cqs: queue.into_iter().map(cq_snapshot).collect(),
         async_events: asynchronous(parts, now),
         counters: counters
             .into_iter()
@@ -117,7 +115,7 @@ const fn depth(depth: Depth) -> DepthSnapshot {
     }
 }
 
-fn queue<P: Platform>(cq: &Cq<P>, counts: &Counts) -> CqSnapshot {
+fn cq_snapshot<P: Platform>((cq, counts): (&Cq<P>, Counts)) -> CqSnapshot {
     let Moderated {
         setting,
         wait_us,

@@ -33,5 +33,8 @@ pub use snapshot::{
 };
 pub use view::{CqView, FunctionView, VectorView, View};
 
+/// The name of the command whose functions have a connection manager as soon as a program needs one.
+pub(crate) const SERVE: &str = "serve";
+
 #[cfg(test)]
 mod tests;

@@ -199,15 +199,18 @@ fn function_lines(function: &FunctionView, layout: Layout, lines: &mut Vec<Strin
         let plural = if hidden == 1 { "" } else { "s" };
         lines.push(format!("  {hidden} idle vector{plural}"));
     }
-    lines.push(layout.line([
-        "CQ",
-        "moderation",
-        "events",
-        "completions",
-        "event waits",
-        "profile",
-        "CQ waiting",
-    ]));
+    // Those of a served function are its programs'.
+    if !function.cqs.is_empty() {
+        lines.push(layout.line([
+            "CQ",
+            "moderation",
+            "events",
+            "completions",
+            "event waits",
+            "profile",
+            "CQ waiting",
+        ]));
+    }
     for cq in &function.cqs {
         lines.push(cq_line(cq, layout));
     }

@@ -1,6 +1,8 @@
 //! Runs a workload on two functions, or on one whose peer is in another process. This opens and
 //! starts the functions, and watches them during the run.
 
+use std::path::Path;
+
 use anyhow::{Error, Result};
 use e810::Mtu;
 use e810_backends::host::Host;
@@ -348,10 +350,10 @@ impl<J: Workload> DeviceVisitor<1> for DistributedRun<'_, J> {
 /// # Errors
 /// The socket cannot be made.
 pub(crate) fn registry(
-    args: &PairArgs,
+    monitor: Option<&Path>,
     command: &str,
 ) -> Result<Option<(MonitorRegistry, Service)>> {
-    let Some(path) = &args.monitor else {
+    let Some(path) = monitor else {
         return Ok(None);
     };
     let registry = MonitorRegistry::new(command);

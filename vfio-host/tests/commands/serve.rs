@@ -182,7 +182,7 @@ fn programs_see_all_functions_of_a_server() {
     let second = format!("{at}.1");
     let wire = format!("sim:wire=serve-several-{}", std::process::id());
     let mut serve = folder.e810(&format!(
-        "serve --device {wire}@10.8.1.1/24 {wire}@10.8.1.2/24 --at {at}"
+        "serve --device {wire}@10.8.1.1/24 {wire}@10.8.1.2/24 --at {at} --monitor {at}-m"
     ));
     let mut server = Server::of(serve.stdout(Stdio::null()));
     let program =
@@ -212,9 +212,23 @@ fn programs_see_all_functions_of_a_server() {
     let (first, next) = (types(0), types(1));
     let expected = [&*first, "0", "1", "", &*next, "0", "1"];
     assert_eq!(said.lines, expected, "{:?}", said.complaints);
+    // So are those who watch.
+    let said = folder.output(&format!("monitor --once --json --interval 10 --at {at}-m"));
+    let view: Value = serde_json::from_str(&said.lines[0]).unwrap();
+    for (number, function) in view["functions"].as_array().unwrap().iter().enumerate() {
+        assert_eq!(function["name"], format!("function {number}"));
+        assert_eq!(function["port"]["state"], "active");
+        assert!(function["vectors"][1]["ceq"]["entries"].as_u64() > Some(0));
+        assert_eq!(function["cqs"].as_array().unwrap().len(), 0);
+    }
+    assert_eq!(view["functions"].as_array().unwrap().len(), 2);
+    let said = folder.output(&format!("connections --at {at}-m"));
+    let line = format!("function 1 ({wire})   no program has connected or listened");
+    assert!(said.lines.contains(&line), "{:?}", said.lines);
     terminate(&server);
     assert_eq!(ended(&mut server), Some(0));
     assert!(!fs::exists(&at).unwrap() && !fs::exists(&second).unwrap());
+    assert!(!fs::exists(format!("{at}-m")).unwrap());
     program.kill();
 }
 

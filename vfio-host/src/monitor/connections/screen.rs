@@ -6,7 +6,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::{ConnectionSnapshot, ConnectionsSnapshot, ListenerSnapshot, ServiceSnapshot};
-use crate::monitor::Snapshot;
+use crate::monitor::{SERVE, Snapshot};
 use crate::output::terminal::{self, Paint};
 use crate::output::wrap::wrap;
 
@@ -27,6 +27,7 @@ pub(super) fn lines(snapshot: &Snapshot) -> Vec<String> {
     for function in &snapshot.functions {
         lines.push(String::new());
         let said = match &function.connection_manager {
+            None if snapshot.command == SERVE => "no program has connected or listened".to_owned(),
             None => "it has no connection manager: start the command with --cm".to_owned(),
             Some(manager) => summary(manager),
         };
