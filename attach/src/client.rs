@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use e810::{
-    AccessFlags, CqRing, GidEntry, MacAddr, Mtu, Path, QpAttr, QpCaps, QpRecv, QpSend, QpType, Qpn,
-    SharedBytes,
+    AccessFlags, CqRing, GidEntry, MacAddr, Mtu, Path, Platform, QpAttr, QpCaps, QpRecv, QpSend,
+    QpType, Qpn, SharedBytes,
 };
 use e810_backends::buffer::Buffer;
 
@@ -21,14 +21,23 @@ use crate::messages::{
 };
 use crate::places::Places;
 use crate::platform::AttachedPlatform;
-use crate::program::{Attached, Program};
+use crate::program::{Attached, Program, SharedFunction};
 use crate::threads::spawn;
 
-/// An attached program.
+/// An attached program, on a function that it reaches as a `P`.
 #[derive(Debug)]
-pub struct Client {
-    program: Arc<Program<AttachedPlatform>>,
+pub struct Client<P: Platform> {
+    program: Arc<Program<P>>,
     watch: Arc<Watch>,
+}
+
+/// An attached program, by how it reaches the function.
+#[derive(Debug)]
+pub enum AnyClient {
+    /// The owner simulates the function.
+    Simulated(Client<AttachedPlatform>),
+    /// By itself: a card's.
+    Function(Client<SharedFunction>),
 }
 
 /// Sees the end of the function.
@@ -49,30 +58,32 @@ impl EventSink for Watch {
 #[derive(Debug)]
 pub struct ClientPd(u32);
 
-/// Registered memory that the device reaches as it reaches its owner's: a file that both have.
+/// Registered memory. A simulated device reaches it as it reaches its owner's: a file that both have.
+/// A card reaches it where this process has mapped it.
 #[derive(Debug)]
 pub struct ClientMr {
     buffer: Buffer,
-    lent: u64,
+    /// The file's address at its owner.
+    lent: Option<u64>,
     key: u32,
 }
 
 /// A completion queue.
 #[derive(Debug)]
-pub struct ClientCq {
+pub struct ClientCq<P: Platform> {
     number: u32,
     /// Completions.
-    pub ring: CqRing<AttachedPlatform>,
+    pub ring: CqRing<P>,
 }
 
 /// A queue pair.
 #[derive(Debug)]
-pub struct ClientQp {
+pub struct ClientQp<P: Platform> {
     number: Qpn,
     /// Its send queue.
-    pub send: QpSend<AttachedPlatform>,
+    pub send: QpSend<P>,
     /// Its receive queue.
-    pub recv: QpRecv<AttachedPlatform>,
+    pub recv: QpRecv<P>,
 }
 
 /// The address of the function that a program uses.
@@ -84,20 +95,24 @@ pub struct OwnGid {
     pub entry: GidEntry,
 }
 
-impl Client {
+impl AnyClient {
     /// Attaches this process to the owner that listens at `path` (`e810 serve --at PATH`).
     ///
     /// # Errors
     /// Nobody listens there, or not for this user; no memory.
     pub fn attach(path: &FilePath) -> anyhow::Result<Self> {
         let places = Places::only(path.to_owned());
-        let program = match places.attach(Duration::ZERO)? {
-            Attached::Simulated(program) => Arc::new(program),
-            Attached::Function(_) => bail!(
-                "at:{}: Rust programs share simulated functions only so far; programs of libibverbs share this one",
-                path.display()
-            ),
-        };
+        Ok(match places.attach(Duration::ZERO)? {
+            Attached::Simulated(program) => Self::Simulated(Client::hearing(program)?),
+            Attached::Function(program) => Self::Function(Client::hearing(program)?),
+        })
+    }
+}
+
+impl<P: Platform + Send + Sync + 'static> Client<P> {
+    /// Starts the thread that hears the owner.
+    fn hearing(program: Program<P>) -> anyhow::Result<Self> {
+        let program = Arc::new(program);
         let watch = Arc::new(Watch::default());
         let sink: Arc<dyn EventSink> = watch.clone();
         program.listen(&sink);
@@ -106,7 +121,9 @@ impl Client {
         spawn("e810-events", hear).context("a thread for events")?;
         Ok(Self { program, watch })
     }
+}
 
+impl<P: Platform> Client<P> {
     /// Gives a command.
     ///
     /// # Errors
@@ -125,6 +142,17 @@ impl Client {
             true => Err(Refused::gone("the server of the function has ended")),
             false => Ok(()),
         }
+    }
+
+    /// Makes what the device has written visible to reads.
+    pub fn sync_from_device(&self) {
+        self.program.sync_from_device();
+    }
+
+    /// Whether the device is a program of this machine, which needs a processor while this one waits.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        !self.program.maps_its_memory()
     }
 
     /// The address with this index; without one, the first that was given to the function, or the
@@ -194,12 +222,16 @@ impl Client {
         let no_file = |error| Refused::by_system("memory for a region", &error);
         let buffer = Buffer::new(bytes).map_err(no_file)?;
         let memory = buffer.memory();
-        let file = memory.file().try_clone_to_owned().map_err(no_file)?;
-        let lend = Lend {
-            bytes: memory.len() as u64,
-            address: Some(memory.address()),
+        let lent = if self.program.maps_its_memory() {
+            None
+        } else {
+            let file = memory.file().try_clone_to_owned().map_err(no_file)?;
+            let lend = Lend {
+                bytes: memory.len() as u64,
+                address: Some(memory.address()),
+            };
+            Some(self.program.lend(lend, file)?)
         };
-        let lent = self.program.lend(lend, file)?;
         let registered = self.ask(RegMr {
             pd: pd.0,
             memory: Memory {
@@ -213,7 +245,7 @@ impl Client {
             Ok(key) => Ok(ClientMr { buffer, lent, key }),
             Err(refused) => {
                 // At the latest it is taken back when the client is gone.
-                let _ = self.ask(TakeBack { iova: lent });
+                let _ = self.take_back(lent);
                 Err(refused)
             }
         }
@@ -225,14 +257,18 @@ impl Client {
     /// The device's refusal; the owner is gone.
     pub fn dereg_mr(&self, mr: ClientMr) -> Result<(), Refused> {
         self.ask(DeregMr { key: mr.key })?;
-        self.ask(TakeBack { iova: mr.lent })
+        self.take_back(mr.lent)
+    }
+
+    fn take_back(&self, lent: Option<u64>) -> Result<(), Refused> {
+        lent.map_or(Ok(()), |iova| self.ask(TakeBack { iova }))
     }
 
     /// Creates a completion queue for at least `entries` completions.
     ///
     /// # Errors
     /// A size that the device does not have, no memory, none left; the owner is gone.
-    pub fn create_cq(&self, entries: u32) -> Result<ClientCq, Refused> {
+    pub fn create_cq(&self, entries: u32) -> Result<ClientCq<P>, Refused> {
         let rings = self.program.rings();
         let memory = rings.cq_memory(entries)?;
         let granted = self.ask(CreateCq {
@@ -258,7 +294,7 @@ impl Client {
     ///
     /// # Errors
     /// A queue pair uses it; the owner is gone.
-    pub fn destroy_cq(&self, cq: ClientCq) -> Result<(), Refused> {
+    pub fn destroy_cq(&self, cq: ClientCq<P>) -> Result<(), Refused> {
         let destroyed = self.ask(DestroyCq { number: cq.number })?;
         cq.ring.release(&destroyed);
         Ok(())
@@ -271,9 +307,9 @@ impl Client {
     pub fn create_qp(
         &self,
         pd: &ClientPd,
-        cq: &ClientCq,
+        cq: &ClientCq<P>,
         caps: QpCaps,
-    ) -> Result<ClientQp, Refused> {
+    ) -> Result<ClientQp<P>, Refused> {
         let rings = self.program.rings();
         let memory = rings.qp_memory(&caps)?;
         let granted = self.ask(CreateQp {
@@ -308,7 +344,7 @@ impl Client {
     ///
     /// # Errors
     /// A change that its state does not allow; the owner is gone.
-    pub fn modify_qp(&self, qp: &ClientQp, attr: QpAttr) -> Result<(), Refused> {
+    pub fn modify_qp(&self, qp: &ClientQp<P>, attr: QpAttr) -> Result<(), Refused> {
         let (number, attr) = (qp.number.get(), Box::new(attr));
         self.ask(ModifyQp { number, attr })
     }
@@ -320,7 +356,7 @@ impl Client {
     /// As [`modify_qp`](Self::modify_qp).
     pub fn connect(
         &self,
-        qp: &ClientQp,
+        qp: &ClientQp<P>,
         access: AccessFlags,
         (path, mtu): (Path, Mtu),
         (peer, peer_psn): (Qpn, u32),
@@ -334,7 +370,7 @@ impl Client {
     ///
     /// # Errors
     /// The device's refusal; the owner is gone.
-    pub fn destroy_qp(&self, qp: ClientQp) -> Result<(), Refused> {
+    pub fn destroy_qp(&self, qp: ClientQp<P>) -> Result<(), Refused> {
         let number = qp.number.get();
         let destroyed = self.ask(DestroyQp { number })?;
         qp.send.release(&destroyed);
@@ -365,7 +401,7 @@ impl ClientMr {
     }
 }
 
-impl ClientQp {
+impl<P: Platform> ClientQp<P> {
     /// Its number, for the peer.
     #[must_use]
     pub const fn number(&self) -> Qpn {

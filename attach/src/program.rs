@@ -99,6 +99,25 @@ impl<P: Platform> Program<P> {
         })
     }
 
+    /// Whether the program maps the memory that it registers for the device itself. Otherwise it
+    /// lends it to the owner.
+    pub(crate) const fn maps_its_memory(&self) -> bool {
+        self.regions.is_some()
+    }
+
+    /// Makes what the device has written visible to reads.
+    pub(crate) fn sync_from_device(&self) {
+        self.platform.from_device();
+    }
+
+    /// Lends the owner a file; answers its address for the device.
+    ///
+    /// # Errors
+    /// The owner's refusal; the owner is gone.
+    pub(crate) fn lend(&self, lend: Lend, file: OwnedFd) -> Result<u64, Refused> {
+        self.conversation.ask_plainly(lend, Some(file))
+    }
+
     /// Makes rings of what the program creates.
     #[must_use]
     pub fn rings(&self) -> e810::Rings<P> {
@@ -361,14 +380,6 @@ impl Attached {
 }
 
 impl Program<AttachedPlatform> {
-    /// Lends the owner a file; answers its address for the device.
-    ///
-    /// # Errors
-    /// The owner's refusal; the owner is gone.
-    pub(crate) fn lend(&self, lend: Lend, file: OwnedFd) -> Result<u64, Refused> {
-        self.conversation.ask_plainly(lend, Some(file))
-    }
-
     /// Lets the owner's device reach the memory that this process registers. Waits for no answer: an
     /// owner that cannot reach it refuses each region.
     ///

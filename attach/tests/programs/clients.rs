@@ -5,10 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use e810::{AccessFlags, Data, Op, Path, QpCaps, Remote, SendFlags, SendWr, Sge, Wc};
-use e810_attach::client::{Client, ClientCq, ClientMr, ClientPd, ClientQp};
+use e810_attach::client::{AnyClient, Client, ClientCq, ClientMr, ClientPd, ClientQp};
 use e810_attach::listener::Listener;
 use e810_attach::messages::{Memory, RegMr, Resource};
 use e810_attach::owner::{AskedLimits, Owner};
+use e810_attach::platform::AttachedPlatform;
 use e810_attach::reception::Reception;
 use e810_backends::HostDevice;
 
@@ -27,17 +28,24 @@ const CAPS: QpCaps = QpCaps {
     max_inline: 0,
 };
 
+fn attach(path: &std::path::Path) -> Client<AttachedPlatform> {
+    match AnyClient::attach(path).unwrap() {
+        AnyClient::Simulated(client) => client,
+        AnyClient::Function(_) => panic!("it is simulated"),
+    }
+}
+
 struct One {
-    client: Client,
+    client: Client<AttachedPlatform>,
     pd: ClientPd,
     mr: ClientMr,
-    cq: ClientCq,
-    qp: ClientQp,
+    cq: ClientCq<AttachedPlatform>,
+    qp: ClientQp<AttachedPlatform>,
 }
 
 impl One {
     fn at(path: &std::path::Path) -> Self {
-        let client = Client::attach(path).unwrap();
+        let client = attach(path);
         let pd = client.alloc_pd().unwrap();
         let mr = client.alloc_mr(&pd, BYTES, ACCESS).unwrap();
         let cq = client.create_cq(64).unwrap();
@@ -51,7 +59,7 @@ impl One {
         }
     }
 
-    fn connect(&self, peer: &ClientQp) {
+    fn connect(&self, peer: &ClientQp<AttachedPlatform>) {
         let own = self.client.own_gid(None).unwrap();
         let ip = own.entry.gid.ip();
         let mac = self.client.resolve(&own, ip).unwrap();
@@ -193,7 +201,7 @@ impl Scenario for CountsOnce {
             program: vec![(Resource::Bytes, MOST)],
             ..AskedLimits::default()
         });
-        let client = Client::attach(&path).unwrap();
+        let client = attach(&path);
         let pd = client.alloc_pd().unwrap();
         let bytes = MOST as usize * 3 / 4;
         let made = client.alloc_mr(&pd, bytes, ACCESS).map(drop);

@@ -92,8 +92,9 @@ fn ask(at: &str, socket: &Socket) -> Result<Census> {
 /// Nobody serves a function there, or it does not answer.
 pub fn run(args: &PsArgs, out: &mut dyn Write) -> Result<()> {
     let first = Function::reach(&places(args.at.as_ref()))?;
+    let beside = further(first.at.as_ref());
     let mut functions = vec![first];
-    for path in further(functions[0].at.as_ref()) {
+    for path in beside {
         functions.push(Function::reach(&Places::only(path))?);
     }
     if functions.iter().any(|one| !one.before.rows.is_empty()) {

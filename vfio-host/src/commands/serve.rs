@@ -174,10 +174,12 @@ fn serve_all(functions: Vec<Function>, serves: &Serves) -> Result<()> {
     let (tell, told) = channel();
     for (number, function) in functions.into_iter().enumerate() {
         let (serves, tell) = (serves.clone(), tell.clone());
+        // Here, so that they are monitored in their order.
+        let publisher = serves.publisher(number, &function);
         let serve = move || {
             let spec = function.opening.spec.clone();
             // The command may be over.
-            let _ = tell.send((spec, serves.serve(number, function)));
+            let _ = tell.send((spec, serves.serve(function, publisher)));
         };
         let thread = thread::Builder::new().name("e810-function".to_owned());
         thread.spawn(serve).context("a thread for a function")?;

@@ -1,14 +1,13 @@
 //! One side of a measurement on a function that another process owns.
 
 use std::mem::ManuallyDrop;
-use std::path::Path as FilePath;
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use e810::{Mtu, Path, Qpn, RecvWr, SendWr, Sge, Wc};
 use e810_attach::client::{Client, ClientCq, ClientMr, ClientPd, ClientQp};
-use e810_hal::{Ns, SharedBytes};
+use e810_hal::{Ns, Platform, SharedBytes};
 
 use super::perf::{ACCESS, Plan};
 use super::queues::Queues;
@@ -19,24 +18,23 @@ const POLLS: u32 = 32;
 
 /// The objects of a program on a shared function.
 #[derive(Debug)]
-pub(crate) struct AttachedQueues {
-    client: Client,
+pub(crate) struct AttachedQueues<P: Platform> {
+    client: Client<P>,
     pd: ClientPd,
-    cq: ClientCq,
-    qps: Vec<ClientQp>,
+    cq: ClientCq<P>,
+    qps: Vec<ClientQp<P>>,
     mr: ClientMr,
     remote: Vec<RemoteQp>,
     began: Instant,
     empty_polls: u32,
 }
 
-impl AttachedQueues {
-    /// Attaches this process to the owner that listens at `path`, and creates the objects of `plan`.
+impl<P: Platform> AttachedQueues<P> {
+    /// Creates the objects of `plan`.
     ///
     /// # Errors
-    /// Nobody listens there; what the owner refused.
-    pub(crate) fn new(path: &FilePath, plan: &Plan) -> Result<Self> {
-        let client = Client::attach(path)?;
+    /// What the owner refused.
+    pub(crate) fn new(client: Client<P>, plan: &Plan) -> Result<Self> {
         let pd = client.alloc_pd()?;
         let mr = client.alloc_mr(&pd, plan.bytes(), ACCESS)?;
         let cq = client.create_cq(plan.cqes());
@@ -56,13 +54,13 @@ impl AttachedQueues {
         })
     }
 
-    pub(crate) const fn client(&self) -> &Client {
+    pub(crate) const fn client(&self) -> &Client<P> {
         &self.client
     }
 
     /// What the peer needs to know of each queue pair.
     pub(crate) fn describe(&self) -> Vec<RemoteQp> {
-        let describe = |qp: &ClientQp| RemoteQp {
+        let describe = |qp: &ClientQp<P>| RemoteQp {
             qpn: qp.number(),
             psn: qp.psn(),
             qkey: 0,
@@ -107,7 +105,7 @@ impl AttachedQueues {
     }
 }
 
-impl Queues for AttachedQueues {
+impl<P: Platform> Queues for AttachedQueues<P> {
     fn numbers(&self) -> Vec<Qpn> {
         self.qps.iter().map(ClientQp::number).collect()
     }
@@ -153,8 +151,7 @@ impl Queues for AttachedQueues {
     }
 
     fn sync_from_device(&self) {
-        // The device is a program of this machine.
-        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+        self.client.sync_from_device();
     }
 
     fn now(&self) -> Ns {
@@ -162,10 +159,10 @@ impl Queues for AttachedQueues {
     }
 
     fn sleep(&mut self) -> Result<()> {
-        match self.empty_polls < POLLS {
-            true => std::hint::spin_loop(),
-            // The device may need this processor.
-            false => thread::yield_now(),
+        // A device that is a program may need this processor.
+        match self.empty_polls >= POLLS && self.client.is_simulated() {
+            true => thread::yield_now(),
+            false => std::hint::spin_loop(),
         }
         Ok(())
     }

@@ -3,12 +3,13 @@
 use std::path::Path as FilePath;
 
 use anyhow::Result;
-use e810::{MacAddr, Path};
+use e810::{MacAddr, Path, Platform};
+use e810_attach::client::{AnyClient, Client};
 
 use super::Measure;
 use super::rows::Sink;
 use crate::cli::PairArgs;
-use crate::handshake::{Link, Offer, Program, Role};
+use crate::handshake::{Link, Offer, Program, Rendezvous, Role};
 use crate::measure::attached::AttachedQueues;
 use crate::measure::perf::PerfEndpoint;
 use crate::output::terminal::say;
@@ -72,7 +73,15 @@ impl<S: Sink> Measure<'_, S> {
                 path.display()
             );
         };
-        let queues = AttachedQueues::new(path, self.plan)?;
+        match AnyClient::attach(path)? {
+            AnyClient::Simulated(client) => self.run_on(client, rendezvous),
+            AnyClient::Function(client) => self.run_on(client, rendezvous),
+        }
+    }
+
+    fn run_on<P: Platform + Send>(&self, client: Client<P>, rendezvous: Rendezvous) -> Result<()> {
+        let stopped = || Ok(self.stop.check()?);
+        let queues = AttachedQueues::new(client, self.plan)?;
         if rendezvous.role == Role::Server {
             say(&format!("listening on {}", rendezvous.at()));
         }
@@ -93,9 +102,9 @@ impl<S: Sink> Measure<'_, S> {
     }
 
     /// Exchanges queue pairs with the peer, and connects them.
-    fn connect_attached(
+    fn connect_attached<P: Platform>(
         &self,
-        end: &mut PerfEndpoint<AttachedQueues>,
+        end: &mut PerfEndpoint<AttachedQueues<P>>,
         link: &mut Link,
     ) -> Result<()> {
         let address = &self.pair.address;

@@ -58,16 +58,31 @@ pub(super) struct Serves {
 }
 
 impl Serves {
+    /// Through which a function is monitored.
+    pub(super) fn publisher(
+        &self,
+        number: usize,
+        function: &Function,
+    ) -> Option<SnapshotPublisher> {
+        let (name, device) = (
+            format!("function {number}"),
+            function.opening.spec.to_string(),
+        );
+        let registry = self.registry.as_ref();
+        registry.map(|registry| registry.register(&name, &device))
+    }
+
     /// Serves a function on this thread until it is gone, and returns why.
-    pub(super) fn serve(self, number: usize, function: Function) -> Result<Error> {
+    pub(super) fn serve(
+        self,
+        function: Function,
+        publisher: Option<SnapshotPublisher>,
+    ) -> Result<Error> {
         let Function {
             opening,
             taken,
             listener,
         } = function;
-        let publisher = self.registry.as_ref().map(|registry| {
-            registry.register(&format!("function {number}"), &opening.spec.to_string())
-        });
         let ready = Serving {
             serves: self,
             publisher,
@@ -126,7 +141,7 @@ impl Ready for Serving {
         if let Some(publisher) = self.publisher {
             let platform = function.clone();
             owner.set_watch(Box::new(move |seen| {
-                publish(&publisher, platform.now(), seen)
+                publish(&publisher, platform.now(), seen);
             }));
         }
         let reception = Arc::new(Reception::new(owner.clone(), function.clone()));
