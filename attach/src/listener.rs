@@ -303,4 +303,54 @@ mod tests {
         );
         fs::remove_dir_all(&folder).unwrap();
     }
+
+    /// systemd unlinks what is in the place of its socket, whoever listens there.
+    #[test]
+    fn adversary_a_socket_that_is_another_ones_by_now_stays() {
+        let folder = std::env::temp_dir().join(format!("e810-stolen-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("e810.sock");
+        let first = Listener::bind(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let of_unit = Acceptor::bind(&Address::at_path(&path).unwrap()).unwrap();
+        of_unit.listen().unwrap();
+        drop(first);
+        let there = Socket::connect(&path).map(drop);
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(there.is_ok(), "the other one listens, and nobody finds it: {there:?}");
+    }
+
+    /// `e810 serve --at ./Cargo`.
+    #[test]
+    fn adversary_a_file_that_is_no_lock_keeps_what_is_in_it() {
+        let folder = std::env::temp_dir().join(format!("e810-lockfile-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("Cargo");
+        fs::write(lock_of(&path), "somebody's\n").unwrap();
+        let bound = Listener::bind(&path).map(drop);
+        let text = fs::read_to_string(lock_of(&path)).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(text, "somebody's\n", "{bound:?}");
+    }
+
+    /// Anybody who may make files there.
+    #[test]
+    fn adversary_a_pipe_in_the_place_of_the_lock_holds_up_nobody() {
+        let folder = std::env::temp_dir().join(format!("e810-fifo-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("e810.sock");
+        let pipe = lock_of(&path);
+        let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+        // SAFETY: a string that ends with a zero.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o666) }, 0);
+        let (tell, told) = std::sync::mpsc::channel();
+        let bind = path.clone();
+        thread::spawn(move || tell.send(Listener::bind(&bind).map(drop)));
+        let bound = told.recv_timeout(Duration::from_secs(5));
+        // Lets it go on.
+        let reader = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe);
+        drop(reader);
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(bound.is_ok(), "the server waits for whoever reads the pipe");
+    }
 }

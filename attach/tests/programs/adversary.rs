@@ -1,0 +1,591 @@
+//! What an adversary has found. Each of these failed when it was written.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use e810::{AccessFlags, Platform, QpAttr};
+use e810_attach::messages::{CallBytes, Connecting, Held, QueryGid, Refused, Resource};
+use e810_attach::owner::{AskedLimits, Owner};
+use e810_attach::reception::Reception;
+use e810_backends::HostDevice;
+use e810_cm::ip::PortSpace;
+use e810_cm::machine::{Connect, ConnectionId, Listen};
+use e810_connect::{Answer, Call, News, Refused as NotNow};
+
+use crate::hostile::Raw;
+use crate::program::{Client, Completions, Queue};
+use crate::{Scenario, with_function};
+
+const OWN: [u8; 4] = [10, 8, 1, 1];
+const PORT: u16 = 7471;
+const USER: u32 = 54_321;
+const OTHER: u32 = 54_322;
+
+fn reception<D: HostDevice>(owner: &Arc<Owner<D>>, function: &D) -> Arc<Reception<D>> {
+    Arc::new(Reception::new(owner.clone(), function.clone()))
+}
+
+fn ask<P: Platform + Send + Sync + 'static>(
+    client: &Client<P>,
+    call: Call<'_>,
+) -> Result<Result<Answer, NotNow>, Refused> {
+    let call = CallBytes::of(&call);
+    let answered = client.ask(Connecting { call })?;
+    Ok(answered.map(|answer| *answer))
+}
+
+fn listen<P: Platform + Send + Sync + 'static>(client: &Client<P>, backlog: u32) {
+    let listen = Listen {
+        space: PortSpace::Tcp,
+        port: PORT,
+        address: OWN.into(),
+        only_family: false,
+        backlog,
+        context: 1,
+    };
+    ask(client, Call::Listen(listen)).unwrap().unwrap();
+}
+
+fn connect<P: Platform + Send + Sync + 'static>(
+    client: &Client<P>,
+    qpn: u32,
+    source: IpAddr,
+    to: IpAddr,
+) -> Result<Result<ConnectionId, NotNow>, Refused> {
+    let connect = Connect {
+        qpn,
+        context: 2,
+        ..Connect::new(source, SocketAddr::from((to, PORT)))
+    };
+    Ok(ask(client, Call::Connect(connect))?.map(|answer| match answer {
+        Answer::Connection(id) => id,
+        other => panic!("{other:?}"),
+    }))
+}
+
+fn with_qp<P: Platform + Send + Sync + 'static>(
+    client: &Client<P>,
+) -> (u32, Completions<P>, Queue<P>) {
+    let pd = client.pd();
+    let cq = client.cq(16);
+    let qp = client.qp(pd, &cq);
+    client
+        .modify(qp.number, QpAttr::to_init(AccessFlags::REMOTE_WRITE))
+        .unwrap();
+    (pd, cq, qp)
+}
+
+/// A program that may have two connections asks for others where nobody answers, and gives each of
+/// them up at once.
+#[derive(Clone, Copy)]
+struct GivesUp;
+
+impl Scenario for GivesUp {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let reception = reception(owner, function);
+        owner.limit(&AskedLimits {
+            program: vec![(Resource::Connections, 2)],
+            user: vec![(Resource::Connections, 2)],
+            programs: None,
+        });
+        let victim = Client::received(&reception, OTHER).unwrap();
+        let (_pd, _cq, qp) = with_qp(&victim);
+        listen(&victim, 8);
+        let attacker = Client::received(&reception, USER).unwrap();
+        let nobody: IpAddr = [10, 8, 1, 77].into();
+        let began = Instant::now();
+        for n in 0..20_000 {
+            match connect(&attacker, 0, OWN.into(), nobody).unwrap() {
+                Ok(id) => drop(ask(&attacker, Call::Release(id)).unwrap()),
+                Err(refused) => {
+                    println!("after {n} in {:?}: {refused}", began.elapsed());
+                    break;
+                }
+            }
+        }
+        // It has none now.
+        let theirs = connect(&victim, qp.number.get(), OWN.into(), OWN.into()).unwrap();
+        assert!(
+            theirs.is_ok(),
+            "a program that may have 2 connections, and has given up all of them, has taken those of all others: {theirs:?}"
+        );
+    }
+}
+
+#[test]
+fn connections_that_are_given_up_take_no_place_of_others() {
+    with_function(GivesUp);
+}
+
+/// A program asks for connections to many addresses where nobody answers; another one connects on
+/// the function itself, for which nobody is asked.
+#[derive(Clone, Copy)]
+struct AsksForMany;
+
+impl Scenario for AsksForMany {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let reception = reception(owner, function);
+        owner.limit(&AskedLimits::default());
+        let victim = Client::received(&reception, OTHER).unwrap();
+        let (_pd, _cq, qp) = with_qp(&victim);
+        listen(&victim, 8);
+        let attacker = Client::received(&reception, USER).unwrap();
+        // As many connections as its share has.
+        let mut asked = 0;
+        'all: for own in 2..=254 {
+            for host in 2..=9 {
+                let [source, to]: [IpAddr; 2] = [[10, 8, 1, own].into(), [10, 8, 1, host].into()];
+                match connect(&attacker, 0, source, to) {
+                    Ok(Ok(_)) => asked += 1,
+                    other => {
+                        println!("after {asked}: {other:?}");
+                        break 'all;
+                    }
+                }
+            }
+        }
+        let began = Instant::now();
+        connect(&victim, qp.number.get(), OWN.into(), OWN.into())
+            .unwrap()
+            .unwrap();
+        let told = victim.is_told();
+        assert!(matches!(told.news, News::Requested(_)), "{told:?}");
+        let waited = began.elapsed();
+        println!("{asked} asked for, waited {waited:?}");
+        assert!(
+            waited < Duration::from_secs(1),
+            "a connection on the function itself has waited {waited:?} for {asked} of another program within its share"
+        );
+    }
+}
+
+#[test]
+fn connections_to_nobody_do_not_hold_up_those_of_others() {
+    with_function(AsksForMany);
+}
+
+/// Connections and listeners of the program that has joined as the `n`th.
+fn meets<D: HostDevice>(owner: &Owner<D>, n: usize) -> (usize, usize) {
+    let Held {
+        connections,
+        listeners,
+        ..
+    } = owner.programs()[n].1;
+    (connections, listeners)
+}
+
+#[derive(Clone, Copy)]
+struct Counts;
+
+impl Scenario for Counts {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let reception = reception(owner, function);
+        owner.limit(&AskedLimits {
+            program: vec![(Resource::Connections, 1)],
+            user: vec![(Resource::Connections, 2)],
+            programs: None,
+        });
+        let passive = Client::received(&reception, USER).unwrap();
+        listen(&passive, 8);
+        let roots = [0; 2].map(|uid| Client::received(&reception, uid).unwrap());
+        let [first, second] = roots.each_ref().map(with_qp);
+        connect(&roots[0], first.2.number.get(), OWN.into(), OWN.into())
+            .unwrap()
+            .unwrap();
+        assert!(matches!(passive.is_told().news, News::Requested(_)));
+        connect(&roots[1], second.2.number.get(), OWN.into(), OWN.into())
+            .unwrap()
+            .unwrap();
+        assert!(matches!(roots[1].is_told().news, News::Rejected { .. }));
+        let has = meets(owner, 0);
+        // Another program of the user may have the second one.
+        let other = Client::received(&reception, USER).unwrap();
+        let theirs = with_qp(&other);
+        let asked = connect(&other, theirs.2.number.get(), OWN.into(), OWN.into());
+        assert!(
+            asked.is_ok(),
+            "a request that was refused still counts: it has {has:?}, and another program of its user gets {}",
+            asked.unwrap_err()
+        );
+        assert_eq!(has, (1, 1));
+    }
+}
+
+#[test]
+fn a_request_that_was_refused_does_not_count() {
+    with_function(Counts);
+}
+
+/// A program asks for connections of queue pairs that nobody has yet.
+#[derive(Clone, Copy)]
+struct Squats;
+
+impl Scenario for Squats {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let reception = reception(owner, function);
+        owner.limit(&AskedLimits::default());
+        let passive = Client::received(&reception, USER).unwrap();
+        listen(&passive, 1000);
+        let attacker = Client::received(&reception, OTHER).unwrap();
+        // It need not have one.
+        let (_pd, _cq, own) = with_qp(&attacker);
+        let next = own.number.get() + 1;
+        for qpn in next..next + 64 {
+            connect(&attacker, qpn, OWN.into(), OWN.into())
+                .unwrap()
+                .unwrap();
+            assert!(matches!(passive.is_told().news, News::Requested(_)));
+        }
+        let victim = Client::received(&reception, 54_323).unwrap();
+        let (_pd, _cq, qp) = with_qp(&victim);
+        let number = qp.number.get();
+        println!("squatted {next}..{}, it has {number}", next + 64);
+        for _ in 0..3 {
+            connect(&victim, number, OWN.into(), OWN.into())
+                .unwrap()
+                .unwrap();
+            let limit = Instant::now() + Duration::from_secs(10);
+            while victim.is_told_nothing() && passive.is_told_nothing() {
+                assert!(Instant::now() < limit);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if !victim.is_told_nothing() {
+                let told = victim.is_told();
+                assert!(
+                    !matches!(told.news, News::Rejected { .. }),
+                    "queue pair {number} cannot be connected, because another program has named it before it was there: {told:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_number_that_nobody_has_yet_is_nobodys_to_connect() {
+    with_function(Squats);
+}
+
+/// Two programs have all completion queues, each its share: so the connection manager cannot be
+/// opened.
+#[derive(Clone, Copy)]
+struct CannotOpen;
+
+fn mappings() -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    maps.lines().filter(|line| line.contains("memfd:e810")).count()
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+impl Scenario for CannotOpen {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        const CALLS: usize = 100;
+        let reception = reception(owner, function);
+        owner.limit(&AskedLimits::default());
+        // Nobody has used it so far.
+        let _takers = [0; 2].map(|_| {
+            let mut raw = Raw::new(owner, function);
+            let (rings, memory) = raw.lend(1 << 20);
+            while raw.cq(rings, 64, rings + 4096).is_ok() {}
+            (raw, memory)
+        });
+        let client = Client::received(&reception, USER).unwrap();
+        let call = || {
+            let listen = Listen {
+                space: PortSpace::Tcp,
+                port: PORT,
+                address: OWN.into(),
+                only_family: false,
+                backlog: 1,
+                context: 1,
+            };
+            ask(&client, Call::Listen(listen)).unwrap_err()
+        };
+        println!("{}", call());
+        let before = [mappings(), descriptors()];
+        for _ in 0..CALLS {
+            call();
+        }
+        let after = [mappings(), descriptors()];
+        assert!(
+            after[0] < before[0] + CALLS / 2 && after[1] < before[1] + CALLS / 2,
+            "mappings and descriptors of the server before and after {CALLS} calls that were refused: {before:?}, {after:?}"
+        );
+    }
+}
+
+#[test]
+fn a_connection_manager_that_cannot_be_opened_leaves_nothing() {
+    with_function(CannotOpen);
+}
+
+/// A program with many connections dies; how long does another one wait for one command?
+#[derive(Clone, Copy)]
+struct DiesWithMany;
+
+impl Scenario for DiesWithMany {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        const MANY: usize = 500;
+        let reception = reception(owner, function);
+        owner.limit(&AskedLimits::default());
+        let passive = Client::received(&reception, USER).unwrap();
+        listen(&passive, 4096);
+        let victim = Client::received(&reception, 54_323).unwrap();
+        let mut usual = Duration::ZERO;
+        for _ in 0..200 {
+            let began = Instant::now();
+            victim.ask(QueryGid { index: 0 }).unwrap();
+            usual = usual.max(began.elapsed());
+        }
+        let attacker = Client::received(&reception, OTHER).unwrap();
+        let pd = attacker.pd();
+        let cq = attacker.cq(16);
+        let mut queues = Vec::new();
+        for _ in 0..MANY {
+            let qp = attacker.qp(pd, &cq);
+            attacker
+                .modify(qp.number, QpAttr::to_init(AccessFlags::REMOTE_WRITE))
+                .unwrap();
+            connect(&attacker, qp.number.get(), OWN.into(), OWN.into())
+                .unwrap()
+                .unwrap();
+            // Told of the peer, whose queue pair is named.
+            let told = passive.is_told();
+            assert!(matches!(told.news, News::Requested(_)));
+            queues.push(qp);
+        }
+        let dying = std::thread::spawn(move || attacker.die());
+        let (mut longest, mut count) = (Duration::ZERO, 0);
+        while !dying.is_finished() {
+            let began = Instant::now();
+            victim.ask(QueryGid { index: 0 }).unwrap();
+            longest = longest.max(began.elapsed());
+            count += 1;
+        }
+        println!("usual {usual:?}, while it dies {longest:?} of {count}");
+        assert!(longest < usual.max(Duration::from_millis(10)) * 4);
+    }
+}
+
+#[test]
+fn the_end_of_a_program_with_many_connections_is_in_pieces() {
+    with_function(DiesWithMany);
+}
+
+/// A datagram queue pair that sends with the Q_Key of queue pair 1.
+struct Forger<P: Platform> {
+    client: Client<P>,
+    _cq: Completions<P>,
+    send: e810::QpSend<P>,
+    cq: Completions<P>,
+    region: crate::program::Region,
+    ah: u32,
+}
+
+impl<P: Platform + Send + Sync + 'static> Forger<P> {
+    fn of(client: Client<P>) -> Result<Self, Refused> {
+        use e810_attach::messages::{CreateAh, CreateQp, Resolve, Token};
+        let pd = client.pd();
+        let (cq, recv_cq) = (client.cq(64), client.cq(16));
+        let region = client.region(pd);
+        let caps = e810::QpCaps {
+            max_send_wr: 32,
+            max_recv_wr: 32,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline: 0,
+        };
+        let rings = client.program.rings();
+        let memory = rings.qp_memory(&caps).unwrap();
+        let (granted, _) = client
+            .ask(CreateQp {
+                pd,
+                qp_type: e810::QpType::Ud,
+                send_cq: cq.number,
+                recv_cq: recv_cq.number,
+                caps,
+                signal_all: false,
+                token: Token::next(),
+                place: memory.place(),
+            })
+            .unwrap();
+        let (send, _recv) = rings.qp(memory, &granted).unwrap();
+        let mut to_init = QpAttr::ud_to_init(e810::GSI_QKEY);
+        to_init.qkey = Some(e810::GSI_QKEY);
+        for attr in [to_init, QpAttr::ud_to_rtr(), QpAttr::ud_to_rts(7)] {
+            client.modify(granted.number(), attr)?;
+        }
+        let index = (0..2)
+            .find(|index| {
+                let gid = client.ask(QueryGid { index: *index }).unwrap();
+                gid.is_some_and(|gid| gid.gid.ip() == IpAddr::from(OWN))
+            })
+            .unwrap();
+        let resolve = Resolve {
+            destination: OWN.into(),
+            vlan: None,
+        };
+        let mac = client.ask(resolve).unwrap().mac;
+        let ah = client
+            .ask(CreateAh {
+                pd,
+                path: e810::Path::new(index, OWN.into(), mac),
+            })
+            .unwrap();
+        Ok(Self {
+            client,
+            _cq: recv_cq,
+            send,
+            cq,
+            region,
+            ah,
+        })
+    }
+
+    /// Sends a REQ from a host that is not there.
+    fn forge(&mut self, number: u32) {
+        let source: IpAddr = [10, 8, 1, 200].into();
+        let header = e810_cm::ip::IpHeader {
+            port: 1000,
+            source,
+            destination: OWN.into(),
+        };
+        let mut private_data = [0; 92];
+        private_data[..36].copy_from_slice(&header.encode());
+        let req = e810_cm::Req {
+            local_comm_id: number,
+            service_id: PortSpace::Tcp.service_id(PORT),
+            local_ca_guid: 0xBAD0_0000_0000_0001,
+            local_qpn: number,
+            partition_key: 0xFFFF,
+            path_packet_payload_mtu: 3,
+            max_cm_retries: 15,
+            remote_cm_response_timeout: 20,
+            local_cm_response_timeout: 20,
+            primary_local_ack_timeout: 31,
+            primary_local_port_gid: e810_cm::ip::gid(OWN.into()),
+            primary_remote_port_gid: e810_cm::ip::gid(OWN.into()),
+            primary_hop_limit: 64,
+            private_data,
+            ..e810_cm::Req::default()
+        };
+        let mad = req.encode(e810_cm::Header {
+            tid: number.into(),
+            attr_mod: 0,
+        });
+        self.region.start[..256].copy_from_slice(&mad);
+        let sge = self.region.sge(0, 256);
+        self.send
+            .post_send(&[e810::SendWr {
+                wr_id: 1,
+                op: e810::Op::UdSend {
+                    data: e810::Data::Sges(&[sge]),
+                    imm: None,
+                    to: e810::UdTarget {
+                        ah: self.ah,
+                        qpn: 1,
+                        qkey: e810::GSI_QKEY,
+                    },
+                },
+                flags: e810::SendFlags::SIGNALED,
+            }])
+            .unwrap();
+        let done = self.cq.wait(1);
+        assert_eq!(done[0].status, e810::WcStatus::Success);
+    }
+}
+
+/// A program says to another one that a host asks for a connection which is not there.
+#[derive(Clone, Copy)]
+struct Forges;
+
+impl Scenario for Forges {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let reception = reception(owner, function);
+        owner.limit(&AskedLimits::default());
+        let victim = Client::received(&reception, OTHER).unwrap();
+        listen(&victim, 8);
+        let forger = Forger::of(Client::received(&reception, USER).unwrap());
+        let Ok(mut forger) = forger else {
+            return;
+        };
+        forger.forge(7);
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(
+            victim.is_told_nothing(),
+            "a program has sent a management datagram: {:?}",
+            match victim.is_told().news {
+                News::Requested(request) => (request.source, request.source_port, request.qpn),
+                other => panic!("{other:?}"),
+            }
+        );
+    }
+}
+
+#[test]
+fn a_program_sends_no_management_datagrams() {
+    with_function(Forges);
+}
+
+/// A program that may have two connections asks for its own with a long time to wait after the end,
+/// accepts each, and gives it up.
+#[derive(Clone, Copy)]
+struct WaitsLong;
+
+impl Scenario for WaitsLong {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let reception = reception(owner, function);
+        owner.limit(&AskedLimits {
+            program: vec![(Resource::Connections, 2)],
+            user: vec![(Resource::Connections, 2)],
+            programs: None,
+        });
+        let attacker = Client::received(&reception, USER).unwrap();
+        listen(&attacker, 8);
+        let forger = Forger::of(attacker);
+        let Ok(mut forger) = forger else {
+            return;
+        };
+        let began = Instant::now();
+        for number in 1..=4100 {
+            forger.forge(number);
+            let limit = Instant::now() + Duration::from_millis(500);
+            while forger.client.is_told_nothing() && Instant::now() < limit {
+                std::thread::yield_now();
+            }
+            if forger.client.is_told_nothing() {
+                println!("{number}: no request");
+                break;
+            }
+            let told = forger.client.is_told();
+            let accept = e810_cm::machine::Accept {
+                qpn: 0,
+                responder_resources: 1,
+                initiator_depth: 1,
+                rnr_retry_count: 7,
+                flow_control: false,
+                srq: false,
+                private_data: b"",
+                context: 3,
+            };
+            ask(&forger.client, Call::Accept(told.id, accept)).unwrap().unwrap();
+            ask(&forger.client, Call::Release(told.id)).unwrap().unwrap();
+        }
+        println!("{:?}, it has {:?}", began.elapsed(), meets(owner, 0));
+        let victim = Client::received(&reception, OTHER).unwrap();
+        let (_pd, _cq, qp) = with_qp(&victim);
+        let theirs = connect(&victim, qp.number.get(), OWN.into(), OWN.into()).unwrap();
+        assert!(
+            theirs.is_ok(),
+            "a program that may have 2 connections has taken those of all others: {theirs:?}"
+        );
+    }
+}
+
+#[test]
+fn connections_that_wait_after_their_end_take_no_place_of_others() {
+    with_function(WaitsLong);
+}
