@@ -447,6 +447,11 @@ impl<P: Platform + Send + Sync + 'static> Forger<P> {
 
     /// Sends a REQ from a host that is not there.
     fn forge(&mut self, number: u32) {
+        self.forge_of(0xBAD0_0000_0000_0001, number);
+    }
+
+    /// The same, in the name of a node, of a queue pair there.
+    fn forge_of(&mut self, guid: u64, number: u32) {
         let source: IpAddr = [10, 8, 1, 200].into();
         let header = e810_cm::ip::IpHeader {
             port: 1000,
@@ -456,9 +461,9 @@ impl<P: Platform + Send + Sync + 'static> Forger<P> {
         let mut private_data = [0; 92];
         private_data[..36].copy_from_slice(&header.encode());
         let req = e810_cm::Req {
-            local_comm_id: number,
+            local_comm_id: 0x0BAD_0000 + number,
             service_id: PortSpace::Tcp.service_id(PORT),
-            local_ca_guid: 0xBAD0_0000_0000_0001,
+            local_ca_guid: guid,
             local_qpn: number,
             partition_key: 0xFFFF,
             path_packet_payload_mtu: 3,
@@ -773,4 +778,61 @@ impl Scenario for AnyCalls {
 #[test]
 fn calls_in_any_order_harm_nobody() {
     with_function(AnyCalls);
+}
+
+/// A connection of two programs; a third one asks for another in the name of one of their queue
+/// pairs.
+#[derive(Clone, Copy)]
+struct EndsOthers;
+
+impl Scenario for EndsOthers {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        use e810_attach::messages::QueryDevice;
+        let reception = reception(owner, function);
+        owner.limit(&AskedLimits::default());
+        let [passive, active] = [OTHER, 54_323].map(|uid| Client::received(&reception, uid).unwrap());
+        let [theirs, own] = [&passive, &active].map(with_qp);
+        listen(&passive, 8);
+        let id = connect(&active, own.2.number.get(), OWN.into(), OWN.into())
+            .unwrap()
+            .unwrap();
+        let asked = passive.is_told();
+        let accept = e810_cm::machine::Accept {
+            qpn: theirs.2.number.get(),
+            responder_resources: 1,
+            initiator_depth: 1,
+            rnr_retry_count: 7,
+            flow_control: false,
+            srq: false,
+            private_data: b"",
+            context: 3,
+        };
+        ask(&passive, Call::Accept(asked.id, accept)).unwrap().unwrap();
+        assert!(matches!(active.is_told().news, News::Accepted { .. }));
+        ask(&active, Call::Ready(id)).unwrap().unwrap();
+        assert_eq!(passive.is_told().news, News::Established);
+        let forger = Forger::of(Client::received(&reception, USER).unwrap());
+        let Ok(mut forger) = forger else {
+            return;
+        };
+        let guid = forger.client.ask(QueryDevice {}).unwrap().node_guid;
+        // All that there may be; it does not know which.
+        for number in 2..1024 {
+            forger.forge_of(guid, number);
+        }
+        let limit = Instant::now() + Duration::from_secs(3);
+        while active.is_told_nothing() && Instant::now() < limit {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(
+            active.is_told_nothing(),
+            "a program has ended a connection of two others: {:?}",
+            active.is_told().news
+        );
+    }
+}
+
+#[test]
+fn a_program_ends_no_connections_of_others() {
+    with_function(EndsOthers);
 }
