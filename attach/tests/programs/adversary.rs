@@ -836,3 +836,48 @@ impl Scenario for EndsOthers {
 fn a_program_ends_no_connections_of_others() {
     with_function(EndsOthers);
 }
+
+/// A program makes rings until its share of bytes is used up, and makes rings when its server is
+/// gone.
+#[derive(Clone, Copy)]
+struct MakesRings;
+
+impl Scenario for MakesRings {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let reception = reception(owner, function);
+        owner.limit(&AskedLimits {
+            program: vec![(Resource::Bytes, 1 << 20)],
+            ..AskedLimits::default()
+        });
+        let client = Client::received(&reception, USER).unwrap();
+        let rings = client.program.rings();
+        let mut all = Vec::new();
+        let refused = loop {
+            match rings.cq_memory(2000) {
+                Ok(memory) => all.push(memory),
+                Err(error) => break Refused::from(error),
+            }
+        };
+        println!("{} rings, then {refused:?}", all.len());
+        let is_said = refused.why.contains("e810 serve --program-limits");
+        client.die();
+        std::thread::sleep(Duration::from_millis(200));
+        let gone = loop {
+            match rings.cq_memory(2000) {
+                Ok(memory) => all.push(memory),
+                Err(error) => break Refused::from(error),
+            }
+        };
+        println!("after the end of the server: {gone:?}");
+        assert!(
+            is_said && gone.errno == libc::EIO,
+            "beyond its share: {refused}; of a server that is gone, errno {}: {gone}",
+            gone.errno
+        );
+    }
+}
+
+#[test]
+fn why_there_is_no_memory_for_rings_is_said() {
+    with_function(MakesRings);
+}
