@@ -416,4 +416,27 @@ mod tests {
             assert_eq!(said.contains(", after 0.01 s"), !waited.is_zero(), "{said}");
         }
     }
+
+    /// As in many containers.
+    #[test]
+    fn adversary_the_folder_of_the_machines_socket_is_the_servers_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = std::env::temp_dir().join(format!("e810-umask-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let system = folder.join("e810").join("e810.sock");
+        let places = Places::new(system, Err(String::new()));
+        // SAFETY: no memory is touched.
+        let before = unsafe { libc::umask(0) };
+        let listener = places.listen();
+        // SAFETY: as above.
+        unsafe { libc::umask(before) };
+        let mode = fs::metadata(folder.join("e810")).unwrap().permissions().mode();
+        drop(listener);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(
+            mode & 0o022,
+            0,
+            "anybody may put another socket in the place of the server's: {mode:o}"
+        );
+    }
 }

@@ -881,3 +881,60 @@ impl Scenario for MakesRings {
 fn why_there_is_no_memory_for_rings_is_said() {
     with_function(MakesRings);
 }
+
+/// Packets of all kinds to queue pair 1.
+#[derive(Clone, Copy)]
+struct SendsToManagement;
+
+impl Scenario for SendsToManagement {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let reception = reception(owner, function);
+        owner.limit(&AskedLimits::default());
+        let victim = Client::received(&reception, OTHER).unwrap();
+        listen(&victim, 100);
+        let attacker = Client::received(&reception, USER).unwrap();
+        let pd = attacker.pd();
+        let mut cq = attacker.cq(16);
+        let region = attacker.region(pd);
+        for _ in 0..4 {
+            let mut qp = attacker.qp(pd, &cq);
+            attacker.connect(qp.number, e810::Qpn::new(1).unwrap());
+            qp.send(8, region.sge(0, 64));
+            println!("{:?}", cq.wait(1)[0].status);
+            attacker.destroy_qp(qp);
+            let _ = cq.ring.poll(&mut [e810::Wc::default()]);
+        }
+        if let Ok(mut forger) = Forger::of(Client::received(&reception, USER).unwrap()) {
+            for length in [0, 1, 40, 255, 256, 257, 300, 1000, 2000, 4000] {
+                let sge = forger.region.sge(0, length);
+                let posted = forger.send.post_send(&[e810::SendWr {
+                    wr_id: 1,
+                    op: e810::Op::UdSend {
+                        data: e810::Data::Sges(&[sge]),
+                        imm: Some(7),
+                        to: e810::UdTarget {
+                            ah: forger.ah,
+                            qpn: 1,
+                            qkey: e810::GSI_QKEY,
+                        },
+                    },
+                    flags: e810::SendFlags::SIGNALED,
+                }]);
+                if posted.is_ok() {
+                    println!("{length}: {:?}", forger.cq.wait(1)[0].status);
+                }
+            }
+        }
+        let other = Client::received(&reception, 54_323).unwrap();
+        let (_pd, _cq, qp) = with_qp(&other);
+        connect(&other, qp.number.get(), OWN.into(), OWN.into())
+            .unwrap()
+            .unwrap();
+        assert!(matches!(victim.is_told().news, News::Requested(_)));
+    }
+}
+
+#[test]
+fn packets_to_queue_pair_1_do_it_no_harm() {
+    with_function(SendsToManagement);
+}
