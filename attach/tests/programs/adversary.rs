@@ -938,3 +938,48 @@ impl Scenario for SendsToManagement {
 fn packets_to_queue_pair_1_do_it_no_harm() {
     with_function(SendsToManagement);
 }
+
+/// A program destroys a queue pair whose connection it keeps; another one gets its number.
+#[derive(Clone, Copy)]
+struct LeavesNumber;
+
+impl Scenario for LeavesNumber {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let reception = reception(owner, function);
+        owner.limit(&AskedLimits::default());
+        let passive = Client::received(&reception, USER).unwrap();
+        listen(&passive, 1000);
+        let first = Client::received(&reception, OTHER).unwrap();
+        let (pd, mut cq, qp) = with_qp(&first);
+        let number = qp.number.get();
+        connect(&first, number, OWN.into(), OWN.into()).unwrap().unwrap();
+        assert!(matches!(passive.is_told().news, News::Requested(_)));
+        first.destroy_qp(qp);
+        assert_eq!(cq.ring.poll(&mut [e810::Wc::default()]), 0);
+        // It gives the number back, and takes no other.
+        std::thread::sleep(Duration::from_millis(200));
+        let _ = pd;
+        let second = Client::received(&reception, 54_323).unwrap();
+        let (_pd, _cq, qp) = with_qp(&second);
+        assert_eq!(qp.number.get(), number, "the test needs the same number");
+        connect(&second, number, OWN.into(), OWN.into()).unwrap().unwrap();
+        let limit = Instant::now() + Duration::from_secs(10);
+        while second.is_told_nothing() && passive.is_told_nothing() {
+            assert!(Instant::now() < limit);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(
+            second.is_told_nothing(),
+            "queue pair {number} cannot be connected, because of the connection of one that is destroyed: {:?}",
+            match second.is_told().news {
+                News::Rejected { reason, .. } => reason,
+                other => panic!("{other:?}"),
+            }
+        );
+    }
+}
+
+#[test]
+fn the_number_of_a_destroyed_queue_pair_can_be_connected_by_its_next_program() {
+    with_function(LeavesNumber);
+}
