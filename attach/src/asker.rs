@@ -1,7 +1,7 @@
 //! Who asks an owner about its programs or its function, and wants no queues.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use e810::{GIDS, GidEntry};
 
@@ -11,7 +11,7 @@ use crate::messages::{
     Asked, Held, Hello, Malformed, Operation, QueryGid, Refused, Row, Told, decode, encode,
 };
 
-/// How long an owner may take to answer.
+/// How long an owner may take for all answers to one who asks.
 const ANSWER: Duration = Duration::from_secs(10);
 /// More programs than any owner has.
 const MOST: usize = 1 << 16;
@@ -39,11 +39,11 @@ pub fn gids(link: Arc<dyn Link>) -> Result<Vec<Option<GidEntry>>, Refused> {
     link.send(encode(&Hello::Attach).into()).map_err(gone)?;
     // Of the files that come with it none is needed.
     Conversation::new(link.clone()).welcome(ANSWER)?;
-    let indices = 0..GIDS as u8;
-    indices.map(|index| gid(&*link, index)).collect()
+    let (indices, until) = (0..GIDS as u8, Instant::now() + ANSWER);
+    indices.map(|index| gid(&*link, index, until)).collect()
 }
 
-fn gid(link: &dyn Link, index: u8) -> Result<Option<GidEntry>, Refused> {
+fn gid(link: &dyn Link, index: u8, until: Instant) -> Result<Option<GidEntry>, Refused> {
     let gone = |Ended| Refused::gone("the server has ended");
     // 0 wants no answer.
     let own = u64::from(index) + 1;
@@ -53,7 +53,8 @@ fn gid(link: &dyn Link, index: u8) -> Result<Option<GidEntry>, Refused> {
     };
     link.send(encode(&asked).into()).map_err(gone)?;
     loop {
-        let message = link.receive(ANSWER).map_err(gone)?;
+        let left = until.saturating_duration_since(Instant::now());
+        let message = link.receive(left).map_err(gone)?;
         let message = message.ok_or_else(|| Refused::silent("the server", ANSWER))?;
         match decode(&message.bytes) {
             Ok(Told::Answer(number, answer)) if number == own => {

@@ -270,7 +270,9 @@ impl<P: Platform> Client<P> {
     /// A size that the device does not have, no memory, none left; the owner is gone.
     pub fn create_cq(&self, entries: u32) -> Result<ClientCq<P>, Refused> {
         let rings = self.program.rings();
-        let memory = rings.cq_memory(entries)?;
+        let memory = rings
+            .cq_memory(entries)
+            .map_err(self.program.why_no_memory())?;
         let granted = self.ask(CreateCq {
             place: memory.place(),
             vector: 0,
@@ -311,7 +313,9 @@ impl<P: Platform> Client<P> {
         caps: QpCaps,
     ) -> Result<ClientQp<P>, Refused> {
         let rings = self.program.rings();
-        let memory = rings.qp_memory(&caps)?;
+        let memory = rings
+            .qp_memory(&caps)
+            .map_err(self.program.why_no_memory())?;
         let granted = self.ask(CreateQp {
             pd: pd.0,
             qp_type: QpType::Rc,

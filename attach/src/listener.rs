@@ -1,9 +1,11 @@
 //! Where an owner waits for programs: a socket at a path, and a lock beside it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 
 use e810_shared::seqpacket::{Acceptor, Address, Peer};
@@ -13,14 +15,43 @@ use crate::socket::{Socket, check, is_of_the_dead, named};
 /// Permissions of a new socket.
 const OWNER_ALONE: u32 = 0o600;
 
+/// A socket's file that this process has made. Nothing else is removed in its name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Made {
+    path: PathBuf,
+    /// Device and inode.
+    file: (u64, u64),
+}
+
+impl Made {
+    fn at(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            file: file_at(path)?,
+        })
+    }
+
+    /// Removes the file, unless something else is there by now.
+    pub fn remove(&self) {
+        if file_at(&self.path).is_ok_and(|file| file == self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn file_at(path: &Path) -> io::Result<(u64, u64)> {
+    let there = fs::symlink_metadata(path)?;
+    Ok((there.dev(), there.ino()))
+}
+
 /// Where an owner waits for programs.
 #[derive(Debug)]
 pub struct Listener {
     socket: Acceptor,
     path: PathBuf,
-    /// Locked as long as this lives, so that two owners that start at a time do not both take the
-    /// place of one that is dead. `None`: somebody else keeps the socket's file.
-    lock: Option<File>,
+    /// Its file, and the lock, which is locked as long as this lives, so that two owners that start at
+    /// a time do not both take the place of one that is dead. `None`: somebody else keeps the socket.
+    made: Option<(Made, File)>,
 }
 
 impl Listener {
@@ -64,7 +95,7 @@ impl Listener {
         Ok(Self {
             socket,
             path: path.to_owned(),
-            lock: Some(lock),
+            made: Some((Made::at(path)?, lock)),
         })
     }
 
@@ -73,7 +104,7 @@ impl Listener {
         Self {
             socket: socket.into(),
             path,
-            lock: None,
+            made: None,
         }
     }
 
@@ -83,10 +114,10 @@ impl Listener {
         &self.path
     }
 
-    /// Whether this process has made the socket there, and may remove it.
+    /// The socket's file, if this process has made it.
     #[must_use]
-    pub const fn is_maker(&self) -> bool {
-        self.lock.is_some()
+    pub fn made(&self) -> Option<&Made> {
+        self.made.as_ref().map(|(made, _)| made)
     }
 
     /// The next program; waits for one.
@@ -113,8 +144,8 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         // Whoever looks for it finds nothing, and not a socket without an owner.
-        if self.is_maker() {
-            let _ = fs::remove_file(&self.path);
+        if let Some(made) = self.made() {
+            made.remove();
         }
     }
 }
@@ -131,9 +162,18 @@ fn lock_beside(path: &Path) -> io::Result<File> {
     // Says what is wrong with the path of the socket first.
     Address::at_path(path)?;
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    options.mode(OWNER_ALONE).custom_flags(libc::O_NOFOLLOW);
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(OWNER_ALONE);
+    // A pipe there holds up nobody.
+    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let mut file = options.open(lock_of(path))?;
+    if !is_lock(&mut file)? {
+        return Err(no_lock(path));
+    }
     // SAFETY: no memory is touched.
     match check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(held(path)),
@@ -141,8 +181,31 @@ fn lock_beside(path: &Path) -> io::Result<File> {
     }
     // For a message only; the lock does without it, as on a full disk.
     let _ = file.set_len(0);
+    let _ = file.seek(SeekFrom::Start(0));
     let _ = writeln!(file, "{}", std::process::id());
     Ok(file)
+}
+
+/// Whether this is a file that an owner has made: it is empty, or has a process's number.
+fn is_lock(file: &mut File) -> io::Result<bool> {
+    if !file.metadata()?.is_file() {
+        return Ok(false);
+    }
+    let mut text = String::new();
+    // Longer than any number.
+    let read = Read::by_ref(file).take(32).read_to_string(&mut text);
+    Ok(read.is_ok() && (text.is_empty() || text.trim().parse::<u32>().is_ok()))
+}
+
+/// Something that is no lock, and perhaps somebody's, is in the place of one.
+fn no_lock(path: &Path) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::AddrInUse,
+        format!(
+            "{} is there, and not of a server: name another place (--at PATH)",
+            lock_of(path).display()
+        ),
+    )
 }
 
 /// Somebody else has the socket.
@@ -210,7 +273,7 @@ mod tests {
         let killed = Listener::bind(path).unwrap();
         let (socket, lock) = (
             killed.socket.as_raw_fd(),
-            killed.lock.as_ref().unwrap().as_raw_fd(),
+            killed.made.as_ref().unwrap().1.as_raw_fd(),
         );
         mem::forget(killed);
         for fd in [socket, lock] {
@@ -306,7 +369,7 @@ mod tests {
 
     /// systemd unlinks what is in the place of its socket, whoever listens there.
     #[test]
-    fn adversary_a_socket_that_is_another_ones_by_now_stays() {
+    fn a_socket_that_is_another_ones_by_now_stays() {
         let folder = std::env::temp_dir().join(format!("e810-stolen-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("e810.sock");
@@ -317,12 +380,15 @@ mod tests {
         drop(first);
         let there = Socket::connect(&path).map(drop);
         fs::remove_dir_all(&folder).unwrap();
-        assert!(there.is_ok(), "the other one listens, and nobody finds it: {there:?}");
+        assert!(
+            there.is_ok(),
+            "the other one listens, and nobody finds it: {there:?}"
+        );
     }
 
     /// `e810 serve --at ./Cargo`.
     #[test]
-    fn adversary_a_file_that_is_no_lock_keeps_what_is_in_it() {
+    fn a_file_that_is_no_lock_keeps_what_is_in_it() {
         let folder = std::env::temp_dir().join(format!("e810-lockfile-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("Cargo");
@@ -335,7 +401,7 @@ mod tests {
 
     /// Anybody who may make files there.
     #[test]
-    fn adversary_a_pipe_in_the_place_of_the_lock_holds_up_nobody() {
+    fn a_pipe_in_the_place_of_the_lock_holds_up_nobody() {
         let folder = std::env::temp_dir().join(format!("e810-fifo-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("e810.sock");
@@ -348,7 +414,10 @@ mod tests {
         thread::spawn(move || tell.send(Listener::bind(&bind).map(drop)));
         let bound = told.recv_timeout(Duration::from_secs(5));
         // Lets it go on.
-        let reader = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe);
+        let reader = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&pipe);
         drop(reader);
         fs::remove_dir_all(&folder).unwrap();
         assert!(bound.is_ok(), "the server waits for whoever reads the pipe");

@@ -1,6 +1,7 @@
 //! Where an owner's socket is unless somebody says, and how a program gets there.
 
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -24,6 +25,8 @@ pub const OF_USER: &str = "e810.sock";
 pub const UNIT: &str = "e810.service";
 /// Functions of a server at most: those of a card.
 pub const FUNCTIONS: usize = 8;
+/// Permissions of its folder: only root replaces the socket, whatever root's umask is.
+const FOLDER: u32 = 0o755;
 /// How often one who waits looks for a server.
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -135,7 +138,7 @@ impl Places {
             && self.are_usual
         {
             // If it is not made, the next step says what is wrong.
-            let _ = std::fs::create_dir(folder);
+            let _ = std::fs::DirBuilder::new().mode(FOLDER).create(folder);
         }
         let (mut kind, mut whys) = (io::ErrorKind::NotFound, Vec::new());
         for path in &self.paths {
@@ -419,7 +422,7 @@ mod tests {
 
     /// As in many containers.
     #[test]
-    fn adversary_the_folder_of_the_machines_socket_is_the_servers_alone() {
+    fn the_folder_of_the_machines_socket_is_the_servers_alone() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = std::env::temp_dir().join(format!("e810-umask-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -430,7 +433,10 @@ mod tests {
         let listener = places.listen();
         // SAFETY: as above.
         unsafe { libc::umask(before) };
-        let mode = fs::metadata(folder.join("e810")).unwrap().permissions().mode();
+        let mode = fs::metadata(folder.join("e810"))
+            .unwrap()
+            .permissions()
+            .mode();
         drop(listener);
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(

@@ -38,7 +38,24 @@ struct Inner {
 
 /// Files for rings that the owner reaches as well.
 #[derive(Debug)]
-struct Files(Arc<Conversation>);
+struct Files {
+    conversation: Arc<Conversation>,
+    why: WhyNone,
+}
+
+/// Why there is no file for rings. Memory of rings has a number for it at most.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WhyNone(Arc<Mutex<Option<Refused>>>);
+
+impl WhyNone {
+    /// What an error of memory for rings means.
+    pub(crate) fn of(&self, error: e810::Error) -> Refused {
+        match (&error, lock(&self.0).take()) {
+            (e810::Error::Dma(DmaError::OutOfMemory { .. }), Some(why)) => why,
+            _ => error.into(),
+        }
+    }
+}
 
 /// One of them, lent until it is dropped.
 #[derive(Debug)]
@@ -55,23 +72,31 @@ impl Blocks for Files {
     const CHUNK: (usize, usize) = (256 << 10, PAGE);
 
     fn make(&self, bytes: usize, align: usize) -> Result<LentFile, DmaError> {
-        let none = DmaError::OutOfMemory { bytes, align };
-        let memory = SharedMemory::new(bytes, false).map_err(|_| none)?;
-        let file = memory.file().try_clone_to_owned().map_err(|_| none)?;
+        let none = |why| {
+            *lock(&self.why.0) = Some(why);
+            DmaError::OutOfMemory { bytes, align }
+        };
+        let no_file = |error| none(Refused::by_system("memory for a ring", &error));
+        let memory = SharedMemory::new(bytes, false).map_err(no_file)?;
+        let file = memory.file().try_clone_to_owned().map_err(no_file)?;
         let lend = Lend {
             bytes: memory.len() as u64,
             // Nothing is registered there.
             address: None,
         };
         let memory = memory.without_file();
-        let lent = self.0.ask_plainly(lend, Some(file));
+        let lent = self.conversation.ask_plainly(lend, Some(file));
         let lent = LentFile {
-            conversation: self.0.clone(),
+            conversation: self.conversation.clone(),
             memory,
-            iova: lent.map_err(|_| none)?,
+            iova: lent.map_err(none)?,
         };
         let is_aligned = lent.iova.is_multiple_of(align as u64);
-        is_aligned.then_some(lent).ok_or(none)
+        is_aligned.then_some(lent).ok_or_else(|| {
+            none(Refused::unexpected(
+                "an address of a file that is not aligned",
+            ))
+        })
     }
 
     fn full(&self, cause: IovaError) -> DmaError {
@@ -108,6 +133,7 @@ impl AttachedPlatform {
     pub(crate) fn new(
         conversation: Arc<Conversation>,
         limits: &ProgramLimits,
+        why: WhyNone,
     ) -> Result<Self, Refused> {
         let memory = SharedMemory::new(Doorbells::bytes(limits), false);
         let no_file = |error| Refused::by_system("memory for doorbells", &error);
@@ -117,7 +143,10 @@ impl AttachedPlatform {
         let doorbells = doorbells.ok_or_else(Refused::no_memory)?;
         conversation.tell(LendDoorbells {}.command(), Some(file))?;
         Ok(Self(Arc::new(Inner {
-            rings: Mutex::new(Pool::new(Files(conversation.clone()))),
+            rings: Mutex::new(Pool::new(Files {
+                conversation: conversation.clone(),
+                why,
+            })),
             conversation,
             doorbells,
             began: Instant::now(),

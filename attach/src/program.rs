@@ -22,7 +22,7 @@ use crate::messages::{
     Answer, Command, ControlEvent, DestroyCq, DestroyQp, DeviceEvent, EventSink, Forgotten, Kind,
     Lend, LendProcess, Listeners, Operation, Refused, Token, Told,
 };
-use crate::platform::AttachedPlatform;
+use crate::platform::{AttachedPlatform, WhyNone};
 use crate::regions::Regions;
 use crate::silence::Silence;
 
@@ -44,6 +44,8 @@ pub struct Program<P: Platform> {
     listeners: Listeners,
     /// Of a program that maps its memory itself.
     regions: Option<Regions<P>>,
+    /// Why it has no memory for rings.
+    why: WhyNone,
     /// What is done when the owner is gone.
     at_end: fn(&P),
     platform: P,
@@ -94,6 +96,7 @@ impl<P: Platform> Program<P> {
             cqs: Mutex::default(),
             listeners: Listeners::default(),
             regions: None,
+            why: WhyNone::default(),
             at_end: |_| {},
             platform,
         })
@@ -116,6 +119,13 @@ impl<P: Platform> Program<P> {
     /// The owner's refusal; the owner is gone.
     pub(crate) fn lend(&self, lend: Lend, file: OwnedFd) -> Result<u64, Refused> {
         self.conversation.ask_plainly(lend, Some(file))
+    }
+
+    /// What an error of memory for rings means ([`rings`](Self::rings)).
+    #[must_use]
+    pub fn why_no_memory(&self) -> impl Fn(e810::Error) -> Refused + Send + Sync + use<P> {
+        let why = self.why.clone();
+        move |error| why.of(error)
     }
 
     /// Makes rings of what the program creates.
@@ -359,8 +369,10 @@ impl Attached {
         let conversation = Arc::new(Conversation::new(link));
         let (limits, function) = conversation.welcome(WELCOME)?;
         let Some((function, files)) = function else {
-            let platform = AttachedPlatform::new(conversation.clone(), &limits)?;
-            return Program::with(conversation, platform, limits).map(Self::Simulated);
+            let why = WhyNone::default();
+            let platform = AttachedPlatform::new(conversation.clone(), &limits, why.clone())?;
+            let program = Program::with(conversation, platform, limits)?;
+            return Ok(Self::Simulated(Program { why, ..program }));
         };
         let reached = ProgramVfio::new(function.name, files, function.addresses, function.page);
         let platform = reached.and_then(Function::of_program);

@@ -107,6 +107,12 @@ impl Refused {
         Self::new(Kind::Unchanged, libc::EINVAL, why)
     }
 
+    /// A Q_Key of management datagrams.
+    pub(crate) fn privileged_qkey(qkey: u32) -> Self {
+        let why = format!("Q_Key {qkey:#x}: bit 31 is for management alone, take one without it");
+        Self::new(Kind::Unchanged, libc::EPERM, why)
+    }
+
     /// No memory for the library's own part of an object.
     #[must_use]
     pub fn no_memory() -> Self {

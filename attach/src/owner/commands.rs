@@ -13,11 +13,13 @@ use e810_backends::interrupts::HostPlatform;
 use e810_hal::{Access, DmaError, ProgramBytes};
 
 use super::names::{CqName, Names, QpName};
-use super::objects::{Objects, Qp, find, forgotten, take};
+use super::objects::{Objects, Qp, find, take};
 use super::{MemoryOf, SlotsOf};
 use crate::lock;
 use crate::messages::{Answer, Command, CreateCq, CreateQp, Memory, Refused, ReregMr};
 
+/// The bit of a Q_Key that is not for programs.
+const PRIVILEGED: u32 = 1 << 31;
 const OUT_OF_ORDER: e810::Error = e810::Error::Invalid {
     what: "this step of a reset comes after another one",
 };
@@ -89,6 +91,12 @@ impl<P: HostPlatform> Objects<P> {
             Command::MayUse(asked) => Answer::MayUse(control.may_use(asked.place)),
             Command::ModifyQp(asked) => {
                 let qp = find(&mut self.qps, "queue pair", asked.number)?;
+                // With one a program could send management datagrams in the function's name. It is
+                // refused as the kernel refuses it (cm-path 1.1).
+                let qkey = asked.attr.qkey.unwrap_or_default();
+                if self.slots == SlotsOf::Program && qkey & PRIVILEGED != 0 {
+                    return Err(Refused::privileged_qkey(qkey));
+                }
                 Answer::ModifyQp(control.modify_qp(&mut qp.control, &asked.attr)?)
             }
             Command::QueryQp(asked) => {
@@ -132,10 +140,10 @@ impl<P: HostPlatform> Objects<P> {
                 Answer::DestroyQp(destroyed)
             }
             Command::Forgotten(asked) => {
-                if !self.retired.remove(&asked.number) {
+                if !self.retired.contains(&asked.number) {
                     return Err(Refused::no_such("destroyed queue pair", asked.number));
                 }
-                forgotten(control, asked.number);
+                self.forget_number(control, asked.number);
                 Answer::Forgotten(())
             }
             Command::CreateAh(new) => {

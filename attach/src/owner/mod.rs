@@ -478,6 +478,11 @@ impl<P: HostPlatform> Owner<P> {
             let answered = self.connecting(&mut state, program, asked);
             return answered.map(Answer::Connecting);
         }
+        if let Command::Forgotten(asked) = &command
+            && Self::keeps_number(&mut state, program, asked.number)
+        {
+            return Ok(Answer::Forgotten(()));
+        }
         let State {
             control, objects, ..
         } = &mut *state;

@@ -33,6 +33,9 @@ pub(super) struct Objects<P: HostPlatform> {
     pub(super) ahs: HashMap<u32, Ah>,
     /// Numbers of destroyed queue pairs that the program's own slots have not forgotten.
     pub(super) retired: HashSet<u32>,
+    /// Those of them that the program has forgotten, but that are those of its connections: peers
+    /// would refuse connections of the next queue pair with this number.
+    pub(super) connected: HashSet<u32>,
     /// The queue pairs in each multicast group. No set is empty.
     pub(super) groups: HashMap<IpAddr, HashSet<u32>>,
     pub(super) reached: Reached,
@@ -73,6 +76,7 @@ impl<P: HostPlatform> Objects<P> {
             qps: HashMap::new(),
             ahs: HashMap::new(),
             retired: HashSet::new(),
+            connected: HashSet::new(),
             groups: HashMap::new(),
             reached: Reached::default(),
             meets: Has::default(),
@@ -166,6 +170,14 @@ impl<P: HostPlatform> Objects<P> {
         });
     }
 
+    /// The number of a destroyed queue pair may be given to another one.
+    pub(super) fn forget_number(&mut self, control: &mut Control<P>, number: u32) {
+        self.connected.remove(&number);
+        if self.retired.remove(&number) {
+            forgotten(control, number);
+        }
+    }
+
     /// Everything, in the order in which it can be destroyed.
     pub(super) fn all(&self) -> Vec<Object> {
         let qps = self.qps.keys().map(|number| Object::Qp(*number));
@@ -211,8 +223,7 @@ impl<P: HostPlatform> Objects<P> {
                 }
             }
             Object::Retired(number) => {
-                self.retired.remove(&number);
-                forgotten(control, number);
+                self.forget_number(control, number);
             }
             Object::Ah(number) => destroy(&mut self.ahs, number, |ah| control.destroy_ah(ah)),
             Object::Cq(number) => destroy(&mut self.cqs, number, |cq| {

@@ -19,10 +19,10 @@ use e810_backends::spec::SimSpec;
 use e810_node::simulated::simulator;
 use e810_sim::{Mode, Sim};
 
-mod adversary;
 mod clients;
 mod connections;
 mod ends;
+mod greedy;
 mod hostile;
 mod hostile_commands;
 mod program;

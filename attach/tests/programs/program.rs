@@ -271,7 +271,21 @@ impl<P: Platform + Send + Sync + 'static> Client<P> {
         self.ask_qp(pd, cq).unwrap()
     }
 
+    /// A queue pair of datagrams.
+    pub(crate) fn datagrams(&self, pd: u32, cq: &Completions<P>) -> Queue<P> {
+        self.ask_qp_of(QpType::Ud, pd, cq).unwrap()
+    }
+
     pub(crate) fn ask_qp(&self, pd: u32, cq: &Completions<P>) -> Result<Queue<P>, Refused> {
+        self.ask_qp_of(QpType::Rc, pd, cq)
+    }
+
+    fn ask_qp_of(
+        &self,
+        qp_type: QpType,
+        pd: u32,
+        cq: &Completions<P>,
+    ) -> Result<Queue<P>, Refused> {
         let rings = self.program.rings();
         let caps = QpCaps {
             max_send_wr: 32,
@@ -284,7 +298,7 @@ impl<P: Platform + Send + Sync + 'static> Client<P> {
         let token = Token::next();
         let granted = self.ask(CreateQp {
             pd,
-            qp_type: QpType::Rc,
+            qp_type,
             send_cq: cq.number,
             recv_cq: cq.number,
             caps,

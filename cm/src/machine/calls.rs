@@ -180,6 +180,9 @@ impl Machine<'_> {
         let local_psn = self.random_psn();
         let config = self.config;
         if self.free.len() == 0 {
+            self.end_a_wait();
+        }
+        if self.free.len() == 0 {
             self.make_room();
         }
         let index = self.allocate().ok_or(Error::NoSlot { slots })?;

@@ -40,6 +40,7 @@ impl Machine<'_> {
     /// [`Error::NoSuch`].
     pub fn release(&mut self, id: ConnectionId, now: Ns) -> Result<(), Error> {
         let index = self.owned(id, &[])?;
+        self.none_waits = false;
         if let Some(slot) = self.slot_mut(index) {
             slot.is_owned = false;
             slot.news = 0;

@@ -22,7 +22,7 @@ pub enum Error {
         /// Words needed.
         needed: usize,
     },
-    /// All slots have connections; those in TIMEWAIT come back.
+    /// All slots have connections that somebody owns, or that end just now.
     NoSlot {
         /// Slots that there are.
         slots: usize,
@@ -52,6 +52,8 @@ pub enum Error {
     QueuePair(u32),
     /// The two addresses are of unlike families.
     Families,
+    /// The function has no such address, from which a connection could begin.
+    Source(core::net::IpAddr),
     /// Somebody listens there already.
     InUse {
         /// The port.
@@ -74,8 +76,7 @@ impl fmt::Display for Error {
             }
             Self::NoSlot { slots } => write!(
                 f,
-                "all {slots} connections are in use, those in TIMEWAIT too: try again later, or \
-                 give more slots"
+                "all {slots} connections are in use: try again later, or give more slots"
             ),
             Self::NoListener { places } => {
                 write!(
@@ -97,6 +98,10 @@ impl fmt::Display for Error {
                 write!(f, "queue pair {number}: numbers have 24 bits")
             }
             Self::Families => write!(f, "one address is IPv4 and the other IPv6"),
+            Self::Source(own) => write!(
+                f,
+                "{own} is no address of the function: connect from one of its own"
+            ),
             Self::InUse { port } => {
                 write!(f, "somebody listens on port {port} already: take another")
             }

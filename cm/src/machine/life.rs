@@ -29,6 +29,35 @@ impl Machine<'_> {
         Some(index)
     }
 
+    /// One of the ended connections that nobody owns any more gives way, so that who connects and
+    /// disconnects all the time takes no place of others. They are looked for round and round, so
+    /// that none gives way soon after it has ended. That network has a message of it left is rare.
+    pub(super) fn end_a_wait(&mut self) {
+        if self.none_waits {
+            return;
+        }
+        let count = self.slots.0.len() as u32;
+        let mut is_there_one = false;
+        for _ in 0..count {
+            self.hand = self.hand.wrapping_add(1).checked_rem(count).unwrap_or(0);
+            let index = self.hand;
+            let Some(slot) = self.slot(index) else {
+                continue;
+            };
+            if slot.is_owned || !matches!(slot.state, State::TimeWait | State::DreqSent) {
+                continue;
+            }
+            is_there_one = true;
+            // What is to be sent is sent first.
+            if slot.due == 0 && !slot.is_in_sends && !slot.is_in_news {
+                self.end(index);
+                self.free_if_unused(index);
+                return;
+            }
+        }
+        self.none_waits = !is_there_one;
+    }
+
     /// Frees a slot that is over, if nobody needs it any more.
     pub(super) fn free_if_unused(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index) else {
@@ -96,6 +125,7 @@ impl Machine<'_> {
     pub(super) fn wait(&mut self, index: u32, now: Ns) {
         self.forget_qp(index);
         self.leave_queues(index);
+        self.none_waits = false;
         let Some(slot) = self.slot_mut(index) else {
             return;
         };

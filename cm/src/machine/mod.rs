@@ -159,6 +159,10 @@ pub struct Machine<'t> {
     answer: usize,
     answers_waiting: usize,
     counters: Counters,
+    /// Where it was last looked for an ended connection that can give way.
+    hand: u32,
+    /// There was none, and none has come since.
+    none_waits: bool,
     of_source: [u16; SOURCES],
     answers: [(Origin, Mad); ANSWERS],
 }
@@ -254,6 +258,8 @@ impl<'t> Machine<'t> {
             serial: 0,
             port: 0,
             counters: Counters::NONE,
+            hand: 0,
+            none_waits: false,
         };
         machine.begin(config, random);
         Ok(machine)

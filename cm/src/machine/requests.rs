@@ -61,6 +61,9 @@ impl Machine<'_> {
             self.counters.source_full = self.counters.source_full.wrapping_add(1);
             return None;
         }
+        if self.free.len() == 0 {
+            self.end_a_wait();
+        }
         if self.free.len() == 0 || self.unreached.len() >= super::unreached(self.slots.0.len()) {
             self.make_room();
         }

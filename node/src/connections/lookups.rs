@@ -6,9 +6,11 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
+use e810_cm::machine::Connect;
 use e810_connect::{Lookup, Neighbours, Question};
 use e810_hal::Ns;
 
+use super::Program;
 use crate::neighbours::NeighbourTracker;
 use crate::route::{self, HOP_LIMIT};
 use crate::station::PendingResolve;
@@ -21,11 +23,20 @@ const UNREACHABLE: Ns = Ns::from_ms(1_000);
 const ANSWERS: usize = 4096;
 /// Questions under way. Strangers cause some, whose addresses may be invented.
 const ASKED: usize = 256;
+/// Those of one program, or of all strangers.
+const SHARE: usize = 64;
+/// A program that has asked fewer may ask beyond [`ASKED`], up to twice as many of all programs, so
+/// that those who ask for many hold up nobody else.
+const FEW: usize = 4;
 
 /// What is known of ways to peers.
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
-    asked: BTreeMap<Question, PendingResolve>,
+    asked: BTreeMap<Question, (PendingResolve, Option<Program>)>,
+    /// How many of them are whose; `None`: strangers'.
+    counts: BTreeMap<Option<Program>, usize>,
+    /// Who has asked for a connection there, and may be gone.
+    wanted: BTreeMap<Question, Program>,
     answered: BTreeMap<Question, (Lookup, Ns)>,
     /// The answer that gave way last.
     gone: Option<Question>,
@@ -64,8 +75,8 @@ impl Lookups {
 
     /// Takes all answers: whoever asked may have gone.
     fn take_answers(&mut self, now: Ns) {
-        let answered = &mut self.answered;
-        self.asked.retain(|question, pending| {
+        let (answered, counts) = (&mut self.answered, &mut self.counts);
+        self.asked.retain(|question, (pending, whose)| {
             let Some(answer) = pending.try_take() else {
                 return true;
             };
@@ -80,13 +91,29 @@ impl Lookups {
                 }
             };
             answered.insert(*question, known);
+            if let Some(count) = counts.get_mut(whose) {
+                *count -= 1;
+                if *count == 0 {
+                    counts.remove(whose);
+                }
+            }
             false
         });
     }
 
+    /// The program is gone.
+    pub(super) fn forget(&mut self, program: Program) {
+        self.wanted.retain(|_, whose| *whose != program);
+    }
+
     /// Makes room for one more answer; `false` while as many as can be are being asked for.
-    fn make_room(&mut self) -> bool {
-        if self.asked.len() >= ASKED {
+    fn make_room(&mut self, whose: Option<Program>) -> bool {
+        let its = self.counts.get(&whose).copied().unwrap_or_default();
+        let most = match whose {
+            Some(_) if its < FEW => 2 * ASKED,
+            _ => ASKED,
+        };
+        if self.asked.len() >= most || its >= SHARE {
             return false;
         }
         if self.answered.len() + self.asked.len() >= ANSWERS {
@@ -109,6 +136,27 @@ pub(super) struct View<'a, P: HostPlatform> {
     now: Ns,
 }
 
+impl<P: HostPlatform> View<'_, P> {
+    pub(super) fn is_own(&self, address: IpAddr) -> bool {
+        self.lookups.own.contains(&address)
+    }
+
+    /// A program asks for a connection.
+    pub(super) fn wants(&mut self, program: Program, connect: &Connect<'_>) {
+        let question = Question {
+            own: connect.source,
+            vlan: connect.vlan,
+            destination: connect.destination,
+        };
+        let wanted = &mut self.lookups.wanted;
+        // Some are of connections that are over. The others then share with strangers.
+        if wanted.len() >= ANSWERS {
+            wanted.clear();
+        }
+        wanted.insert(question, program);
+    }
+}
+
 impl<P: HostPlatform> Neighbours for View<'_, P> {
     fn lookup(&mut self, question: &Question) -> Lookup {
         let (lookups, destination) = (&mut *self.lookups, question.destination);
@@ -128,7 +176,12 @@ impl<P: HostPlatform> Neighbours for View<'_, P> {
         let Some(tracker) = self.tracker else {
             return known.map_or(Lookup::Unreachable, |mac| Lookup::Known(mac, HOP_LIMIT));
         };
-        if !lookups.make_room() {
+        // What goes to the function itself needs nobody's answer, and no place.
+        if let Some(mac) = known.filter(|_| lookups.own.contains(&destination)) {
+            return Lookup::Known(mac, HOP_LIMIT);
+        }
+        let whose = lookups.wanted.get(question).copied();
+        if !lookups.make_room(whose) {
             lookups.is_full = true;
             return Lookup::Pending;
         }
@@ -137,7 +190,8 @@ impl<P: HostPlatform> Neighbours for View<'_, P> {
             vlan: question.vlan,
             known,
         });
-        lookups.asked.insert(*question, pending);
+        lookups.asked.insert(*question, (pending, whose));
+        *lookups.counts.entry(whose).or_default() += 1;
         lookups.take_answers(self.now);
         match lookups.answered.get(question) {
             Some((lookup, until)) if self.now < *until => *lookup,
@@ -223,7 +277,7 @@ mod tests {
                 assert_eq!(look(number, now), Lookup::Pending);
             }
             let asked: Vec<_> = std::mem::take(&mut *answers.lock().unwrap());
-            assert_eq!(asked.len(), ASKED);
+            assert_eq!(asked.len(), SHARE);
             // Nobody looks at these again; the answers come all the same, or never.
             for (n, (via, answer)) in asked.into_iter().enumerate() {
                 let neighbour = Neighbour {
@@ -248,6 +302,54 @@ mod tests {
             now = now + Ns::from_secs(1);
         }
         assert!(lookups.answered.len() <= ANSWERS && lookups.asked.is_empty());
+    }
+
+    /// Nobody is asked for the function's own addresses, and a program that asks for many holds up no
+    /// other one.
+    #[test]
+    fn programs_have_shares_of_the_questions() {
+        let answers = Answers::default();
+        let tracker = NeighbourTracker::new(Asked(Arc::clone(&answers)));
+        let mut lookups = Lookups {
+            own: vec![[192, 0, 2, 1].into()],
+            mac: MacAddr([2, 0, 0, 0, 0, 1]),
+            ..Lookups::default()
+        };
+        let mut view = View {
+            lookups: &mut lookups,
+            tracker: Some(&tracker),
+            now: Ns::from_secs(1),
+        };
+        assert!(view.is_own([192, 0, 2, 1].into()) && !view.is_own([192, 0, 2, 2].into()));
+        let mut ask = |program, number| {
+            let Question {
+                own, destination, ..
+            } = question(number);
+            let to = std::net::SocketAddr::from((destination, 7471));
+            view.wants(Program(program), &Connect::new(own, to));
+            assert_eq!(view.lookup(&question(number)), Lookup::Pending);
+            let asked = answers.lock().unwrap();
+            asked.iter().any(|(asked, _)| *asked == destination)
+        };
+        for number in 0..1000 {
+            let is_asked = ask(1, number);
+            assert_eq!(is_asked, number < SHARE as u32, "{number}");
+        }
+        // Others of its kind take all places but a few of each.
+        for program in 2..10 {
+            for number in 0..100 {
+                ask(program, 1000 * program as u32 + number);
+            }
+        }
+        let asked = answers.lock().unwrap().len();
+        assert!((ASKED..2 * ASKED).contains(&asked), "{asked}");
+        assert!(ask(99, 1 << 20), "nobody is asked for the peer");
+        let own = Question {
+            destination: [192, 0, 2, 1].into(),
+            ..question(0)
+        };
+        let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+        assert_eq!(view.lookup(&own), Lookup::Known(mac, HOP_LIMIT));
     }
 
     /// Senders of requests may have invented their addresses, and a gateway answers for all of them.

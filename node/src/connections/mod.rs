@@ -11,18 +11,18 @@ mod lookups;
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use e810::{Control, Qpn};
-use e810_backends::buffer::Payload;
+use e810_backends::buffer::{Buffer, Payload};
 use e810_backends::interrupts::HostPlatform;
 use e810_cm::Machine;
 use e810_cm::machine::{
     self, Config, ConnectionId, Counters, Listener, ListenerId, ListenerOverview, Overview, Slot,
     Tables,
 };
-use e810_connect::{Answer, Call, Gsi, Happened, Manager, News, Refused, Told};
+use e810_connect::{Answer, Call, Gsi, GsiError, Happened, Manager, News, Refused, Told};
 use e810_hal::Ns;
 
 use crate::neighbours::NeighbourTracker;
@@ -55,10 +55,13 @@ pub struct Has {
 /// The tables of managers that have ended: their lifetime is the process's, so they are used again.
 static TABLES: Mutex<Vec<Machine<'static>>> = Mutex::new(Vec::new());
 
+/// Memory for datagrams that no device has any more. Payload memory is never freed.
+static MEMORY: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
+
 /// A machine, on tables that were used before if there are any.
 fn machine(config: Config) -> Result<Machine<'static>, machine::Error> {
     let random = random();
-    let used = TABLES.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let used = lock(&TABLES).pop();
     if let Some(used) = used {
         return Ok(used.renew(config, random));
     }
@@ -68,6 +71,11 @@ fn machine(config: Config) -> Result<Machine<'static>, machine::Error> {
         words: vec![0; Tables::words(CONNECTIONS)].leak(),
     };
     Machine::new(config, tables, random)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics half-way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Bytes that nobody else knows: the system's, as the standard library has them.
@@ -82,6 +90,8 @@ fn random() -> [u8; 16] {
 pub struct Connections<P: HostPlatform> {
     platform: P,
     manager: Manager<'static, P>,
+    /// Where its datagrams are.
+    memory: Buffer,
     lookups: Lookups,
     complaints: Complaints,
     listeners: BTreeMap<ListenerId, Program>,
@@ -96,14 +106,28 @@ impl<P: HostPlatform + Payload> Connections<P> {
     /// # Errors
     /// No memory, or the device's refusal; nothing is left behind.
     pub fn open(platform: &P, control: &mut Control<P>, vector: u16) -> Result<Self> {
-        let buffer = platform.payload(Gsi::<P>::bytes(RECEIVES))?;
-        let gsi = Gsi::open(control, buffer.bytes(), vector);
-        let gsi = gsi.context("queue pair 1, for connections")?;
+        let memory = match lock(&MEMORY).pop() {
+            Some(memory) => memory,
+            None => platform.payload(Gsi::<P>::bytes(RECEIVES))?,
+        };
+        let gsi = match Gsi::open(control, memory.bytes(), vector) {
+            Ok(gsi) => gsi,
+            Err(error) => {
+                // Otherwise the device may write there.
+                let is_over =
+                    matches!(&error, GsiError::Control(error) if !error.leaves_command_open());
+                if is_over {
+                    lock(&MEMORY).push(memory);
+                }
+                return Err(error).context("queue pair 1, for connections");
+            }
+        };
         let config = Config::new(control.query_device().node_guid);
         match machine(config) {
             Ok(machine) => Ok(Self {
                 platform: platform.clone(),
                 manager: Manager::new(machine, gsi),
+                memory,
                 lookups: Lookups::default(),
                 complaints: Complaints::default(),
                 listeners: BTreeMap::new(),
@@ -113,21 +137,23 @@ impl<P: HostPlatform + Payload> Connections<P> {
             }),
             Err(error) => {
                 gsi.close(control)?;
+                lock(&MEMORY).push(memory);
                 Err(error.into())
             }
         }
     }
 
     /// Destroys queue pair 1. Peers of connections that were not ended notice by themselves. The
-    /// memory of its datagrams, 180 KiB, stays allocated, as all payload memory does.
+    /// memory of its datagrams, 180 KiB, is kept for another connection manager of the process.
     ///
     /// # Errors
     /// The device's refusal.
     pub fn close(self, control: &mut Control<P>) -> Result<()> {
         let (machine, closed) = self.manager.close(control);
-        let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
-        tables.push(machine);
-        Ok(closed?)
+        lock(&TABLES).push(machine);
+        closed?;
+        lock(&MEMORY).push(self.memory);
+        Ok(())
     }
 
     /// Takes and sends datagrams, and gives programs their news. Afterwards the completion queue of
@@ -218,6 +244,13 @@ impl<P: HostPlatform + Payload> Connections<P> {
         }
         let now = self.platform.now();
         let mut neighbours = self.lookups.with(control, tracker, now);
+        if let Call::Connect(connect) = call {
+            // Of peers, and of the ways to them, nobody is asked in the name of another host.
+            if !neighbours.is_own(connect.source) {
+                return Err(machine::Error::Source(connect.source).into());
+            }
+            neighbours.wants(program, connect);
+        }
         let answer = self.manager.call(control, &mut neighbours, now, call);
         // Also one that the machine has forgotten.
         if let Call::Release(id) = call {
@@ -292,6 +325,23 @@ impl<P: HostPlatform + Payload> Connections<P> {
         });
         self.news.remove(&program);
         self.has.remove(&program);
+        self.lookups.forget(program);
+    }
+
+    /// The queue pair at the own end of a connection.
+    pub fn queue_pair(&mut self, id: ConnectionId) -> Option<u32> {
+        let pair = self.manager.machine().queue_pairs(id);
+        pair.map(|[own, _]| own)
+    }
+
+    /// Whether a connection of the program's has this queue pair at its own end.
+    pub fn has_queue_pair(&mut self, program: Program, qpn: u32) -> bool {
+        let machine = self.manager.machine();
+        let mut its = self.owners.iter().filter(|(_, owner)| **owner == program);
+        its.any(|(id, _)| {
+            let own = machine.queue_pairs(*id).map(|[own, _]| own);
+            own == Some(qpn)
+        })
     }
 
     /// Where a connection stands; `None` when there is none of this name.

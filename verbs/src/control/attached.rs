@@ -79,7 +79,9 @@ impl<P: Platform + Debug + Send + Sync + 'static> Attached<P> {
         at: Option<PathBuf>,
     ) -> anyhow::Result<Arc<Self>> {
         let attached = Arc::new(Self {
-            rings: Arc::new(PlatformRings::new(program.rings(), yields)),
+            rings: Arc::new(
+                PlatformRings::new(program.rings(), yields).with_why(program.why_no_memory()),
+            ),
             program,
             data_path: DataPathOps::uncancelled::<P>(),
             process: Process::this(),

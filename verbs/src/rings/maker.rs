@@ -38,9 +38,13 @@ pub trait RingMaker: fmt::Debug + Send + Sync {
 /// Asks the control path for an object on memory at a place.
 pub type Ask<'a, Place, Grant> = &'a mut dyn FnMut(Place) -> Result<Grant, Refused>;
 
+/// What an error of memory for rings means.
+type WhyNoMemory = Box<dyn Fn(e810::Error) -> Refused + Send + Sync>;
+
 /// For rings on `P`.
 pub struct PlatformRings<P: Platform> {
     rings: e810::Rings<P>,
+    why_no_memory: WhyNoMemory,
     /// The device is a program of this machine.
     yields: bool,
     /// Memory of queue pairs whose creation the device did not answer.
@@ -52,8 +56,23 @@ impl<P: Platform> PlatformRings<P> {
     pub fn new(rings: e810::Rings<P>, yields: bool) -> Self {
         Self {
             rings,
+            why_no_memory: Box::new(Refused::from),
             yields,
             unanswered: Mutex::default(),
+        }
+    }
+}
+
+impl<P: Platform> PlatformRings<P> {
+    /// Of a program that knows why it gets no memory for rings.
+    pub fn with_why(
+        self,
+        why_no_memory: impl Fn(e810::Error) -> Refused + Send + Sync + 'static,
+    ) -> Self {
+        let why_no_memory = Box::new(why_no_memory);
+        Self {
+            why_no_memory,
+            ..self
         }
     }
 }
@@ -77,7 +96,7 @@ where
         entries: u32,
         ask: Ask<'_, CqPlace, CqGrant>,
     ) -> Result<Box<dyn CqRings>, Refused> {
-        let memory = self.rings.cq_memory(entries)?;
+        let memory = self.rings.cq_memory(entries).map_err(&self.why_no_memory)?;
         match ask(memory.place()) {
             Ok(granted) => {
                 let ring = self.rings.cq(memory, &granted)?;
@@ -97,7 +116,7 @@ where
         caps: &QpCaps,
         ask: Ask<'_, QpPlace, QpGrant>,
     ) -> Result<Box<dyn QpRings>, Refused> {
-        let memory = self.rings.qp_memory(caps)?;
+        let memory = self.rings.qp_memory(caps).map_err(&self.why_no_memory)?;
         match ask(memory.place()) {
             Ok(granted) => {
                 let (send, recv) = self.rings.qp(memory, &granted)?;

@@ -72,8 +72,8 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
     let serving =
         serving.map(|(device, at)| format!("serving {device} at {}", at.path().display()));
     let serving: Vec<String> = serving.collect();
-    let made = listeners.iter().filter(|one| one.is_maker());
-    let made = made.map(|one| one.path().to_owned()).collect();
+    let made = listeners.iter().filter_map(|one| one.made().cloned());
+    let made = made.collect();
     let draining = Draining::new(made, args.drain);
     let specs: Vec<_> = openings
         .iter()

@@ -5,7 +5,7 @@ use super::bench::{
     ACTIVE_QP, Bench, Made, PASSIVE_QP, PEER, PEER_ID, PEER_QP, SLOTS, drep, dreq, mra, peer, rej,
     req, rtu,
 };
-use super::rig::accept_with;
+use super::rig::{accept_with, connect_to};
 use crate::ip::PortSpace;
 use crate::{Dreq, Header, Message, Reason, Req};
 
@@ -302,4 +302,30 @@ fn a_peer_keeps_no_slots_for_hours() {
         bench.pass(3_600_000);
         assert_eq!(bench.machine.free_slots(), SLOTS, "an hour later");
     }
+}
+
+/// What has ended and is given up makes room when all slots are taken, what is owned does not.
+#[test]
+fn ended_connections_make_room() {
+    let mut bench = Bench::new(4);
+    let connect = |bench: &mut Bench, port| bench.machine.connect(&connect_to(0, 1, port));
+    let all = [0, 1, 2, 3].map(|n| connect(&mut bench, n).unwrap());
+    assert_eq!(bench.sent().len(), 4);
+    assert_eq!(connect(&mut bench, 4), Err(Error::NoSlot { slots: 4 }));
+    for (n, id) in all.iter().enumerate() {
+        bench.take(rej(PEER_ID, id.number(), 0, Reason::STALE_CONN));
+        assert_eq!(bench.machine.state(*id), Some(State::TimeWait), "{n}");
+    }
+    assert_eq!(bench.events().len(), 4);
+    assert_eq!(connect(&mut bench, 4), Err(Error::NoSlot { slots: 4 }));
+    for id in [all[1], all[3]] {
+        bench.release(id);
+    }
+    let new = [4, 5].map(|n| connect(&mut bench, n).unwrap());
+    assert_eq!(connect(&mut bench, 6), Err(Error::NoSlot { slots: 4 }));
+    for id in [all[0], all[2], new[0], new[1]] {
+        assert!(bench.machine.state(id).is_some());
+    }
+    bench.release(all[0]);
+    connect(&mut bench, 6).unwrap();
 }

@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use e810_attach::listener::Made;
 use e810_attach::reception::Reception;
 use e810_attach::socket::named;
 use e810_backends::HostDevice;
@@ -76,13 +76,13 @@ pub(super) struct Draining {
     guests: Guests,
     /// Those that this command has made. They stay while programs are waited for, so that `e810 ps`
     /// shows these.
-    sockets: Cell<Vec<PathBuf>>,
+    sockets: Cell<Vec<Made>>,
     limit: Duration,
     until: Cell<Option<Instant>>,
 }
 
 impl Draining {
-    pub(super) fn new(sockets: Vec<PathBuf>, limit: Option<Ns>) -> Self {
+    pub(super) fn new(sockets: Vec<Made>, limit: Option<Ns>) -> Self {
         Self {
             guests: Guests::default(),
             sockets: Cell::new(sockets),
@@ -97,8 +97,8 @@ impl Draining {
 
     /// Nobody finds a socket without an owner.
     pub(super) fn remove_sockets(&self) {
-        for path in self.sockets.take() {
-            let _ = std::fs::remove_file(path);
+        for socket in self.sockets.take() {
+            socket.remove();
         }
     }
 
