@@ -122,7 +122,6 @@ impl<P: Platform> Program<P> {
     }
 
     /// What an error of memory for rings means ([`rings`](Self::rings)).
-    #[must_use]
     pub fn why_no_memory(&self) -> impl Fn(e810::Error) -> Refused + Send + Sync + use<P> {
         let why = self.why.clone();
         move |error| why.of(error)
