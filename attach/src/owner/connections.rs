@@ -50,8 +50,10 @@ impl<P: HostPlatform> Owner<P> {
     ) -> Result<Answered, Refused> {
         let call = asked.call.call();
         let call = call.ok_or_else(|| Refused::unexpected("no call of the connection manager"))?;
+        // One that nobody has harms nobody: some programs connect without a queue pair, and name what
+        // they like. Who gets that number later ends such a connection.
         if let Some(number) = named(&call)
-            && !self.may_name(program, number)
+            && self.is_qp_of_another(program, number)
         {
             return Err(Refused::no_such("queue pair", number));
         }
@@ -68,70 +70,27 @@ impl<P: HostPlatform> Owner<P> {
                 none.insert(opened.map_err(|error| Refused::no_connections(&error))?)
             }
         };
-        let given_up = match &call {
-            Call::Release(id) => manager.queue_pair(*id),
-            _ => None,
-        };
         let resolver = lock(&self.resolver);
         let answer = manager.call(control, resolver.neighbours(), of(program), &call);
         drop(resolver);
         self.note(state, program);
-        if let Some(number) = given_up {
-            Self::give_number_back(state, program, number);
-        }
         // Datagrams go at once. If that fails, the function's thread finds out, too.
         let _ = self.progress_connections(state);
         Ok(answer.map(Box::new))
     }
 
-    /// Whether a program may say that its end of a connection is this queue pair: one of its own.
-    /// Some programs connect without any, and name 0 or what no queue pair here can be called.
-    fn may_name(&self, program: ProgramId, number: u32) -> bool {
+    /// Whether a queue pair is another program's.
+    fn is_qp_of_another(&self, program: ProgramId, number: u32) -> bool {
         let names = lock(&self.names);
-        match names.qps.get(&number) {
-            Some(name) => name.program == program,
-            None => number == 0 || number >= self.program_limits.qps,
-        }
+        let name = names.qps.get(&number);
+        name.is_some_and(|name| name.program != program)
     }
 
-    /// The program's own slots have forgotten a queue pair. As long as a connection of the program
-    /// has its number, nobody else gets that: peers would refuse to connect it.
-    pub(super) fn keeps_number(state: &mut State<P>, program: ProgramId, number: u32) -> bool {
-        let State {
-            connections: Some(manager),
-            objects,
-            ..
-        } = state
-        else {
-            return false;
-        };
-        let Some(objects) = objects.get_mut(&program) else {
-            return false;
-        };
-        let is_kept =
-            objects.retired.contains(&number) && manager.has_queue_pair(of(program), number);
-        if is_kept {
-            objects.connected.insert(number);
-        }
-        is_kept
-    }
-
-    /// A connection with this number is given up.
-    fn give_number_back(state: &mut State<P>, program: ProgramId, number: u32) {
-        let State {
-            control,
-            connections: Some(manager),
-            objects,
-            ..
-        } = state
-        else {
-            return;
-        };
-        if let Some(objects) = objects.get_mut(&program)
-            && objects.connected.contains(&number)
-            && !manager.has_queue_pair(of(program), number)
-        {
-            objects.forget_number(control, number);
+    /// A program has a new queue pair with this number.
+    pub(super) fn qp_made(&self, state: &mut State<P>, program: ProgramId, number: u32) {
+        if let Some(manager) = &mut state.connections {
+            manager.made(of(program), number);
+            let _ = self.progress_connections(state);
         }
     }
 

@@ -478,11 +478,6 @@ impl<P: HostPlatform> Owner<P> {
             let answered = self.connecting(&mut state, program, asked);
             return answered.map(Answer::Connecting);
         }
-        if let Command::Forgotten(asked) = &command
-            && Self::keeps_number(&mut state, program, asked.number)
-        {
-            return Ok(Answer::Forgotten(()));
-        }
         let State {
             control, objects, ..
         } = &mut *state;
@@ -493,6 +488,9 @@ impl<P: HostPlatform> Owner<P> {
         let answer = objects.execute(control, &self.channel, command, &self.names);
         self.ledger.set_held(program, objects.held(), passed);
         self.tell_changes(&mut state);
+        if let Ok(Answer::CreateQp((granted, _))) = &answer {
+            self.qp_made(&mut state, program, granted.number().get());
+        }
         answer
     }
 

@@ -33,9 +33,6 @@ pub(super) struct Objects<P: HostPlatform> {
     pub(super) ahs: HashMap<u32, Ah>,
     /// Numbers of destroyed queue pairs that the program's own slots have not forgotten.
     pub(super) retired: HashSet<u32>,
-    /// Those of them that the program has forgotten, but that are those of its connections: peers
-    /// would refuse connections of the next queue pair with this number.
-    pub(super) connected: HashSet<u32>,
     /// The queue pairs in each multicast group. No set is empty.
     pub(super) groups: HashMap<IpAddr, HashSet<u32>>,
     pub(super) reached: Reached,
@@ -76,7 +73,6 @@ impl<P: HostPlatform> Objects<P> {
             qps: HashMap::new(),
             ahs: HashMap::new(),
             retired: HashSet::new(),
-            connected: HashSet::new(),
             groups: HashMap::new(),
             reached: Reached::default(),
             meets: Has::default(),
@@ -172,7 +168,6 @@ impl<P: HostPlatform> Objects<P> {
 
     /// The number of a destroyed queue pair may be given to another one.
     pub(super) fn forget_number(&mut self, control: &mut Control<P>, number: u32) {
-        self.connected.remove(&number);
         if self.retired.remove(&number) {
             forgotten(control, number);
         }

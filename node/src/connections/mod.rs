@@ -85,6 +85,24 @@ fn random() -> [u8; 16] {
     (high << 64 | low).to_be_bytes()
 }
 
+/// Whose a connection is.
+#[derive(Clone, Copy, Debug)]
+struct Owned {
+    program: Program,
+    /// The queue pair that the program has named for it; 0: none.
+    qpn: u32,
+}
+
+/// The queue pair that a call names for its connection.
+const fn named(call: &Call<'_>) -> Option<u32> {
+    match call {
+        Call::Connect(ask) => Some(ask.qpn),
+        Call::Accept(_, accept) => Some(accept.qpn),
+        Call::Answer(_, Ok((qpn, _)), _) => Some(*qpn),
+        _ => None,
+    }
+}
+
 /// The connection manager of a function.
 #[derive(Debug)]
 pub struct Connections<P: HostPlatform> {
@@ -95,7 +113,9 @@ pub struct Connections<P: HostPlatform> {
     lookups: Lookups,
     complaints: Complaints,
     listeners: BTreeMap<ListenerId, Program>,
-    owners: BTreeMap<ConnectionId, Program>,
+    owners: BTreeMap<ConnectionId, Owned>,
+    /// Connections by the queue pairs at their own ends, and their own numbers.
+    named: BTreeMap<(u32, u32), ConnectionId>,
     news: BTreeMap<Program, VecDeque<Told>>,
     has: BTreeMap<Program, Has>,
 }
@@ -132,6 +152,7 @@ impl<P: HostPlatform + Payload> Connections<P> {
                 complaints: Complaints::default(),
                 listeners: BTreeMap::new(),
                 owners: BTreeMap::new(),
+                named: BTreeMap::new(),
                 news: BTreeMap::new(),
                 has: BTreeMap::new(),
             }),
@@ -198,7 +219,7 @@ impl<P: HostPlatform + Payload> Connections<P> {
     fn deliver(&mut self, told: Told) {
         let program = match &told.news {
             News::Requested(request) => self.listeners.get(&request.listener),
-            _ => self.owners.get(&told.id),
+            _ => self.owners.get(&told.id).map(|owned| &owned.program),
         };
         let Some(&program) = program else {
             // Its program is gone.
@@ -231,7 +252,7 @@ impl<P: HostPlatform + Payload> Connections<P> {
         call: &Call<'_>,
     ) -> Result<Answer, Refused> {
         if let Some(id) = call.connection()
-            && self.owners.get(&id) != Some(&program)
+            && self.owners.get(&id).map(|owned| owned.program) != Some(program)
         {
             return Err(machine::Error::NoSuch(id).into());
         }
@@ -265,6 +286,13 @@ impl<P: HostPlatform + Payload> Connections<P> {
             Answer::Connection(id) => self.own(id, program),
             _ => {}
         }
+        let id = match answer {
+            Answer::Connection(id) => Some(id),
+            _ => call.connection(),
+        };
+        if let (Some(id), Some(qpn)) = (id, named(call)) {
+            self.name(id, qpn);
+        }
         Ok(answer)
     }
 
@@ -275,8 +303,35 @@ impl<P: HostPlatform + Payload> Connections<P> {
     }
 
     fn own(&mut self, id: ConnectionId, program: Program) {
-        if self.owners.insert(id, program).is_none() {
+        let owned = Owned { program, qpn: 0 };
+        if self.owners.insert(id, owned).is_none() {
             self.has.entry(program).or_default().connections += 1;
+        }
+    }
+
+    /// A connection has this queue pair at its own end.
+    fn name(&mut self, id: ConnectionId, qpn: u32) {
+        if let Some(owned) = self.owners.get_mut(&id) {
+            self.named.remove(&(owned.qpn, id.number()));
+            owned.qpn = qpn;
+            if qpn != 0 {
+                self.named.insert((qpn, id.number()), id);
+            }
+        }
+    }
+
+    /// A program has got a new queue pair with this number. Connections of others that name it are
+    /// of one that is destroyed, or was never there: they end, and their peers are told. Otherwise
+    /// peers would refuse to connect the new one.
+    pub fn made(&mut self, program: Program, qpn: u32) {
+        let all = self.named.range((qpn, 0)..=(qpn, u32::MAX));
+        let all: Vec<_> = all.map(|(_, id)| *id).collect();
+        for id in all {
+            let owner = self.owners.get(&id).map(|owned| owned.program);
+            if let Some(owner) = owner.filter(|owner| *owner != program) {
+                let _ = self.manager.machine().release(id, self.platform.now());
+                self.forget(id, owner);
+            }
         }
     }
 
@@ -290,7 +345,8 @@ impl<P: HostPlatform + Payload> Connections<P> {
     }
 
     fn forget(&mut self, id: ConnectionId, program: Program) {
-        if self.owners.remove(&id).is_some() {
+        if let Some(owned) = self.owners.remove(&id) {
+            self.named.remove(&(owned.qpn, id.number()));
             self.less(program, |has| has.connections -= 1);
         }
         if let Some(news) = self.news.get_mut(&program) {
@@ -312,9 +368,11 @@ impl<P: HostPlatform + Payload> Connections<P> {
             }
             !is_its
         });
-        self.owners.retain(|id, owner| {
-            let is_its = *owner == program;
+        let named = &mut self.named;
+        self.owners.retain(|id, owned| {
+            let is_its = owned.program == program;
             if is_its {
+                named.remove(&(owned.qpn, id.number()));
                 let own = machine.queue_pairs(*id).and_then(|[own, _]| Qpn::new(own));
                 // A request that was not answered has none yet.
                 own.filter(|qpn| qpn.get() > 1).map(&mut *stop);
@@ -328,22 +386,6 @@ impl<P: HostPlatform + Payload> Connections<P> {
         self.lookups.forget(program);
     }
 
-    /// The queue pair at the own end of a connection.
-    pub fn queue_pair(&mut self, id: ConnectionId) -> Option<u32> {
-        let pair = self.manager.machine().queue_pairs(id);
-        pair.map(|[own, _]| own)
-    }
-
-    /// Whether a connection of the program's has this queue pair at its own end.
-    pub fn has_queue_pair(&mut self, program: Program, qpn: u32) -> bool {
-        let machine = self.manager.machine();
-        let mut its = self.owners.iter().filter(|(_, owner)| **owner == program);
-        its.any(|(id, _)| {
-            let own = machine.queue_pairs(*id).map(|[own, _]| own);
-            own == Some(qpn)
-        })
-    }
-
     /// Where a connection stands; `None` when there is none of this name.
     pub fn state(&mut self, id: ConnectionId) -> Option<machine::State> {
         self.manager.machine().state(id)
@@ -354,7 +396,7 @@ impl<P: HostPlatform + Payload> Connections<P> {
     pub fn overview(&mut self) -> Vec<(Option<Program>, Overview)> {
         let owners = &self.owners;
         let all = self.manager.machine().connections();
-        all.map(|each| (owners.get(&each.id).copied(), each))
+        all.map(|each| (owners.get(&each.id).map(|owned| owned.program), each))
             .collect()
     }
 
