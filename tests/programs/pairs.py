@@ -4,12 +4,13 @@
 
 LIST has paragraphs, each a command, what comes of it, and why:
 
-    ok [long] [one] [own|shared] [12|13] [VARIABLE=VALUE...] PROGRAM OPTION...
+    ok [long] [one] [own|shared] [host] [12|13] [VARIABLE=VALUE...] PROGRAM OPTION...
         server: ...
 
 The first word is `ok`, `fail`, `stopped` (it goes on until it is stopped, and that is right) or `skip` (it is not
 run, because what comes of it is chance). `long`: only with --long. `one`: no peer, one process. `own`: only where each
-process has a function, `shared`: only on a shared one. 12, 13: only that Debian's. What follows is what both processes are started with; the port and the address of the server are added.
+process has a function, `shared`: only on a shared one. `host`: in a network namespace whose host has the address of `to:`, too, for those who
+connect there by TCP as well. 12, 13: only that Debian's. What follows is what both processes are started with; the port and the address of the server are added.
 Indented lines:
 
     server: OPTION...   what only the server has
@@ -109,9 +110,9 @@ class Row:
         self.number, self.line = number, line
         words = shlex.split(line)
         self.wanted = words.pop(0)
-        self.long = self.one = self.own = self.shared = False
+        self.long = self.one = self.own = self.shared = self.host = False
         self.version = None
-        while words[0] in ("long", "one", "own", "shared", "12", "13"):
+        while words[0] in ("long", "one", "own", "shared", "host", "12", "13"):
             word = words.pop(0)
             if word.isdigit():
                 self.version = word
@@ -275,6 +276,9 @@ def outcome(row, e810, folder, start):
     for ending in ("server", "client", "status"):
         if os.path.exists(f"{out}.{ending}"):
             os.remove(f"{out}.{ending}")
+    if row.host:
+        own = f"ip link set lo up && ip addr add {row.to[0]} dev lo"
+        run = ["unshare", "-rn", "sh", "-c", f'{own} && exec "$0" "$@"', *run]
     child = subprocess.Popen(
         run + ["--", "bash", "-c", script], env=environment, start_new_session=True, cwd=folder,
         stdin=subprocess.DEVNULL, stdout=open(f"{out}.run", "w"), stderr=subprocess.STDOUT,
