@@ -216,6 +216,9 @@ def command(row, start, port, client):
         words += ["-c" if client else "-s", "-a", row.to[0], "-p", str(port), *options]
     elif row.program == "cmtime":
         words += ["-p", str(port), *options] + (["-s", row.to[0]] if client else [])
+    elif row.program == "fio":
+        side = ["--rw=write", f"--hostname={row.to[0]}"] if client else ["--rw=read"]
+        words += [f"--name={'client' if client else 'server'}", "--ioengine=rdma", f"--port={port}", *side, *options]
     elif row.program == "mckey":
         words += ["-b", "10.8.1.1" if SERVED or not client else "10.8.1.2", *options] + (["-s"] if client else [])
     elif row.program in ("rdma_client", "rdma_xclient"):
