@@ -348,10 +348,15 @@ fn grant(id: &Arc<Id>, param: Option<&ConnParam>, private_data: &[u8]) -> Result
         private_data,
         context: id.token,
     };
-    device.call(&Call::Accept(connection, accept))?;
-    let mut state = id.state();
-    if state.phase == Phase::Requested {
-        state.phase = Phase::Connecting;
+    // First: what follows is told to an id whose program has accepted.
+    id.state().phase = Phase::Connecting;
+    let accepted = device.call(&Call::Accept(connection, accept));
+    if let Err(number) = accepted {
+        id.state().phase = Phase::Requested;
+        // As the kernel: one that cannot be accepted is refused.
+        let refusal = Call::Reject(connection, Reason::CONSUMER_DEFINED, &[]);
+        let _ = device.call(&refusal);
+        return Err(number);
     }
     Ok(())
 }
@@ -402,6 +407,9 @@ pub unsafe extern "C" fn disconnect(id: *mut CmId) -> c_int {
     catch_panics(-1, || {
         // SAFETY: the caller's.
         let id = unsafe { Id::of(id) };
+        if id.state().phase == Phase::Listening {
+            return 0;
+        }
         id.stop();
         let ended = id
             .connection()
@@ -449,6 +457,7 @@ pub unsafe extern "C" fn notify(id: *mut CmId, event: c_int) -> c_int {
         let told = id
             .connection()
             .and_then(|(device, connection)| match event {
+                COMM_EST if id.state().phase == Phase::Connected => Err(libc::EISCONN),
                 COMM_EST => device.call(&Call::DataArrived(connection)).map(drop),
                 _ => Err(libc::EINVAL),
             });

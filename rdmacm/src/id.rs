@@ -65,8 +65,6 @@ pub(crate) struct State {
     /// It waits for what it asks for, on a channel of its own.
     pub(crate) is_synchronous: bool,
     queue: Arc<Queue>,
-    /// Its completion queues are the library's.
-    pub(crate) owns_cqs: bool,
     /// The program has destroyed it, and hears nothing of it any more.
     is_over: bool,
 }
@@ -185,7 +183,6 @@ impl Id {
                 path: None,
                 is_synchronous,
                 queue,
-                owns_cqs: false,
                 is_over: false,
             }),
             events: Acknowledged::default(),

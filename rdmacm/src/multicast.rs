@@ -31,7 +31,7 @@ fn gid_of(group: SocketAddr) -> e810::Gid {
 }
 
 fn join(id: &Arc<Id>, group: Option<SocketAddr>, context: usize) -> Result<(), c_int> {
-    let group = group.filter(|group| group.ip().is_multicast());
+    let group = group.filter(|group| group.ip().is_multicast() && id.is_datagrams());
     let group = group.ok_or(libc::EINVAL)?;
     let own = id.state().own;
     let own = own.filter(|own| own.ip.is_ipv4() == group.ip().is_ipv4());

@@ -53,6 +53,11 @@ pub(crate) fn told(device: usize, told: &Told) {
     let Some(id) = id.or_else(|| find(device, told.id)) else {
         return;
     };
+    // As the kernel: a program hears of a request first when it has accepted it. If its peer is gone,
+    // that fails.
+    if id.state().phase == Phase::Requested {
+        return;
+    }
     let happening = |event, status| Happening::of(id.clone(), event, status);
     let happening = match &told.news {
         News::Accepted {

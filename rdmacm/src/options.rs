@@ -49,8 +49,9 @@ pub unsafe extern "C" fn set_option(
             return fail(libc::EINVAL);
         }
         let mut state = id.state();
-        // An address that is there stays as it is.
-        if (level, name) == (OF_ID, AFONLY) && state.phase != Phase::Idle {
+        // Later it changes nothing.
+        let is_early = matches!(state.phase, Phase::Idle | Phase::Bound);
+        if (level, name) == (OF_ID, AFONLY) && !is_early {
             return fail(libc::EINVAL);
         }
         let options = &mut state.options;

@@ -189,7 +189,8 @@ impl Id {
     }
 }
 
-/// The first state of a new queue pair, in which receives can be posted; all the way for datagrams.
+/// The first state of a new queue pair of an id of this kind, in which receives can be posted; all the
+/// way for datagrams. A queue pair of another kind refuses it.
 fn first_state(qp: *mut Qp, kind: c_int) -> Result<(), c_int> {
     let mut attr = nothing();
     attr.port_num = 1;
@@ -229,11 +230,8 @@ unsafe fn completions(id: &Arc<Id>, entries: u32) -> (*mut CompChannel, *mut Cq)
     }
 }
 
-/// Destroys what [`completions`] has made for an id.
+/// Destroys what [`completions`] has made for an id, which shows nothing else there.
 fn end_completions(id: &Id) {
-    if !core::mem::take(&mut id.state().owns_cqs) {
-        return;
-    }
     let seen = id.seen();
     // SAFETY: the library's own, and the queue pair is gone.
     unsafe {
@@ -290,30 +288,36 @@ unsafe fn create(id: &Arc<Id>, attr: *mut QpInitAttrEx) -> Result<(), c_int> {
     if unsafe { (*asked.pd).context } != seen.verbs {
         return Err(libc::EINVAL);
     }
-    let wants = [asked.send_cq, asked.recv_cq].map(|cq| cq.is_null());
-    if wants == [true, true] {
-        // SAFETY: the id has a device.
-        let made = unsafe {
-            [
-                completions(id, asked.cap.max_send_wr),
-                completions(id, asked.cap.max_recv_wr),
-            ]
+    for (is_send, entries) in [
+        (true, asked.cap.max_send_wr),
+        (false, asked.cap.max_recv_wr),
+    ] {
+        let wanted = if is_send {
+            asked.send_cq
+        } else {
+            asked.recv_cq
         };
-        id.state().owns_cqs = true;
-        // SAFETY: the program reads them after this call.
-        unsafe {
-            let abi = id.abi();
-            [(*abi).send_cq_channel, (*abi).recv_cq_channel] = made.map(|(channel, _)| channel);
-            [(*abi).send_cq, (*abi).recv_cq] = made.map(|(_, cq)| cq);
+        if !wanted.is_null() {
+            continue;
         }
-        [asked.send_cq, asked.recv_cq] = made.map(|(_, cq)| cq);
-        if made.iter().any(|(_, cq)| cq.is_null()) {
+        // SAFETY: the id has a device.
+        let (channel, cq) = unsafe { completions(id, entries) };
+        if cq.is_null() {
             let number = errno::now();
             end_completions(id);
             return Err(number);
         }
-    } else if wants != [false, false] {
-        return Err(libc::EINVAL);
+        // SAFETY: the program reads them after this call.
+        unsafe {
+            let abi = id.abi();
+            if is_send {
+                ((*abi).send_cq_channel, (*abi).send_cq) = (channel, cq);
+                asked.send_cq = cq;
+            } else {
+                ((*abi).recv_cq_channel, (*abi).recv_cq) = (channel, cq);
+                asked.recv_cq = cq;
+            }
+        }
     }
     // SAFETY: the caller's.
     let qp = unsafe { make_qp_ex(seen.verbs, &raw mut asked) };
@@ -322,7 +326,7 @@ unsafe fn create(id: &Arc<Id>, attr: *mut QpInitAttrEx) -> Result<(), c_int> {
         end_completions(id);
         return Err(number);
     }
-    if let Err(number) = first_state(qp, asked.qp_type) {
+    if let Err(number) = first_state(qp, seen.qp_type) {
         // SAFETY: made just now.
         unsafe { end_qp(qp) };
         end_completions(id);
@@ -334,12 +338,6 @@ unsafe fn create(id: &Arc<Id>, attr: *mut QpInitAttrEx) -> Result<(), c_int> {
         let abi = id.abi();
         (*abi).qp = qp;
         (*abi).pd = asked.pd;
-        if wants == [false, false] {
-            (*abi).send_cq = asked.send_cq;
-            (*abi).recv_cq = asked.recv_cq;
-            (*abi).send_cq_channel = (*asked.send_cq).channel;
-            (*abi).recv_cq_channel = (*asked.recv_cq).channel;
-        }
     }
     Ok(())
 }
@@ -435,19 +433,19 @@ fn steps(id: &Id, state: c_int) -> Result<(QpAttr, c_int), c_int> {
     if id.seen().verbs.is_null() {
         return Err(libc::EINVAL);
     }
+    // As the kernel: without a connection it is the way to INIT, whatever state is asked for.
     if id.is_datagrams() {
         let mut attr = nothing();
         attr.qp_state = state;
         attr.port_num = 1;
         attr.qkey = UDP_QKEY;
-        let init = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::QKEY;
-        let bits = match state {
-            INIT => init,
-            RTR => AttrMask::STATE,
-            RTS => AttrMask::STATE | AttrMask::SQ_PSN,
-            _ => return Err(libc::EINVAL),
-        };
+        let bits = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::QKEY;
         return Ok((attr, mask(bits)));
+    }
+    if id.state().connection.is_none() {
+        let (mut attr, bits) = to_init(1);
+        attr.qp_state = state;
+        return Ok((attr, bits));
     }
     let depths = {
         let state = id.state();

@@ -14,7 +14,7 @@ use crate::abi::{CmId, PathRec, event};
 use crate::address;
 use crate::calls::done;
 use crate::devices::{self, Device};
-use crate::id::{Id, Phase};
+use crate::id::{Id, Phase, space};
 
 /// The first port of those that a program gets that names none.
 const EPHEMERAL: u16 = 32_768;
@@ -26,6 +26,7 @@ pub(crate) fn bind(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
     }
     let port = match local.port() {
         0 => free_port(id),
+        _ if is_taken(id, local) => return Err(libc::EADDRINUSE),
         port => port,
     };
     if local.ip().is_unspecified() {
@@ -45,6 +46,28 @@ pub(crate) fn bind(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
     id.bind_to(&mut state, &device, own, port);
     state.phase = Phase::Bound;
     Ok(())
+}
+
+/// Whether another id of the process is bound to this port. Those of other programs are seen when it
+/// listens.
+fn is_taken(id: &Arc<Id>, local: SocketAddr) -> bool {
+    let (space, reuses) = (space(id.seen().ps), id.state().options.reuses_address);
+    let is_there = |other: &Id| {
+        if other.token == id.token || crate::id::space(other.seen().ps) != space {
+            return false;
+        }
+        let state = other.state();
+        // Those of accepted connections have the port of their listener.
+        let is_bound = state.request.is_none();
+        let is_here = state.local.is_some_and(|there| {
+            let (one, two) = (there.ip(), local.ip());
+            let meets = one == two || one.is_unspecified() || two.is_unspecified();
+            there.port() == local.port() && meets
+        });
+        let both_reuse = reuses && state.options.reuses_address && state.phase != Phase::Listening;
+        is_bound && is_here && !both_reuse
+    };
+    !crate::id::all(is_there).is_empty()
 }
 
 /// A port that no id of the process has.
@@ -71,9 +94,7 @@ pub unsafe extern "C" fn bind_addr(id: *mut CmId, address: *mut sockaddr) -> c_i
     catch_panics(-1, || {
         // SAFETY: the caller's.
         let (id, local) = unsafe { (Id::of(id), address::read(address)) };
-        let bound = local
-            .ok_or(libc::EAFNOSUPPORT)
-            .and_then(|local| bind(&id, local));
+        let bound = local.ok_or(libc::EINVAL).and_then(|local| bind(&id, local));
         match bound {
             Ok(()) => 0,
             Err(number) => fail(number),
@@ -98,7 +119,7 @@ pub unsafe extern "C" fn resolve_addr(
         // SAFETY: as above.
         let (source, destination) = unsafe { (address::read(source), address::read(destination)) };
         let begun = destination
-            .ok_or(libc::EAFNOSUPPORT)
+            .ok_or(libc::EINVAL)
             .and_then(|destination| begin_resolve(&id, source, destination));
         done(&id, begun)
     })
@@ -117,7 +138,7 @@ fn begin_resolve(
         let state = id.state();
         (state.phase, state.own, state.device.clone(), state.local)
     };
-    if !matches!(phase, Phase::Idle | Phase::Bound | Phase::Resolved) {
+    if !matches!(phase, Phase::Idle | Phase::Bound) {
         return Err(libc::EINVAL);
     }
     let (device, own, to) = match (device, own) {
@@ -173,7 +194,10 @@ fn begin_resolve(
         }
     };
     let begun = spawn("e810-resolve", resolve);
-    begun.map(drop).map_err(|_| libc::EAGAIN)
+    begun.map(drop).map_err(|_| {
+        id.state().phase = phase;
+        libc::EAGAIN
+    })
 }
 
 /// `rdma_resolve_route`: 0, or -1 and errno; ROUTE_RESOLVED follows.
