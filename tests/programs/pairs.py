@@ -1,6 +1,6 @@
 """Programs between two processes, judged by a list.
 
-    pairs.py E810 FOLDER LIST VERSION [-v] [--long] -- [WORD...]
+    pairs.py E810 FOLDER LIST VERSION [-v] [--long] [--no-host] -- [WORD...]
 
 LIST has paragraphs, each a command, what comes of it, and why:
 
@@ -10,7 +10,7 @@ LIST has paragraphs, each a command, what comes of it, and why:
 The first word is `ok`, `fail`, `stopped` (it goes on until it is stopped, and that is right) or `skip` (it is not
 run, because what comes of it is chance). `long`: only with --long. `one`: no peer, one process. `own`: only where each
 process has a function, `shared`: only on a shared one. `host`: in a network namespace whose host has the address of `to:`, too, for those who
-connect there by TCP as well. 12, 13: only that Debian's. What follows is what both processes are started with; the port and the address of the server are added.
+connect there by TCP as well; not run with --no-host, which is said. 12, 13: only that Debian's. What follows is what both processes are started with; the port and the address of the server are added.
 Indented lines:
 
     server: OPTION...   what only the server has
@@ -347,6 +347,10 @@ def main():
     rows = [row for row in rows if row.wanted != "skip"]
     rows = [row for row in rows if (not row.long or "--long" in options)]
     rows = [row for row in rows if all(word in f"{row.line} {row.server} {row.client}".split() for word in words)]
+    if "--no-host" in options:
+        for row in [row for row in rows if row.host]:
+            print(f"NOT RUN  {name}:{row.number} {row.line}: this user has no network namespaces")
+        rows = [row for row in rows if not row.host]
     began = time.monotonic()
 
     def one(row):
