@@ -202,7 +202,7 @@ fn no_lock(path: &Path) -> io::Error {
     io::Error::new(
         io::ErrorKind::AddrInUse,
         format!(
-            "{} is there, and not of a server: name another place (--at PATH)",
+            "{} exists and is not the lock of a server: name another place (--at PATH)",
             lock_of(path).display()
         ),
     )
@@ -412,7 +412,7 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel();
         let bind = path.clone();
         thread::spawn(move || tell.send(Listener::bind(&bind).map(drop)));
-        let bound = told.recv_timeout(Duration::from_secs(5));
+        let bound = told.recv_timeout(Duration::from_secs(60));
         // Lets it go on.
         let reader = File::options()
             .read(true)

@@ -43,7 +43,7 @@ struct Files {
     why: WhyNone,
 }
 
-/// Why there is no file for rings. Memory of rings has a number for it at most.
+/// Why there is no file for rings. [`DmaError`] cannot say it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WhyNone(Arc<Mutex<Option<Refused>>>);
 

@@ -80,6 +80,17 @@ impl Call<'_> {
             | Self::Release(id) => Some(id),
         }
     }
+
+    /// The queue pair that it names as its own end of the connection.
+    #[must_use]
+    pub const fn queue_pair(&self) -> Option<u32> {
+        match self {
+            Self::Connect(ask) => Some(ask.qpn),
+            Self::Accept(_, accept) => Some(accept.qpn),
+            Self::Answer(_, Ok((qpn, _)), _) => Some(*qpn),
+            _ => None,
+        }
+    }
 }
 
 /// The answer to a call that is not refused.

@@ -109,7 +109,9 @@ impl Refused {
 
     /// A Q_Key of management datagrams.
     pub(crate) fn privileged_qkey(qkey: u32) -> Self {
-        let why = format!("Q_Key {qkey:#x}: bit 31 is for management alone, take one without it");
+        let why = format!(
+            "Q_Key {qkey:#x}: bit 31 is reserved for management datagrams, use a Q_Key without it"
+        );
         Self::new(Kind::Unchanged, libc::EPERM, why)
     }
 

@@ -140,10 +140,9 @@ impl<P: HostPlatform> Objects<P> {
                 Answer::DestroyQp(destroyed)
             }
             Command::Forgotten(asked) => {
-                if !self.retired.contains(&asked.number) {
+                if !self.forget_number(control, asked.number) {
                     return Err(Refused::no_such("destroyed queue pair", asked.number));
                 }
-                self.forget_number(control, asked.number);
                 Answer::Forgotten(())
             }
             Command::CreateAh(new) => {

@@ -21,16 +21,6 @@ const fn of(program: ProgramId) -> Program {
     Program(program.0)
 }
 
-/// The queue pair that a call has a peer send to.
-fn named(call: &Call<'_>) -> Option<u32> {
-    match call {
-        Call::Connect(ask) => Some(ask.qpn),
-        Call::Accept(_, accept) => Some(accept.qpn),
-        Call::Answer(_, Ok((qpn, _)), _) => Some(*qpn),
-        _ => None,
-    }
-}
-
 /// What a program has more of after a call.
 fn more_by(call: &Call<'_>) -> Held {
     Held {
@@ -52,7 +42,7 @@ impl<P: HostPlatform> Owner<P> {
         let call = call.ok_or_else(|| Refused::unexpected("no call of the connection manager"))?;
         // One that nobody has harms nobody: some programs connect without a queue pair, and name what
         // they like. Who gets that number later ends such a connection.
-        if let Some(number) = named(&call)
+        if let Some(number) = call.queue_pair()
             && self.is_qp_of_another(program, number)
         {
             return Err(Refused::no_such("queue pair", number));

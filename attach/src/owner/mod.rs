@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-use e810::{Channel, Control, CqKey, EventSet, ProgramLimits, QpChange};
+use e810::{Channel, Control, CqKey, ProgramLimits, QpChange};
 use e810_backends::interrupts::HostPlatform;
 use e810_connect::Told;
 use e810_hal::RegOffset;
@@ -56,6 +56,7 @@ use remains::{Left, Remains};
 use resolve::Resolver;
 use room::Room;
 pub(crate) use room::Taken;
+pub use serve::{Seen, Watch};
 
 /// A program of an owner. No number is given twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -153,20 +154,6 @@ pub struct Odd<'a> {
 
 /// Hears of the odd commands of attached programs. It does not wait.
 pub type Log = Box<dyn Fn(Odd<'_>) + Send + Sync>;
-
-/// A function at work, as its own thread sees it.
-#[derive(Debug)]
-pub struct Seen<'a, P: HostPlatform> {
-    pub control: &'a mut Control<P>,
-    pub events: &'a EventSet<P>,
-    /// How often each part of the events had an interrupt.
-    pub interrupts: &'a [u64],
-    /// Absent before a program connects.
-    pub connections: Option<&'a mut Connections<P>>,
-}
-
-/// Looks at a function after each turn of its thread, every 50 ms at least, while commands wait.
-pub type Watch<P> = Box<dyn Fn(Seen<'_, P>) + Send + Sync>;
 
 /// Whose turn it is when the owner's own thread needs the control path.
 const OWN: u64 = 0;
@@ -297,12 +284,6 @@ impl<P: HostPlatform> Owner<P> {
     pub fn set_log(&self, log: Log) {
         // The first one stays.
         let _ = self.log.set(log);
-    }
-
-    /// From now on, `watch` looks at the function.
-    pub fn set_watch(&self, watch: Watch<P>) {
-        // The first one stays.
-        let _ = self.watch.set(watch);
     }
 
     /// A program's command was refused, or is none.

@@ -166,11 +166,13 @@ impl<P: HostPlatform> Objects<P> {
         });
     }
 
-    /// The number of a destroyed queue pair may be given to another one.
-    pub(super) fn forget_number(&mut self, control: &mut Control<P>, number: u32) {
-        if self.retired.remove(&number) {
+    /// The number of a destroyed queue pair may be given to another one; false if it is not one.
+    pub(super) fn forget_number(&mut self, control: &mut Control<P>, number: u32) -> bool {
+        let is_retired = self.retired.remove(&number);
+        if is_retired {
             forgotten(control, number);
         }
+        is_retired
     }
 
     /// Everything, in the order in which it can be destroyed.
@@ -218,7 +220,7 @@ impl<P: HostPlatform> Objects<P> {
                 }
             }
             Object::Retired(number) => {
-                self.forget_number(control, number);
+                let _ = self.forget_number(control, number);
             }
             Object::Ah(number) => destroy(&mut self.ahs, number, |ah| control.destroy_ah(ah)),
             Object::Cq(number) => destroy(&mut self.cqs, number, |cq| {

@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use e810::{AsyncEvent, Event, EventSet, LanEvent, Progress};
+use e810::{AsyncEvent, Control, Event, EventSet, LanEvent, Progress};
 use e810_backends::HostDevice;
+use e810_backends::interrupts::HostPlatform;
 use e810_hal::Ns;
+use e810_node::connections::Connections;
 
 use super::names::CqName;
-use super::{OWN, Owner, Seen};
+use super::{OWN, Owner};
 use crate::lock;
 use crate::messages::{ControlEvent, DeviceEvent, QpEvent, Token};
 
@@ -20,7 +22,27 @@ const SHORT_SLEEP: Ns = Ns::from_ms(5);
 /// How long notices of the kernel may wait while vectors fire.
 const NOTICE_INTERVAL: Duration = Duration::from_millis(50);
 
+/// A function at work, as its own thread sees it.
+#[derive(Debug)]
+pub struct Seen<'a, P: HostPlatform> {
+    pub control: &'a mut Control<P>,
+    pub events: &'a EventSet<P>,
+    /// How often each part of the events had an interrupt.
+    pub interrupts: &'a [u64],
+    /// Absent before a program connects.
+    pub connections: Option<&'a mut Connections<P>>,
+}
+
+/// Called after each turn of the function's thread, at least every 50 ms. Commands wait meanwhile.
+pub type Watch<P> = Box<dyn Fn(Seen<'_, P>) + Send + Sync>;
+
 impl<D: HostDevice> Owner<D> {
+    /// From now on, `watch` looks at the function.
+    pub fn set_watch(&self, watch: Watch<D>) {
+        // The first one stays.
+        let _ = self.watch.set(watch);
+    }
+
     /// Serves the function's events until it is gone, and says why.
     pub(super) fn serve(&self, function: &D, mut events: EventSet<D>) -> anyhow::Error {
         let mut fired = Vec::new();

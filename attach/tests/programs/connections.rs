@@ -158,7 +158,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 /// Connections and listeners of the program that has joined as the `n`th.
-fn meets<D: HostDevice>(owner: &Owner<D>, n: usize) -> (usize, usize) {
+pub(crate) fn meets<D: HostDevice>(owner: &Owner<D>, n: usize) -> (usize, usize) {
     let Held {
         connections,
         listeners,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use e810::{AccessFlags, Platform, QpAttr};
-use e810_attach::messages::{CallBytes, Connecting, Held, Refused, Resource};
+use e810_attach::messages::{CallBytes, Connecting, Refused, Resource};
 use e810_attach::owner::{AskedLimits, Owner};
 use e810_attach::reception::Reception;
 use e810_backends::HostDevice;
@@ -14,20 +14,21 @@ use e810_cm::ip::PortSpace;
 use e810_cm::machine::{Connect, ConnectionId, Listen};
 use e810_connect::{Answer, Call, News, Refused as NotNow};
 
+use crate::connections::meets;
 use crate::hostile::Raw;
 use crate::program::{Client, Completions, Queue};
 use crate::{Scenario, with_function};
 
-const OWN: [u8; 4] = [10, 8, 1, 1];
-const PORT: u16 = 7471;
-const USER: u32 = 54_321;
-const OTHER: u32 = 54_322;
+pub(crate) const OWN: [u8; 4] = [10, 8, 1, 1];
+pub(crate) const PORT: u16 = 7471;
+pub(crate) const USER: u32 = 54_321;
+pub(crate) const OTHER: u32 = 54_322;
 
-fn reception<D: HostDevice>(owner: &Arc<Owner<D>>, function: &D) -> Arc<Reception<D>> {
+pub(crate) fn reception<D: HostDevice>(owner: &Arc<Owner<D>>, function: &D) -> Arc<Reception<D>> {
     Arc::new(Reception::new(owner.clone(), function.clone()))
 }
 
-fn ask<P: Platform + Send + Sync + 'static>(
+pub(crate) fn ask<P: Platform + Send + Sync + 'static>(
     client: &Client<P>,
     call: Call<'_>,
 ) -> Result<Result<Answer, NotNow>, Refused> {
@@ -36,19 +37,24 @@ fn ask<P: Platform + Send + Sync + 'static>(
     Ok(answered.map(|answer| *answer))
 }
 
-fn listen<P: Platform + Send + Sync + 'static>(client: &Client<P>, backlog: u32) {
-    let listen = Listen {
+pub(crate) fn listen<P: Platform + Send + Sync + 'static>(client: &Client<P>, backlog: u32) {
+    ask(client, Call::Listen(listener(backlog)))
+        .unwrap()
+        .unwrap();
+}
+
+const fn listener(backlog: u32) -> Listen {
+    Listen {
         space: PortSpace::Tcp,
         port: PORT,
-        address: OWN.into(),
+        address: IpAddr::V4(std::net::Ipv4Addr::new(OWN[0], OWN[1], OWN[2], OWN[3])),
         only_family: false,
         backlog,
         context: 1,
-    };
-    ask(client, Call::Listen(listen)).unwrap().unwrap();
+    }
 }
 
-fn connect<P: Platform + Send + Sync + 'static>(
+pub(crate) fn connect<P: Platform + Send + Sync + 'static>(
     client: &Client<P>,
     qpn: u32,
     source: IpAddr,
@@ -67,7 +73,7 @@ fn connect<P: Platform + Send + Sync + 'static>(
     )
 }
 
-fn with_qp<P: Platform + Send + Sync + 'static>(
+pub(crate) fn with_qp<P: Platform + Send + Sync + 'static>(
     client: &Client<P>,
 ) -> (u32, Completions<P>, Queue<P>) {
     let pd = client.pd();
@@ -97,6 +103,8 @@ impl Scenario for GivesUp {
         listen(&victim, 8);
         let attacker = Client::received(&reception, USER).unwrap();
         let nobody: IpAddr = [10, 8, 1, 77].into();
+        let foreign = connect(&attacker, 0, nobody, OWN.into()).unwrap();
+        assert!(foreign.is_err(), "from an address of another host");
         for _ in 0..20_000 {
             match connect(&attacker, 0, OWN.into(), nobody).unwrap() {
                 Ok(id) => drop(ask(&attacker, Call::Release(id)).unwrap()),
@@ -117,16 +125,7 @@ fn connections_that_are_given_up_take_no_place_of_others() {
     with_function(GivesUp);
 }
 
-/// Connections and listeners of the program that has joined as the `n`th.
-fn meets<D: HostDevice>(owner: &Owner<D>, n: usize) -> (usize, usize) {
-    let Held {
-        connections,
-        listeners,
-        ..
-    } = owner.programs()[n].1;
-    (connections, listeners)
-}
-
+/// A program of a user that may have one more is asked for a connection, which is refused.
 #[derive(Clone, Copy)]
 struct Counts;
 
@@ -238,17 +237,7 @@ impl Scenario for CannotOpen {
             (raw, memory)
         });
         let client = Client::received(&reception, USER).unwrap();
-        let call = || {
-            let listen = Listen {
-                space: PortSpace::Tcp,
-                port: PORT,
-                address: OWN.into(),
-                only_family: false,
-                backlog: 1,
-                context: 1,
-            };
-            ask(&client, Call::Listen(listen)).unwrap_err()
-        };
+        let call = || ask(&client, Call::Listen(listener(1))).unwrap_err();
         let before = mappings();
         for _ in 0..CALLS {
             call();
@@ -304,213 +293,6 @@ fn a_program_sends_no_management_datagrams() {
     with_function(Forges);
 }
 
-/// Calls of the connection manager in any order, with any numbers, by two programs.
-#[derive(Clone, Copy)]
-struct AnyCalls;
-
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, most: usize) -> usize {
-        (self.next() >> 16) as usize % most
-    }
-
-    fn odd(&mut self) -> u64 {
-        let all = [
-            0,
-            1,
-            2,
-            3,
-            7,
-            8,
-            31,
-            32,
-            127,
-            255,
-            4095,
-            65_535,
-            1 << 20,
-            0xFF_FFFF,
-            1 << 24,
-            u32::MAX.into(),
-            u64::MAX,
-        ];
-        match self.below(3) {
-            0 => self.next(),
-            _ => all[self.below(all.len())],
-        }
-    }
-
-    fn ip(&mut self) -> IpAddr {
-        use std::net::Ipv6Addr;
-        match self.below(14) {
-            0 => [224, 0, 0, 1].into(),
-            1 => [255; 4].into(),
-            2 => [0; 4].into(),
-            3 => [127, 0, 0, 1].into(),
-            4 => Ipv6Addr::LOCALHOST.into(),
-            5 => Ipv6Addr::UNSPECIFIED.into(),
-            6 => Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1).into(),
-            7 => Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0x0a08, 0x0101).into(),
-            8 => [10, 8, 1, self.below(256) as u8].into(),
-            _ => OWN.into(),
-        }
-    }
-
-    fn space(&mut self) -> PortSpace {
-        [
-            PortSpace::Tcp,
-            PortSpace::Tcp,
-            PortSpace::Udp,
-            PortSpace::Ib,
-        ][self.below(4)]
-    }
-}
-
-impl Scenario for AnyCalls {
-    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
-        use e810_cm::machine::Accept;
-        let reception = reception(owner, function);
-        owner.limit(&AskedLimits::default());
-        let seeds: u64 = std::env::var("E810_HOSTILE").map_or(10, |n| n.parse().unwrap());
-        let mut good = std::collections::BTreeMap::<String, [u64; 2]>::new();
-        for seed in 1..=seeds {
-            let mut draw = Draw(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-            let both = [USER, OTHER].map(|uid| Client::received(&reception, uid).unwrap());
-            let queues = both.each_ref().map(with_qp);
-            let mut ids: Vec<ConnectionId> = Vec::new();
-            let mut listeners = Vec::new();
-            let bytes = [0x5A; 300];
-            for _ in 0..1500 {
-                let who = draw.below(2);
-                let client = &both[who];
-                while !client.is_told_nothing() {
-                    ids.push(client.is_told().id);
-                }
-                let most = draw.below(2);
-                let data = &bytes[..[draw.below(60), draw.below(300)][most]];
-                let qpn = match draw.below(4) {
-                    0 => draw.odd() as u32,
-                    _ => queues[who].2.number.get(),
-                };
-                let id = match ids.len() {
-                    0 => None,
-                    n => Some(ids[n - 1 - draw.below(n.min(6))]),
-                };
-                let call = match (draw.below(16), id) {
-                    (0 | 1, _) => Call::Listen(Listen {
-                        space: draw.space(),
-                        port: [7, 7, 8, 0, draw.odd() as u16][draw.below(5)],
-                        address: draw.ip(),
-                        only_family: draw.below(2) == 0,
-                        backlog: draw.odd() as u32,
-                        context: draw.odd(),
-                    }),
-                    (2, _) if !listeners.is_empty() => {
-                        Call::Unlisten(listeners[draw.below(listeners.len())])
-                    }
-                    (4, Some(id)) => Call::Attributes(id, [draw.odd() as u8, draw.odd() as u8]),
-                    (5 | 6, Some(id)) => Call::Accept(
-                        id,
-                        Accept {
-                            qpn,
-                            responder_resources: draw.odd() as u8,
-                            initiator_depth: draw.odd() as u8,
-                            rnr_retry_count: draw.odd() as u8,
-                            flow_control: true,
-                            srq: true,
-                            private_data: data,
-                            context: draw.odd(),
-                        },
-                    ),
-                    (7, Some(id)) => Call::Ready(id),
-                    (8, Some(id)) => Call::Reject(id, e810_cm::Reason(draw.odd() as u16), data),
-                    (9, Some(id)) => Call::Answer(
-                        id,
-                        match draw.below(3) {
-                            0 => Err(draw.odd() as u8),
-                            _ => Ok((qpn, draw.odd() as u32)),
-                        },
-                        data,
-                    ),
-                    (10, Some(id)) => Call::Path(id),
-                    (11, Some(id)) => Call::DataArrived(id),
-                    (12, Some(id)) => Call::Disconnect(id),
-                    (13, Some(id)) => Call::Release(id),
-                    _ => Call::Connect(Connect {
-                        space: draw.space(),
-                        source: draw.ip(),
-                        vlan: [None, None, None, Some(draw.odd() as u16)][draw.below(4)],
-                        source_port: draw.odd() as u16,
-                        destination: draw.ip(),
-                        port: [7, 7, 8, draw.odd() as u16][draw.below(4)],
-                        qpn,
-                        responder_resources: draw.odd() as u8,
-                        initiator_depth: draw.odd() as u8,
-                        retry_count: draw.odd() as u8,
-                        rnr_retry_count: draw.odd() as u8,
-                        flow_control: false,
-                        srq: false,
-                        path: e810_cm::machine::Path {
-                            mtu: draw.odd() as u8,
-                            traffic_class: draw.odd() as u8,
-                            hop_limit: draw.odd() as u8,
-                            service_level: draw.odd() as u8,
-                            flow_label: draw.odd() as u32,
-                        },
-                        private_data: data,
-                        context: draw.odd(),
-                    }),
-                };
-                let name = format!("{call:?}");
-                let name = name.split(['(', ' ']).next().unwrap().to_owned();
-                let answered = ask(client, call);
-                let ok = matches!(answered, Ok(Ok(_)));
-                good.entry(name).or_default()[usize::from(!ok)] += 1;
-                match answered {
-                    Ok(Ok(Answer::Connection(id))) => ids.push(id),
-                    Ok(Ok(Answer::Listener(listener, _))) => listeners.push(listener),
-                    Err(refused) => {
-                        assert_ne!(refused.errno, libc::EIO, "seed {seed}: {call:?}: {refused}");
-                    }
-                    _ => {}
-                }
-            }
-            for client in both {
-                client.die();
-            }
-            assert_eq!(owner.programs().len(), 0, "seed {seed}");
-        }
-        let client = Client::received(&reception, USER).unwrap();
-        let listen = Listen {
-            space: PortSpace::Tcp,
-            port: PORT,
-            address: OWN.into(),
-            only_family: false,
-            backlog: 8,
-            context: 1,
-        };
-        ask(&client, Call::Listen(listen)).unwrap().unwrap();
-        let theirs = with_qp(&client);
-        connect(&client, theirs.2.number.get(), OWN.into(), OWN.into())
-            .unwrap()
-            .unwrap();
-        assert!(matches!(client.is_told().news, News::Requested(_)));
-    }
-}
-
-#[test]
-fn calls_in_any_order_harm_nobody() {
-    with_function(AnyCalls);
-}
-
 /// A program makes rings until its share of bytes is used up, and makes rings when its server is
 /// gone.
 #[derive(Clone, Copy)]
@@ -555,7 +337,7 @@ fn why_there_is_no_memory_for_rings_is_said() {
     with_function(MakesRings);
 }
 
-/// Packets of all kinds to queue pair 1.
+/// Connected queue pairs whose peer is queue pair 1.
 #[derive(Clone, Copy)]
 struct SendsToManagement;
 
@@ -573,6 +355,7 @@ impl Scenario for SendsToManagement {
             let mut qp = attacker.qp(pd, &cq);
             attacker.connect(qp.number, e810::Qpn::new(1).unwrap());
             qp.send(8, region.sge(0, 64));
+            assert_ne!(cq.wait(1)[0].status, e810::WcStatus::Success);
             attacker.destroy_qp(qp);
             let _ = cq.ring.poll(&mut [e810::Wc::default()]);
         }

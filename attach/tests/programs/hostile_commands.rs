@@ -20,7 +20,7 @@ use crate::hostile::Raw;
 use crate::talk::{message, pair};
 use crate::{Scenario, with_function};
 
-struct Draw(u64);
+pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {
     fn next(&mut self) -> u64 {
@@ -30,15 +30,15 @@ impl Draw {
         self.0
     }
 
-    fn below(&mut self, most: usize) -> usize {
+    pub(crate) fn below(&mut self, most: usize) -> usize {
         (self.next() >> 16) as usize % most
     }
 
-    fn of<T: Clone>(&mut self, all: &[T]) -> T {
+    pub(crate) fn of<T: Clone>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())].clone()
     }
 
-    fn odd(&mut self) -> u64 {
+    pub(crate) fn odd(&mut self) -> u64 {
         let odd = [
             0,
             1,

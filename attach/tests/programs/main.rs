@@ -25,6 +25,7 @@ mod ends;
 mod greedy;
 mod hostile;
 mod hostile_commands;
+mod hostile_connections;
 mod program;
 mod shares;
 mod talk;

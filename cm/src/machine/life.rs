@@ -29,9 +29,10 @@ impl Machine<'_> {
         Some(index)
     }
 
-    /// One of the ended connections that nobody owns any more gives way, so that who connects and
-    /// disconnects all the time takes no place of others. They are looked for round and round, so
-    /// that none gives way soon after it has ended. That network has a message of it left is rare.
+    /// Frees the slot of a connection that has ended and that nobody owns, so that a program that
+    /// connects and disconnects all the time does not fill the table. The search goes round and
+    /// round, so a slot is rarely freed soon after its end, when the network may still have a message
+    /// of it.
     pub(super) fn end_a_wait(&mut self) {
         if self.none_waits {
             return;

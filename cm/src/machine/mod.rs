@@ -159,9 +159,9 @@ pub struct Machine<'t> {
     answer: usize,
     answers_waiting: usize,
     counters: Counters,
-    /// Where it was last looked for an ended connection that can give way.
+    /// The slot at which the last search for an ended connection stopped.
     hand: u32,
-    /// There was none, and none has come since.
+    /// The last search found none, and none has ended since.
     none_waits: bool,
     of_source: [u16; SOURCES],
     answers: [(Origin, Mad); ANSWERS],

@@ -1,6 +1,6 @@
 //! Neighbours of connections: asked for without a wait, and remembered for a while.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -23,6 +23,8 @@ const UNREACHABLE: Ns = Ns::from_ms(1_000);
 const ANSWERS: usize = 4096;
 /// Questions under way. Strangers cause some, whose addresses may be invented.
 const ASKED: usize = 256;
+/// Questions that are known to be a program's. When it has asked for more, all count as strangers'.
+const WANTED: usize = 1024;
 /// Those of one program, or of all strangers.
 const SHARE: usize = 64;
 /// A program that has asked fewer may ask beyond [`ASKED`], up to twice as many of all programs, so
@@ -35,8 +37,10 @@ pub(super) struct Lookups {
     asked: BTreeMap<Question, (PendingResolve, Option<Program>)>,
     /// How many of them are whose; `None`: strangers'.
     counts: BTreeMap<Option<Program>, usize>,
-    /// Who has asked for a connection there, and may be gone.
-    wanted: BTreeMap<Question, Program>,
+    /// Programs that have asked for a connection there.
+    wanted: BTreeSet<(Question, Program)>,
+    /// How many of these are of each program.
+    of_program: BTreeMap<Program, usize>,
     answered: BTreeMap<Question, (Lookup, Ns)>,
     /// The answer that gave way last.
     gone: Option<Question>,
@@ -103,7 +107,17 @@ impl Lookups {
 
     /// The program is gone.
     pub(super) fn forget(&mut self, program: Program) {
-        self.wanted.retain(|_, whose| *whose != program);
+        if self.of_program.remove(&program).is_some() {
+            self.wanted.retain(|(_, whose)| *whose != program);
+        }
+    }
+
+    /// The program for which this is asked: of several, one that has asked least. `None`: a stranger.
+    fn asker(&self, question: &Question) -> Option<Program> {
+        let (first, last) = (Program(0), Program(u64::MAX));
+        let all = self.wanted.range((*question, first)..=(*question, last));
+        let all = all.map(|(_, whose)| *whose);
+        all.min_by_key(|whose| self.counts.get(&Some(*whose)).copied())
     }
 
     /// Makes room for one more answer; `false` while as many as can be are being asked for.
@@ -148,12 +162,16 @@ impl<P: HostPlatform> View<'_, P> {
             vlan: connect.vlan,
             destination: connect.destination,
         };
-        let wanted = &mut self.lookups.wanted;
-        // Some are of connections that are over. The others then share with strangers.
-        if wanted.len() >= ANSWERS {
-            wanted.clear();
+        let Lookups {
+            wanted, of_program, ..
+        } = &mut *self.lookups;
+        let its = of_program.entry(program).or_default();
+        // Most are of connections that are over.
+        if *its >= WANTED {
+            wanted.retain(|(_, whose)| *whose != program);
+            *its = 0;
         }
-        wanted.insert(question, program);
+        *its += usize::from(wanted.insert((question, program)));
     }
 }
 
@@ -176,11 +194,11 @@ impl<P: HostPlatform> Neighbours for View<'_, P> {
         let Some(tracker) = self.tracker else {
             return known.map_or(Lookup::Unreachable, |mac| Lookup::Known(mac, HOP_LIMIT));
         };
-        // What goes to the function itself needs nobody's answer, and no place.
+        // The function knows its own addresses.
         if let Some(mac) = known.filter(|_| lookups.own.contains(&destination)) {
             return Lookup::Known(mac, HOP_LIMIT);
         }
-        let whose = lookups.wanted.get(question).copied();
+        let whose = lookups.asker(question);
         if !lookups.make_room(whose) {
             lookups.is_full = true;
             return Lookup::Pending;
@@ -344,6 +362,9 @@ mod tests {
         let asked = answers.lock().unwrap().len();
         assert!((ASKED..2 * ASKED).contains(&asked), "{asked}");
         assert!(ask(99, 1 << 20), "nobody is asked for the peer");
+        // Also where one of the others asks for the same peer.
+        assert!(!ask(1, 1 << 21));
+        assert!(ask(98, 1 << 21), "nobody is asked for the peer");
         let own = Question {
             destination: [192, 0, 2, 1].into(),
             ..question(0)

@@ -93,16 +93,6 @@ struct Owned {
     qpn: u32,
 }
 
-/// The queue pair that a call names for its connection.
-const fn named(call: &Call<'_>) -> Option<u32> {
-    match call {
-        Call::Connect(ask) => Some(ask.qpn),
-        Call::Accept(_, accept) => Some(accept.qpn),
-        Call::Answer(_, Ok((qpn, _)), _) => Some(*qpn),
-        _ => None,
-    }
-}
-
 /// The connection manager of a function.
 #[derive(Debug)]
 pub struct Connections<P: HostPlatform> {
@@ -266,7 +256,7 @@ impl<P: HostPlatform + Payload> Connections<P> {
         let now = self.platform.now();
         let mut neighbours = self.lookups.with(control, tracker, now);
         if let Call::Connect(connect) = call {
-            // Of peers, and of the ways to them, nobody is asked in the name of another host.
+            // No program connects in the name of another host.
             if !neighbours.is_own(connect.source) {
                 return Err(machine::Error::Source(connect.source).into());
             }
@@ -290,7 +280,7 @@ impl<P: HostPlatform + Payload> Connections<P> {
             Answer::Connection(id) => Some(id),
             _ => call.connection(),
         };
-        if let (Some(id), Some(qpn)) = (id, named(call)) {
+        if let (Some(id), Some(qpn)) = (id, call.queue_pair()) {
             self.name(id, qpn);
         }
         Ok(answer)

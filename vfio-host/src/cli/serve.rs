@@ -98,8 +98,8 @@ pub struct ServeArgs {
     /// tap=NAME in --device.
     #[arg(long, value_name = "NAME", value_parser = interface_name)]
     pub tap: Option<String>,
-    /// Queue pairs of each function that all programs can have together. Twice as many completion queues, and at
-    /// least four times as many regions, come with them.
+    /// Queue pairs of each function that all programs can have together. Twice as many completion
+    /// queues, and at least four times as many regions, come with them.
     ///
     /// A power of two. All queue pairs together have 16.7 million queue entries.
     #[arg(long, value_name = "N", default_value_t = QUEUE_PAIRS, value_parser = queue_pairs)]
