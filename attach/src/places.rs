@@ -313,7 +313,7 @@ mod tests {
         // The folder of the machine's socket is made.
         let first = places.listen().unwrap();
         assert_eq!(first.path(), system);
-        assert_eq!(places.find(Duration::ZERO).unwrap(), system);
+        assert_eq!(places.reach(Duration::ZERO).unwrap().0, system);
         let second = places.listen().unwrap_err();
         assert_eq!(second.kind(), io::ErrorKind::AddrInUse);
         drop(first);
@@ -322,7 +322,7 @@ mod tests {
         let places = Places::new(nowhere, Ok(folder.clone()));
         let own = places.listen().unwrap();
         assert_eq!(own.path(), folder.join(OF_USER));
-        assert_eq!(places.find(Duration::ZERO).unwrap(), own.path());
+        assert_eq!(places.reach(Duration::ZERO).unwrap().0, own.path());
         drop(own);
         let none = Places::only(folder.join("no").join("e810.sock"));
         let error = none.listen().unwrap_err();
