@@ -261,15 +261,6 @@ mod tests {
 
     /// As a process leaves its socket that is killed.
     fn stale(path: &Path) {
-        // A child that another test has forked has copies of what is open here, until it ends.
-        let wait_for = |lock: fn(&Path) -> io::Result<()>| {
-            let limit = std::time::Instant::now() + SOON;
-            while let Err(error) = lock(path) {
-                assert!(std::time::Instant::now() < limit, "{error}");
-                thread::sleep(Duration::from_millis(5));
-            }
-        };
-        wait_for(|path| lock_beside(path).map(drop));
         let killed = Listener::bind(path).unwrap();
         let (socket, lock) = (
             killed.socket.as_raw_fd(),
@@ -281,11 +272,6 @@ mod tests {
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
         }
         assert!(path.exists());
-        wait_for(|path| lock_beside(path).map(drop));
-        wait_for(|path| match Socket::connect(path) {
-            Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
-            Err(_) => Ok(()),
-        });
     }
 
     #[test]
