@@ -89,6 +89,9 @@ pub enum Command {
     /// Run an unmodified libibverbs program on this driver.
     Run(RunArgs),
     /// Own a function that libibverbs programs share.
+    ///
+    /// It runs until SIGINT or SIGTERM, or until its functions are gone. SIGUSR2 unplugs the cables
+    /// of simulated functions; a second one plugs them in again.
     Serve(ServeArgs),
     /// Show the programs that share a served function, and what each has.
     Ps(PsArgs),

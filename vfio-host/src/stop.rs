@@ -85,13 +85,28 @@ impl Stop {
     /// # Errors
     /// The system's error.
     pub fn on_signals() -> Result<Self> {
-        let signals = Signals::stop_and(&[])?;
+        Self::on_signals_and(&[], |_| {})
+    }
+
+    /// The same; at each of the signals `others`, which stop nothing, `then` is called.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn on_signals_and(
+        others: &'static [libc::c_int],
+        then: impl Fn(libc::c_int) + Send + 'static,
+    ) -> Result<Self> {
+        let signals = Signals::stop_and(others)?;
         let stop = Self::default();
         let shared = Arc::clone(&stop.0);
         let wait = move || {
             let mut first = None;
             while !shared.is_over.load(Ordering::Relaxed) {
                 let signal = match signals.wait_for(AGAIN) {
+                    Ok(Some(signal)) if others.contains(&signal) => {
+                        then(signal);
+                        continue;
+                    }
                     Ok(Some(signal)) => signal,
                     Ok(None) => continue,
                     Err(error) => return log::warn!("signals are no longer received: {error:#}"),

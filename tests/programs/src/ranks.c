@@ -1,11 +1,13 @@
 // Ranks of MPI that compare all that they get with what it has to be. The first prints what was done; any difference ends
-// all of them. Run: ranks NUMBER-OF-RANKS [LARGEST-MESSAGE]
+// all of them. Run: ranks NUMBER-OF-RANKS [LARGEST-MESSAGE [ROUNDS]]. With ROUNDS, that often, and messages alone.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int rank, size;
+// What this rank has sent to each of the others by messages of its own choice; all ranks send as much.
+static long sent;
 
 static void *room(size_t bytes)
 {
@@ -58,6 +60,7 @@ static void ring(int length)
         MPI_Sendrecv(out, length, MPI_BYTE, to, step, in, length, MPI_BYTE, of, step, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         right(same(in, of, rank, RING, length), "a message", length, of);
     }
+    sent += length;
     free(out);
     free(in);
 }
@@ -189,19 +192,28 @@ int main(int count, char **words)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     int wanted = count > 1 ? atoi(words[1]) : 0, largest = count > 2 ? atoi(words[2]) : 4 << 20, done = 0;
     right(size == wanted, "the number of ranks", 0, size);
-    for (unsigned at = 0; at < sizeof lengths / sizeof *lengths && lengths[at] <= largest; at++) {
-        ring(lengths[at]);
-        broadcasts(lengths[at]);
-        all_to_all(lengths[at]);
-        sums(lengths[at] / 64 + 1);
-        windows(lengths[at]);
-        done++;
+    int rounds = count > 3 ? atoi(words[3]) : 1;
+    for (int round = 1; round <= rounds; round++) {
+        done = 0;
+        for (unsigned at = 0; at < sizeof lengths / sizeof *lengths && lengths[at] <= largest; at++) {
+            done++;
+            ring(lengths[at]);
+            if (rounds > 1)
+                continue;
+            broadcasts(lengths[at]);
+            all_to_all(lengths[at]);
+            sums(lengths[at] / 64 + 1);
+            windows(lengths[at]);
+        }
+        if (rank == 0 && rounds > 1)
+            printf("round %d\n", round);
+        fflush(stdout);
     }
     double latency, bandwidth;
     speeds(&latency, &bandwidth);
     if (rank == 0)
-        printf("%d ranks compared %d lengths up to %d; 8 bytes in %.1f us, 1 MiB at %.0f MiB/s\n", size, done,
-               lengths[done - 1], latency, bandwidth);
+        printf("%d ranks compared %d lengths up to %d; 8 bytes in %.1f us, 1 MiB at %.0f MiB/s\neach to each: %ld\n", size,
+               done, lengths[done - 1], latency, bandwidth, sent);
     MPI_Finalize();
     return 0;
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 use clap::Args;
+use e810_attach::places;
 use e810_sim::Sim;
 use e810_sim::pcap::Writer;
 
@@ -34,6 +35,16 @@ pub struct CaptureArgs {
 }
 
 impl CaptureArgs {
+    /// For one of several functions that are simulated apart: the first has the file that is named, the others have
+    /// files beside it, which end in .1, .2 and so on.
+    #[must_use]
+    pub fn of_function(&self, index: usize) -> Self {
+        let of_it = |path: &PathBuf| places::of_function(path, index);
+        Self {
+            pcap: self.pcap.as_ref().map(of_it),
+        }
+    }
+
     /// Starts to record the functions of `sim`, if that was asked for.
     ///
     /// # Errors

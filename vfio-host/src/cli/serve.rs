@@ -9,6 +9,7 @@ use e810_backends::spec::AddressedSpec;
 use e810_hal::Ns;
 
 use super::address::interface_name;
+use super::capture::CaptureArgs;
 use super::device::socket_path;
 use super::file::checked;
 use super::number::{number, seconds, size};
@@ -137,4 +138,6 @@ pub struct ServeArgs {
     /// A second signal ends the server at once.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub drain: Option<Ns>,
+    #[command(flatten)]
+    pub capture: CaptureArgs,
 }

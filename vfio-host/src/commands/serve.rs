@@ -8,9 +8,9 @@ mod store;
 use std::cell::RefCell;
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -22,13 +22,15 @@ use e810_attach::owner::{AskedLimits, Opening};
 use e810_attach::places::{FUNCTIONS, of_function};
 use e810_backends::spec::DeviceSpec;
 use e810_backends::vfio::wait_until_free;
-use e810_sim::Sim;
 
 use self::draining::Draining;
-use self::serving::{Function, Serves, lock};
+use self::serving::{Function, Serves, Simulated, lock};
 use crate::cli::ServeArgs;
+use crate::cli::capture::Recording;
 use crate::cli::device::places;
+use crate::commands::sim::{SWITCH_LINK, state};
 use crate::monitor::SERVE;
+use crate::output::ending::Steps;
 use crate::pci_functions::workload;
 use crate::stop::{Stop, watched};
 use crate::usage::{Usage, refuse};
@@ -55,7 +57,15 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
             at.display()
         );
     }
-    let stop = Stop::on_signals()?;
+    let sims: Arc<Mutex<Vec<Simulated>>> = Arc::default();
+    let (tell_links, links) = channel();
+    let ports = Arc::clone(&sims);
+    let stop = Stop::on_signals_and(&[SWITCH_LINK], move |_| {
+        for simulated in lock(&ports).iter_mut() {
+            // The command may be over.
+            let _ = tell_links.send(simulated.cables.switch());
+        }
+    })?;
     let mut taken = Vec::new();
     for opening in &openings {
         taken.push(store::take_over(&opening.spec, &mut kept));
@@ -80,7 +90,7 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
         .map(|opening| opening.spec.clone())
         .collect();
     let monitored = workload::registry(args.monitor.as_deref(), SERVE)?;
-    let (sims, is_up) = (Arc::default(), Arc::new(AtomicBool::new(false)));
+    let is_up = Arc::new(AtomicBool::new(false));
     let serves = Serves {
         sims: Arc::clone(&sims),
         coming_up: Arc::new(AtomicUsize::new(openings.len())),
@@ -94,7 +104,9 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
         registry: monitored.as_ref().map(|(registry, _)| registry.clone()),
     };
     let functions = openings.into_iter().zip(taken).zip(listeners);
-    let functions = functions.map(|((opening, taken), listener)| Function {
+    let functions = functions.enumerate();
+    let functions = functions.map(|(index, ((opening, taken), listener))| Function {
+        capture: args.capture.of_function(index),
         opening,
         taken,
         listener,
@@ -111,6 +123,10 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
             }
             out.flush()?;
         }
+        let switched = links.try_iter().last();
+        if let Some(is_up) = switched {
+            writeln!(out.borrow_mut(), "links {}", state(is_up))?;
+        }
         match stop.check() {
             Err(signal) if draining.is_over(&signal) => Err(signal.into()),
             _ => Ok(()),
@@ -119,11 +135,17 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
     let served = watched("e810-serve", move || serve_all(functions, &serves), &watch);
     draining.remove_sockets();
     specs.iter().for_each(store::forget);
-    match served {
+    let mut steps = Steps::default();
+    steps.note(match served {
         Ok(gone) => gone,
         Err(_) if stop.is_asked() => no_findings(&lock(&sims)),
         Err(error) => Err(error),
+    });
+    for simulated in lock(&sims).iter_mut() {
+        let recording = simulated.recording.take();
+        steps.note(recording.map(Recording::finish).transpose());
     }
+    steps.end()
 }
 
 /// The functions that are named, each with what it is opened for.
@@ -157,6 +179,9 @@ fn openings(args: &ServeArgs) -> Result<Vec<Opening>> {
             };
             bdf(one).is_some_and(|place| bdf(&opening) == Some(place))
         };
+        if let DeviceSpec::Vfio(..) = opening.spec {
+            args.capture.refuse(device)?;
+        }
         if openings.iter().any(same) {
             refuse!("--device {device} is given twice; leave one out");
         }
@@ -221,8 +246,9 @@ fn check_limits(option: &str, limits: &[(Resource, u64)]) -> Result<()> {
 }
 
 /// What programs and this process have done wrong is an error, as with `e810 sim`.
-fn no_findings(sims: &[Sim]) -> Result<()> {
-    let findings: Vec<_> = sims.iter().flat_map(Sim::findings).collect();
+fn no_findings(sims: &[Simulated]) -> Result<()> {
+    let findings = sims.iter().flat_map(|one| one.sim.findings());
+    let findings: Vec<_> = findings.collect();
     match findings.first() {
         Some(first) => bail!(
             "the simulator recorded {} findings; the first: {first}",

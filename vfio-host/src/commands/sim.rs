@@ -27,7 +27,15 @@ use crate::usage::refuse;
 /// The signal that writes the report.
 const WRITE_REPORT: libc::c_int = libc::SIGUSR1;
 /// The signal that unplugs the cables, or plugs them in again.
-const SWITCH_LINK: libc::c_int = libc::SIGUSR2;
+pub(super) const SWITCH_LINK: libc::c_int = libc::SIGUSR2;
+
+/// Of links, as lines say it.
+pub(super) const fn state(is_up: bool) -> &'static str {
+    match is_up {
+        true => "up",
+        false => "down",
+    }
+}
 
 /// The option that names the file of the report.
 const REPORT: &str = "--report";
@@ -67,11 +75,7 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<()> {
         match signals.wait()? {
             WRITE_REPORT => running.write_report(),
             SWITCH_LINK => {
-                let state = if running.cables.switch() {
-                    "up"
-                } else {
-                    "down"
-                };
+                let state = state(running.cables.switch());
                 out.say(|out| Ok(writeln!(out, "links {state}")?));
             }
             _ => break,

@@ -59,8 +59,12 @@ impl Drop for Server {
 }
 
 fn terminate(child: &Child) {
+    signal(child, "-TERM");
+}
+
+fn signal(child: &Child, number: &str) {
     let id = child.id().to_string();
-    let status = Command::new("kill").arg(&id).status().unwrap();
+    let status = Command::new("kill").args([number, &id]).status().unwrap();
     assert!(status.success());
 }
 
@@ -182,7 +186,7 @@ fn programs_see_all_functions_of_a_server() {
     let second = format!("{at}.1");
     let wire = format!("sim:wire=serve-several-{}", std::process::id());
     let mut serve = folder.e810(&format!(
-        "serve --device {wire}@10.8.1.1/24 {wire}@10.8.1.2/24 --at {at} --monitor {at}-m"
+        "serve --device {wire}@10.8.1.1/24 {wire}@10.8.1.2/24 --at {at} --monitor {at}-m --pcap {at}-f"
     ));
     let mut server = Server::of(serve.stdout(Stdio::null()));
     let program =
@@ -222,6 +226,17 @@ fn programs_see_all_functions_of_a_server() {
         assert_eq!(function["cqs"].as_array().unwrap().len(), 0);
     }
     assert_eq!(view["functions"].as_array().unwrap().len(), 2);
+    for state in ["down", "active"] {
+        signal(&server, "-USR2");
+        until("the ports' state", || {
+            let said = folder.output(&format!("monitor --once --json --interval 10 --at {at}-m"));
+            let view: Value = serde_json::from_str(&said.lines[0]).unwrap();
+            let mut functions = view["functions"].as_array().unwrap().iter();
+            functions
+                .all(|function| function["port"]["state"] == state)
+                .then_some(())
+        });
+    }
     let said = folder.output(&format!("connections --at {at}-m"));
     let line = format!("function 1 ({wire})   no program has connected or listened");
     assert!(said.lines.contains(&line), "{:?}", said.lines);
@@ -229,6 +244,10 @@ fn programs_see_all_functions_of_a_server() {
     assert_eq!(ended(&mut server), Some(0));
     assert!(!fs::exists(&at).unwrap() && !fs::exists(&second).unwrap());
     assert!(!fs::exists(format!("{at}-m")).unwrap());
+    for frames in [format!("{at}-f"), format!("{at}-f.1")] {
+        // An ARP question at least.
+        assert!(fs::metadata(&frames).unwrap().len() > 24, "{frames}");
+    }
     program.kill();
 }
 
@@ -404,6 +423,10 @@ fn limits_have_keys() {
         ("serve --user-limits programs=0", "from 1 upwards"),
         ("serve --device vfio-user:/nowhere", "cannot be shared"),
         ("serve --device at:/nowhere", "e810 run --at /nowhere"),
+        (
+            "serve --device vfio:fffe:3b:00.0 --pcap /nowhere/frames",
+            "do not pass through this process",
+        ),
         (
             "serve --tap t --device sim sim",
             "there are several functions",

@@ -18,14 +18,24 @@ use e810_backends::vfio::Vfio;
 use e810_hal::Ns;
 use e810_node::simulated::simulator;
 use e810_sim::{Mode, Sim};
+use e810_sim_server::cables::Cables;
 use e810_sim_server::quota::Quota;
 
 use super::draining::Guests;
 use super::{notify, store};
+use crate::cli::capture::{CaptureArgs, Recording};
 use crate::monitor::{ConnectionsSnapshot, MonitorRegistry, SnapshotPublisher, collect_snapshot};
+
+/// What simulates a function.
+pub(super) struct Simulated {
+    pub(super) sim: Sim,
+    pub(super) cables: Cables,
+    pub(super) recording: Option<Recording>,
+}
 
 /// A function, and where its programs find it.
 pub(super) struct Function {
+    pub(super) capture: CaptureArgs,
     pub(super) opening: Opening,
     /// What an earlier server has left of it.
     pub(super) taken: Option<Vfio>,
@@ -46,7 +56,7 @@ impl Function {
 #[derive(Clone)]
 pub(super) struct Serves {
     /// Their simulators, once there are any.
-    pub(super) sims: Arc<Mutex<Vec<Sim>>>,
+    pub(super) sims: Arc<Mutex<Vec<Simulated>>>,
     /// How many are not up yet.
     pub(super) coming_up: Arc<AtomicUsize>,
     /// Set when all programs are served.
@@ -79,6 +89,7 @@ impl Serves {
         publisher: Option<SnapshotPublisher>,
     ) -> Result<Error> {
         let Function {
+            capture,
             opening,
             taken,
             listener,
@@ -87,6 +98,7 @@ impl Serves {
             serves: self,
             publisher,
             listener,
+            capture,
             // What was taken over is kept already.
             keeps: Function::of_group(&opening).filter(|_| taken.is_none()),
         };
@@ -102,6 +114,7 @@ struct Serving {
     serves: Serves,
     listener: Listener,
     publisher: Option<SnapshotPublisher>,
+    capture: CaptureArgs,
     /// Whose files the service manager is to keep.
     keeps: Option<Bdf>,
 }
@@ -109,7 +122,11 @@ struct Serving {
 impl Ready for Serving {
     fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
         let sim = simulated(spec);
-        lock(&self.serves.sims).push(sim.clone());
+        lock(&self.serves.sims).push(Simulated {
+            recording: self.capture.record(&sim)?,
+            cables: Cables::new(sim.clone()),
+            sim: sim.clone(),
+        });
         Ok(sim)
     }
 
