@@ -188,8 +188,12 @@ impl<P: Platform> Client<P> {
     /// # Errors
     /// Nobody answers, or there is no way to it; the owner is gone.
     pub fn resolve(&self, own: &OwnGid, destination: std::net::IpAddr) -> Result<MacAddr, Refused> {
-        let vlan = own.entry.vlan;
-        Ok(self.ask(Resolve { destination, vlan })?.mac)
+        let resolve = Resolve {
+            destination,
+            vlan: own.entry.vlan,
+            limit: None,
+        };
+        Ok(self.ask(resolve)?.mac)
     }
 
     /// Allocates a protection domain.

@@ -66,7 +66,7 @@ pub(crate) struct State {
     pub(crate) is_synchronous: bool,
     queue: Arc<Queue>,
     /// The program has destroyed it, and hears nothing of it any more.
-    is_over: bool,
+    pub(crate) is_over: bool,
 }
 
 /// The object behind the `rdma_cm_id` that a program sees.

@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use e810_attach::messages::{QueryPort, Resolve};
 use e810_attach::threads::spawn;
@@ -18,6 +19,9 @@ use crate::id::{Id, Phase, space};
 
 /// The first port of those that a program gets that names none.
 const EPHEMERAL: u16 = 32_768;
+
+/// How long one question for a neighbour takes at most.
+const ONE_QUESTION: Duration = Duration::from_secs(10);
 
 /// Binds an id to an address.
 pub(crate) fn bind(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
@@ -102,8 +106,7 @@ pub unsafe extern "C" fn bind_addr(id: *mut CmId, address: *mut sockaddr) -> c_i
     })
 }
 
-/// `rdma_resolve_addr`: 0, or -1 and errno; ADDR_RESOLVED or ADDR_ERROR follows. How long a neighbour
-/// is waited for is the function's (`wait=`), not `timeout_ms`.
+/// `rdma_resolve_addr`: 0, or -1 and errno; ADDR_RESOLVED or ADDR_ERROR follows, within `timeout_ms`.
 ///
 /// # Safety
 /// `id` exists; `source` is null or can be read, and `destination` can be.
@@ -111,7 +114,7 @@ pub unsafe extern "C" fn resolve_addr(
     id: *mut CmId,
     source: *mut sockaddr,
     destination: *mut sockaddr,
-    _timeout_ms: c_int,
+    timeout_ms: c_int,
 ) -> c_int {
     catch_panics(-1, || {
         // SAFETY: the caller's.
@@ -120,7 +123,7 @@ pub unsafe extern "C" fn resolve_addr(
         let (source, destination) = unsafe { (address::read(source), address::read(destination)) };
         let begun = destination
             .ok_or(libc::EINVAL)
-            .and_then(|destination| begin_resolve(&id, source, destination));
+            .and_then(|destination| begin_resolve(&id, source, destination, timeout_ms));
         done(&id, begun)
     })
 }
@@ -129,7 +132,10 @@ fn begin_resolve(
     id: &Arc<Id>,
     source: Option<SocketAddr>,
     destination: SocketAddr,
+    timeout_ms: c_int,
 ) -> Result<(), c_int> {
+    // The kernel takes it for a number without a sign.
+    let limit = Duration::from_millis(timeout_ms.cast_unsigned().into());
     let phase = id.state().phase;
     if let (Phase::Idle, Some(source)) = (phase, source) {
         bind(id, source)?;
@@ -166,14 +172,28 @@ fn begin_resolve(
     }
     let (asks, control) = (id.clone(), device.control());
     let resolve = move || {
-        let asked = Resolve {
-            destination: to,
-            vlan: own.vlan,
-        };
-        let found = match to.is_multicast() {
-            // Nobody is asked.
-            true => Ok(()),
-            false => control.ask(asked).map(drop),
+        let deadline = Instant::now() + limit;
+        let found = loop {
+            // Nobody is asked about a group.
+            if to.is_multicast() {
+                break Ok(());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let asked = Resolve {
+                destination: to,
+                vlan: own.vlan,
+                limit: Some(left.min(ONE_QUESTION).as_millis() as u32),
+            };
+            match control.ask(asked) {
+                Err(refused) if refused.errno == libc::ETIMEDOUT => {
+                    let is_over = Instant::now() >= deadline;
+                    // Nobody waits for it any more, or not for longer.
+                    if is_over || asks.state().is_over {
+                        break Err(refused);
+                    }
+                }
+                found => break found.map(drop),
+            }
         };
         match found {
             Ok(()) => {
@@ -185,11 +205,7 @@ fn begin_resolve(
             }
             Err(refused) => {
                 asks.state().phase = Phase::Bound;
-                let number = match refused.errno {
-                    libc::ETIMEDOUT => libc::EHOSTUNREACH,
-                    number => number,
-                };
-                asks.tell_plainly(event::ADDR_ERROR, -number);
+                asks.tell_plainly(event::ADDR_ERROR, -refused.errno);
             }
         }
     };

@@ -245,6 +245,36 @@ fn ids_connect_and_end_and_each_event_comes_once() {
     }
 }
 
+/// Nobody has the address of these.
+#[test]
+fn a_peer_is_waited_for_as_long_as_the_program_says() {
+    const PART: &str = "a_peer_is_waited_for_as_long_as_the_program_says";
+    if !is_program(PART) {
+        return as_a_program(PART);
+    }
+    let channel = create_event_channel();
+    let (patient, hasty) = (id(channel), id(channel));
+    let mut nobody = address(PORT);
+    nobody.sin_addr.s_addr = u32::from_be_bytes([10, 8, 1, 77]).to_be();
+    // SAFETY: ids, channels and events are used while they exist.
+    unsafe {
+        let to = (&raw mut nobody).cast();
+        // Longer than a function waits for a neighbour by itself.
+        assert_eq!(resolve_addr(patient, ptr::null_mut(), to, 600_000), 0);
+        for limit in [0, 100, 4000] {
+            assert_eq!(resolve_addr(hasty, ptr::null_mut(), to, limit), 0);
+            let event = next(channel, event::ADDR_ERROR);
+            assert_eq!(((*event).id, (*event).status), (hasty, -libc::ETIMEDOUT));
+            assert_eq!(ack_cm_event(event), 0);
+        }
+        // It is not waited for until its time is over.
+        assert_eq!(destroy_id(patient), 0);
+        assert!(is_quiet(channel));
+        assert_eq!(destroy_id(hasty), 0);
+        destroy_event_channel(channel);
+    }
+}
+
 fn number() -> c_int {
     // SAFETY: this thread's own.
     unsafe { *libc::__errno_location() }
@@ -288,7 +318,7 @@ fn what_cannot_be_is_refused() {
             0
         );
         let failed = next(channel, event::ADDR_ERROR);
-        assert_eq!((*failed).status, -libc::EHOSTUNREACH);
+        assert_eq!((*failed).status, -libc::ETIMEDOUT);
         assert_eq!(ack_cm_event(failed), 0);
         assert_eq!(leave_multicast(id, (&raw mut nobody).cast()), -1);
         assert_eq!(number(), libc::EADDRNOTAVAIL);

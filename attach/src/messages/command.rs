@@ -112,7 +112,13 @@ operations! {
     QueryPkey { port: u8, index: u16 } -> u16;
     /// Where packets to an address go that are sent from a VLAN, or from none. May take as long as
     /// a neighbour may take to answer.
-    Resolve { destination: IpAddr, vlan: Option<u16> } -> Neighbour;
+    Resolve {
+        destination: IpAddr,
+        vlan: Option<u16>,
+        /// Milliseconds that a neighbour has to answer, at most 30,000; if `None`, what the function
+        /// was opened with.
+        limit: Option<u32>
+    } -> Neighbour;
     /// Lends the owner a file, which comes with the message and has `bytes` bytes: the device
     /// reaches it at the address of the answer.
     Lend {

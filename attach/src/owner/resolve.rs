@@ -2,10 +2,12 @@
 
 use core::ffi::c_int;
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use e810::{Control, MacAddr};
 use e810_backends::interrupts::HostPlatform;
+use e810_hal::Ns;
 use e810_node::neighbours::NeighbourTracker;
 use e810_node::route::{Neighbour, Question, Route, known_mac};
 use e810_node::station::{Network, Pace, PendingResolve, Station, Unresolved};
@@ -16,6 +18,10 @@ use super::bring_up::{ARPS, Opening};
 use super::{Owner, ProgramId};
 use crate::messages::{Refused, Resolve};
 use crate::{errno, lock};
+
+/// The longest that a program may want to wait for a neighbour, in milliseconds: one that hears nothing
+/// for a minute takes its server for dead.
+const LONGEST: u32 = 30_000;
 
 /// Finds out where packets go.
 #[derive(Debug)]
@@ -102,7 +108,32 @@ impl<P: HostPlatform> Owner<P> {
     pub(super) fn resolve(
         &self,
         program: ProgramId,
-        Resolve { destination, vlan }: Resolve,
+        Resolve {
+            destination,
+            vlan,
+            limit,
+        }: Resolve,
+    ) -> Result<Neighbour, Refused> {
+        let limit = limit.map(|ms| Duration::from_millis(ms.min(LONGEST).into()));
+        let until = limit.map(|limit| (limit, Instant::now() + limit));
+        loop {
+            let found = self.ask_once(program, destination, vlan, until);
+            let is_early = until.is_some_and(|(_, deadline)| Instant::now() < deadline);
+            match found {
+                Err(refused) if refused.errno == libc::ETIMEDOUT && is_early => {}
+                found => return found,
+            }
+        }
+    }
+
+    /// One question, which ends after the time that the function was opened with, or at the end of a
+    /// limit.
+    fn ask_once(
+        &self,
+        program: ProgramId,
+        destination: IpAddr,
+        vlan: Option<u16>,
+        until: Option<(Duration, Instant)>,
     ) -> Result<Neighbour, Refused> {
         let known = self.known(program, destination);
         let question = Question {
@@ -126,7 +157,17 @@ impl<P: HostPlatform> Owner<P> {
             None if !lock(&self.programs).contains_key(&program) => {
                 Err(anyhow!("the program has left"))
             }
-            None => Ok(()),
+            None => match until {
+                Some((limit, deadline)) if Instant::now() >= deadline => {
+                    Err(Unresolved::NoAnswer {
+                        destination,
+                        via: destination,
+                        limit: Ns(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
+                    }
+                    .into())
+                }
+                _ => Ok(()),
+            },
         };
         let found = pending.wait(&is_there);
         if let Some(why) = self.gone.get() {

@@ -334,6 +334,7 @@ impl Scenario for AsksAndDies {
                 let command = Command::Resolve(Resolve {
                     destination: [10, 8, 1, host].into(),
                     vlan: None,
+                    limit: None,
                 });
                 let number = 1000 + u64::from(host);
                 client.send(encode(&Asked { number, command }));

@@ -326,6 +326,7 @@ impl<P: Platform + Send + Sync + 'static> Client<P> {
         let destination = Resolve {
             destination: ip,
             vlan: None,
+            limit: None,
         };
         let mac: MacAddr = self.ask(destination).unwrap().mac;
         let psn = |of: Qpn| 1000 + of.get();

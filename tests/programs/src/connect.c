@@ -161,6 +161,16 @@ static void resolve(void) {
     say_error("route-again", rdma_resolve_route(id, 2000));
     say_error("bind-then", rdma_bind_addr(id, (struct sockaddr *)&to));
     say_error("listen-then", rdma_listen(id, 1));
+    // Nobody has it.
+    struct sockaddr_in nobody = own(7);
+    nobody.sin_addr.s_addr = htonl(ntohl(nobody.sin_addr.s_addr) ^ 0x40);
+    id = new_id(RDMA_PS_TCP);
+    say_error("nobody", rdma_resolve_addr(id, NULL, (struct sockaddr *)&nobody, 500));
+    happens("nobody-event");
+    say_error("nobody-again", rdma_resolve_addr(id, NULL, (struct sockaddr *)&nobody, 4000));
+    happens("nobody-later-event");
+    say_error("then-own", rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 2000));
+    happens("then-own-event");
     say_error("from-foreign", rdma_resolve_addr(new_id(RDMA_PS_TCP), (struct sockaddr *)&foreign, (struct sockaddr *)&to, 2000));
     struct rdma_cm_id *listener = listening(RDMA_PS_TCP, 23452);
     say_error("by-a-listener", rdma_resolve_addr(listener, NULL, (struct sockaddr *)&to, 2000));

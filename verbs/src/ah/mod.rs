@@ -81,6 +81,7 @@ pub(crate) fn path(open: &OpenContext, attr: &AhAttr) -> Result<Path, c_int> {
         .ask(Resolve {
             destination,
             vlan: own.vlan,
+            limit: None,
         })
         .map_err(wrong)?;
     let mut path = if destination.is_multicast() {
