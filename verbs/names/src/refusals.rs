@@ -9,8 +9,9 @@ pub extern "C" fn returns_error() -> c_int {
     libc::EOPNOTSUPP
 }
 
-/// For functions that return -1 and set `errno`.
-pub extern "C" fn returns_minus_one() -> c_int {
+/// For functions that return -1 and set `errno`, as a number of any width: a narrow one would leave the
+/// rest of the register as it is.
+pub extern "C" fn returns_minus_one() -> isize {
     set_errno(libc::EOPNOTSUPP);
     -1
 }
