@@ -4,7 +4,7 @@ use e810::{AccessFlags, Control, Mtu, Path, Platform, QpAttr, QpState, Qpn};
 use e810_cm::machine::{ConnectionId, Error, Reply, State};
 use e810_cm::{Reason, ip};
 
-use crate::manager::{Manager, Neighbours, path_of};
+use crate::manager::{Manager, Neighbours, NoPath, path_of};
 use crate::service::Refused;
 
 /// The changes that bring a connection's queue pair from INIT to RTS (cm-path 6.6).
@@ -38,8 +38,8 @@ impl<P: Platform> Manager<'_, P> {
     ///
     /// # Errors
     /// [`Refused::Machine`] where it is not to be answered now, as a request that was accepted
-    /// before. [`Refused::Peer`]: the reason to reject with, which is no way to the peer, or values
-    /// of the peer that cannot be used.
+    /// before. [`Refused::PathPending`]: call it again. [`Refused::Peer`]: the reason to reject with,
+    /// which is no way to the peer, or values of the peer that cannot be used.
     pub fn attributes(
         &mut self,
         control: &Control<P>,
@@ -53,7 +53,11 @@ impl<P: Platform> Manager<'_, P> {
         }
         let (origin, via) = self.machine.origin(id).ok_or(Error::NoSuch(id))?;
         let way = path_of(control, neighbours, &origin, via);
-        let way = way.map_err(|_| Reason::INVALID_GID)?;
+        let way = way.map_err(|why| match why {
+            // Soon it is known.
+            NoPath::Pending => Refused::PathPending,
+            NoPath::Unreachable => Reason::INVALID_GID.into(),
+        })?;
         let rq_psn = self.machine.local_psn(id);
         let timeout = self.machine.ack_timeout(id);
         let peer = match self.machine.request(id).and_then(|request| request.req) {
