@@ -40,6 +40,7 @@ pub mod event {
     pub const DISCONNECTED: c_int = 10;
     pub const DEVICE_REMOVAL: c_int = 11;
     pub const MULTICAST_JOIN: c_int = 12;
+    pub const MULTICAST_ERROR: c_int = 13;
     pub const TIMEWAIT_EXIT: c_int = 15;
 }
 

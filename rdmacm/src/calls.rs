@@ -12,7 +12,7 @@ use e810_connect::{Answer, Call};
 use e810_verbs::errno::fail;
 use e810_verbs::panics::catch_panics;
 
-use crate::abi::{CmEvent, CmId, ConnParam, EventChannel, event};
+use crate::abi::{CmEvent, CmId, ConnParam, EventChannel, event, port_space};
 use crate::address;
 use crate::channel::get_cm_event;
 use crate::devices;
@@ -142,13 +142,24 @@ fn begin_listen(id: &Arc<Id>, backlog: c_int) -> Result<(), c_int> {
             .unwrap_or(BACKLOG),
         context: id.token,
     };
+    let mut listeners = Vec::new();
     for device in devices {
-        match device.call(&Call::Listen(listen))? {
-            Answer::Listener(listener, _) => id.state().listeners.push((device, listener)),
-            _ => return Err(libc::EIO),
+        let number = match device.call(&Call::Listen(listen)) {
+            Ok(Answer::Listener(listener, _)) => {
+                listeners.push((device, listener));
+                continue;
+            }
+            other => other.err().unwrap_or(libc::EIO),
+        };
+        // On all devices, or on none.
+        for (device, listener) in listeners {
+            let _ = device.call(&Call::Unlisten(listener));
         }
+        return Err(number);
     }
-    id.state().phase = Phase::Listening;
+    let mut state = id.state();
+    state.listeners = listeners;
+    state.phase = Phase::Listening;
     Ok(())
 }
 
@@ -194,28 +205,47 @@ pub unsafe extern "C" fn connect(id: *mut CmId, param: *mut ConnParam) -> c_int 
     catch_panics(-1, || {
         // SAFETY: the caller's.
         let id = unsafe { Id::of(id) };
-        let param = match param.is_null() {
-            true => usual(),
+        let given = !param.is_null();
+        let param = match given {
+            false => usual(),
             // SAFETY: the caller's.
-            false => unsafe { param.read() },
+            true => unsafe { param.read() },
         };
         // SAFETY: as above.
         let data = unsafe { data_of(&param) };
-        done(&id, ask(&id, &param, data))
+        let asked = is_valid(&id, given.then_some(&param)).and_then(|()| ask(&id, &param, data));
+        done(&id, asked)
     })
 }
 
-/// As many as are wanted, or as the device has for [`MOST`].
+/// What librdmacm checks before the kernel hears of it, in port space TCP alone.
 ///
 /// # Errors
-/// EINVAL: more than it has.
-pub(crate) fn depth(wanted: u8, has: u32) -> Result<u8, c_int> {
-    let most = u8::try_from(has).unwrap_or(u8::MAX);
-    match wanted {
-        MOST => Ok(most),
-        wanted if wanted <= most => Ok(wanted),
-        _ => Err(libc::EINVAL),
+/// EINVAL: neither a queue pair nor a parameter, or more READs than the device has.
+fn is_valid(id: &Id, param: Option<&ConnParam>) -> Result<(), c_int> {
+    let seen = id.seen();
+    if seen.ps != port_space::TCP {
+        return Ok(());
     }
+    let Some(param) = param else {
+        return match seen.qp.is_null() {
+            true => Err(libc::EINVAL),
+            false => Ok(()),
+        };
+    };
+    let card = id.device()?.attributes()?;
+    let is_too_much = |wanted: u8, has: u32| wanted != MOST && u32::from(wanted) > has;
+    match is_too_much(param.responder_resources, card.max_dest_rd_atomic)
+        || is_too_much(param.initiator_depth, card.max_rd_atomic)
+    {
+        true => Err(libc::EINVAL),
+        false => Ok(()),
+    }
+}
+
+/// As many as are wanted and the device has.
+fn depth(wanted: u8, has: u32) -> u8 {
+    wanted.min(u8::try_from(has).unwrap_or(u8::MAX))
 }
 
 fn ask(id: &Arc<Id>, param: &ConnParam, private_data: &[u8]) -> Result<(), c_int> {
@@ -238,8 +268,8 @@ fn ask(id: &Arc<Id>, param: &ConnParam, private_data: &[u8]) -> Result<(), c_int
     let depths = match is_datagrams {
         true => [0, 0],
         false => [
-            depth(param.responder_resources, card.max_dest_rd_atomic)?,
-            depth(param.initiator_depth, card.max_rd_atomic)?,
+            depth(param.responder_resources, card.max_dest_rd_atomic),
+            depth(param.initiator_depth, card.max_rd_atomic),
         ],
     };
     let ask = Connect {
@@ -295,7 +325,7 @@ pub unsafe extern "C" fn accept(id: *mut CmId, param: *mut ConnParam) -> c_int {
             .map_or(&[][..], |param| unsafe { data_of(param) });
         let accepted = match id.is_datagrams() {
             true => answer(&id, param.as_ref(), data),
-            false => grant(&id, param.as_ref(), data),
+            false => is_valid(&id, param.as_ref()).and_then(|()| grant(&id, param.as_ref(), data)),
         };
         if id.is_datagrams() {
             return match accepted {
@@ -314,19 +344,19 @@ fn grant(id: &Arc<Id>, param: Option<&ConnParam>, private_data: &[u8]) -> Result
     let (device, connection) = id.connection()?;
     let request = id.state().request.clone().ok_or(libc::EINVAL)?;
     let card = device.attributes()?;
-    let most = |of: u32| u8::try_from(of).unwrap_or(u8::MAX);
-    // Without a parameter: what the peer asks for, as far as the device has it (cm-path 6.5).
-    let (responder_resources, initiator_depth) = match param {
-        Some(param) => {
-            let resources = param.responder_resources;
-            let resources = depth(resources, card.max_dest_rd_atomic)?;
-            (resources, depth(param.initiator_depth, card.max_rd_atomic)?)
-        }
-        None => (
-            request.initiator_depth.min(most(card.max_dest_rd_atomic)),
-            request.responder_resources.min(most(card.max_rd_atomic)),
-        ),
-    };
+    // Where the program says nothing: what the peer asks for, as far as the device has it
+    // (cm-path 6.5).
+    let wanted = |said: Option<u8>, asked| said.filter(|said| *said != MOST).unwrap_or(asked);
+    let resources = wanted(
+        param.map(|param| param.responder_resources),
+        request.initiator_depth,
+    );
+    let initiator = wanted(
+        param.map(|param| param.initiator_depth),
+        request.responder_resources,
+    );
+    let responder_resources = depth(resources, card.max_dest_rd_atomic);
+    let initiator_depth = depth(initiator, card.max_rd_atomic);
     id.state().responder_resources = responder_resources;
     let qp = id.seen().qp;
     let qpn = match qp.is_null() {
@@ -383,20 +413,34 @@ fn answer(id: &Arc<Id>, param: Option<&ConnParam>, private_data: &[u8]) -> Resul
 pub unsafe extern "C" fn reject(id: *mut CmId, data: *const c_void, length: u8) -> c_int {
     catch_panics(-1, || {
         // SAFETY: the caller's.
-        let (id, data) = unsafe { (Id::of(id), bytes(data, length)) };
-        let rejected = id.connection().and_then(|(device, connection)| {
-            // SIDR's status 2 is a refusal (cm-path 3.9).
-            let call = match id.is_datagrams() {
-                true => Call::Answer(connection, Err(2), data),
-                false => Call::Reject(connection, Reason::CONSUMER_DEFINED, data),
-            };
-            device.call(&call).map(drop)
-        });
-        match rejected {
-            Ok(()) => 0,
-            Err(number) => fail(number),
-        }
+        unsafe { reject_with(id, data, length, Reason::CONSUMER_DEFINED) }
     })
+}
+
+/// Refuses for a reason.
+///
+/// # Safety
+/// As [`reject`].
+pub(crate) unsafe fn reject_with(
+    id: *mut CmId,
+    data: *const c_void,
+    length: u8,
+    reason: Reason,
+) -> c_int {
+    // SAFETY: the caller's.
+    let (id, data) = unsafe { (Id::of(id), bytes(data, length)) };
+    let rejected = id.connection().and_then(|(device, connection)| {
+        // SIDR's status 2 is a refusal (cm-path 3.9).
+        let call = match id.is_datagrams() {
+            true => Call::Answer(connection, Err(2), data),
+            false => Call::Reject(connection, reason, data),
+        };
+        device.call(&call).map(drop)
+    });
+    match rejected {
+        Ok(()) => 0,
+        Err(number) => fail(number),
+    }
 }
 
 /// `rdma_disconnect`: 0, or -1 and errno; DISCONNECTED follows. The queue pair is in ERROR.
@@ -444,7 +488,8 @@ pub unsafe extern "C" fn establish(id: *mut CmId) -> c_int {
     })
 }
 
-/// `rdma_notify`: 0, or -1 and errno: the first message has come to the queue pair.
+/// `rdma_notify`: 0, or -1 and errno: the first message has come to the queue pair of one who has
+/// accepted. EISCONN for who is connected already.
 ///
 /// # Safety
 /// `id` exists.
@@ -454,11 +499,17 @@ pub unsafe extern "C" fn notify(id: *mut CmId, event: c_int) -> c_int {
     catch_panics(-1, || {
         // SAFETY: the caller's.
         let id = unsafe { Id::of(id) };
+        let (phase, has_accepted) = {
+            let state = id.state();
+            (state.phase, state.request.is_some())
+        };
         let told = id
             .connection()
-            .and_then(|(device, connection)| match event {
-                COMM_EST if id.state().phase == Phase::Connected => Err(libc::EISCONN),
-                COMM_EST => device.call(&Call::DataArrived(connection)).map(drop),
+            .and_then(|(device, connection)| match (event, phase) {
+                (COMM_EST, Phase::Connected) => Err(libc::EISCONN),
+                (COMM_EST, Phase::Connecting) if has_accepted => {
+                    device.call(&Call::DataArrived(connection)).map(drop)
+                }
                 _ => Err(libc::EINVAL),
             });
         match told {

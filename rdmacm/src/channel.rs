@@ -80,11 +80,14 @@ pub unsafe extern "C" fn destroy_event_channel(channel: *mut EventChannel) {
 /// thread can be cancelled.
 ///
 /// # Safety
-/// `channel` is an event channel, and `event` can be written.
+/// `channel` is an event channel, and `event` is null or can be written.
 pub unsafe extern "C-unwind" fn get_cm_event(
     channel: *mut EventChannel,
     event: *mut *mut CmEvent,
 ) -> c_int {
+    if event.is_null() {
+        return fail(libc::EINVAL);
+    }
     loop {
         // Of a thread that is cancelled nothing is dropped, so this is a pointer.
         let mut taken: *const Happening = ptr::null();
@@ -129,7 +132,8 @@ pub unsafe extern "C" fn ack_cm_event(event: *mut CmEvent) -> c_int {
 }
 
 /// `rdma_migrate_id`: the id's events come to another channel from now on, also those that wait. Null
-/// makes the id synchronous.
+/// makes the id synchronous, and is refused with EINVAL if it is. Waits until events that were taken
+/// are acknowledged.
 ///
 /// # Safety
 /// `id` exists; `channel` is null or an event channel.

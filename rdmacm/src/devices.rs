@@ -4,6 +4,8 @@ use core::ffi::c_int;
 use std::net::IpAddr;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use e810::{DeviceAttr, GIDS, Gid};
 use e810_attach::messages::{
@@ -22,6 +24,9 @@ use e810_verbs::panics::catch_panics;
 use e810_verbs::pd::alloc_pd;
 
 use crate::news;
+
+/// How long a call waits for the way to a peer.
+const WAIT: Duration = Duration::from_secs(3);
 
 /// A device that is open.
 #[derive(Debug)]
@@ -127,11 +132,18 @@ impl Device {
     /// # Errors
     /// The number for `errno`.
     pub(crate) fn call(&self, call: &Call<'_>) -> Result<Answer, c_int> {
-        let call = CallBytes::of(call);
-        let answered = self.control().ask(Connecting { call });
-        let answered = answered.map_err(|refused: Refused| refused.errno)?;
-        let answer = answered.map_err(|refused| number(&refused))?;
-        Ok(*answer)
+        let since = Instant::now();
+        loop {
+            let call = CallBytes::of(call);
+            let answered = self.control().ask(Connecting { call });
+            match answered.map_err(|refused: Refused| refused.errno)? {
+                // A neighbour that was known is asked for again.
+                Err(e810_connect::Refused::PathPending) if since.elapsed() < WAIT => {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                answered => return Ok(*answered.map_err(|refused| number(&refused))?),
+            }
+        }
     }
 }
 
@@ -212,8 +224,13 @@ pub(crate) fn with(ip: IpAddr) -> Result<(Arc<Device>, Own), c_int> {
     }
 }
 
-/// The device from which packets to `destination` go, the own address, and the destination: loopback
-/// stands for the first device.
+/// Whether an address stands for whoever uses it, as a destination.
+pub(crate) const fn is_itself(destination: IpAddr) -> bool {
+    destination.is_loopback() || destination.is_unspecified()
+}
+
+/// The device from which packets to `destination` go, the own address, and the destination: loopback,
+/// or no address, stands for the first device.
 ///
 /// # Errors
 /// ENODEV without a device of that family.
@@ -237,7 +254,7 @@ pub(crate) fn towards(destination: IpAddr) -> Result<(Arc<Device>, Own, IpAddr),
         }
     }
     let (device, own) = first.ok_or(libc::ENODEV)?;
-    match destination.is_loopback() {
+    match is_itself(destination) {
         true => Ok((device, own, own.ip)),
         false => Ok((device, own, destination)),
     }

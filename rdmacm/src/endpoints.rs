@@ -120,11 +120,15 @@ unsafe fn passive(id: &Arc<Id>, info: &AddrInfo, pd: *mut Pd, attr: *mut QpInitA
             with_requests(|all| all.insert(id.token, requests));
         }
         (*id.abi()).qp_type = info.qp_type;
+        if !pd.is_null() {
+            (*id.abi()).pd = pd;
+        }
     }
     0
 }
 
-/// `rdma_get_request`: 0, or -1 and errno. Waits for a peer that asks a synchronous listener.
+/// `rdma_get_request`: 0, or -1 and errno. Waits for a peer that asks a synchronous listener. The new id
+/// keeps the event, in which is what the peer has said.
 ///
 /// # Safety
 /// `listener` exists, and `id` can be written.
@@ -139,7 +143,7 @@ pub unsafe extern "C" fn get_request(listener: *mut CmId, id: *mut *mut CmId) ->
             return -1;
         }
         let event = listener.seen().event;
-        // SAFETY: the listener keeps it.
+        // SAFETY: the listener keeps it, until it is given on.
         let (kind, requested) = unsafe { ((*event).event, (*event).id) };
         if kind != event::CONNECT_REQUEST {
             return fail(libc::EINVAL);
@@ -149,6 +153,11 @@ pub unsafe extern "C" fn get_request(listener: *mut CmId, id: *mut *mut CmId) ->
         // SAFETY: null makes a channel.
         if let Err(number) = unsafe { made.migrate(ptr::null_mut()) } {
             return fail(number);
+        }
+        // SAFETY: only calls of the program change both: what the peer has said is the new id's.
+        unsafe {
+            (*listener.abi()).event = ptr::null_mut();
+            (*made.abi()).event = event;
         }
         if let Err(number) = like(&listener, &made) {
             made.end();

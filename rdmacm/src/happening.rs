@@ -69,6 +69,10 @@ impl Happening {
             event::CONNECT_RESPONSE => self.id.responded(),
             // As librdmacm does. At DISCONNECTED it does nothing: the program may have destroyed its
             // queue pair without a word to the id.
+            event::MULTICAST_JOIN => match self.with {
+                With::Datagrams { address, .. } => self.id.has_joined(address.grh.dgid),
+                _ => (self.event, self.status),
+            },
             event::REJECTED if self.listener.is_none() => {
                 self.id.stop();
                 (self.event, self.status)

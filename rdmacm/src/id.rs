@@ -67,6 +67,8 @@ pub(crate) struct State {
     queue: Arc<Queue>,
     /// The program has destroyed it, and hears nothing of it any more.
     pub(crate) is_over: bool,
+    /// Requests that came to it when nobody took them any more.
+    unwanted: Vec<(Arc<Device>, ConnectionId)>,
 }
 
 /// The object behind the `rdma_cm_id` that a program sees.
@@ -184,6 +186,7 @@ impl Id {
                 is_synchronous,
                 queue,
                 is_over: false,
+                unwanted: Vec::new(),
             }),
             events: Acknowledged::default(),
         });
@@ -319,6 +322,9 @@ impl Id {
         channel: *mut EventChannel,
     ) -> Result<(), c_int> {
         let is_synchronous = channel.is_null();
+        if is_synchronous && self.state().is_synchronous {
+            return Err(libc::EINVAL);
+        }
         let channel = match is_synchronous {
             true => Channel::make()?,
             false => channel,
@@ -329,6 +335,13 @@ impl Id {
         let was_synchronous = state.is_synchronous;
         let moved = self.take_events(&state.queue);
         for happening in moved {
+            // Who asks a listener belongs where the program hears of it: the old channel may be
+            // destroyed. Nobody else knows such an id yet.
+            if happening.listener.is_some() {
+                happening.id.state().queue = queue.clone();
+                // SAFETY: as below.
+                unsafe { (*happening.id.abi()).channel = channel };
+            }
             queue.put(happening);
         }
         state.queue = queue;
@@ -344,7 +357,43 @@ impl Id {
             // SAFETY: it was this id's own.
             unsafe { Channel::free(old) };
         }
+        self.events.wait();
         Ok(())
+    }
+
+    /// Makes an id for a peer that asks this listener, and tells of it. One that is destroyed, or has
+    /// no room, refuses it when it ends.
+    pub(crate) fn is_asked(
+        self: &Arc<Self>,
+        (device, connection): (Arc<Device>, ConnectionId),
+        begin: impl FnOnce(&Arc<Self>),
+        happening: impl FnOnce(Arc<Self>) -> Happening,
+    ) {
+        // With the lock: as long as it is not migrated and not destroyed, it has its channel.
+        let mut state = self.state();
+        let seen = self.seen();
+        let made = match state.is_over {
+            true => Err(libc::EINVAL),
+            // SAFETY: as above.
+            false => unsafe { Self::make(seen.channel, seen.context, seen.ps) },
+        };
+        if let Ok(id) = made {
+            id.state().options = state.options;
+            begin(&id);
+            if state.queue.put(Arc::new(happening(id.clone()))) {
+                return;
+            }
+            id.forget();
+        }
+        state.unwanted.push((device, connection));
+    }
+
+    /// Drops those of its events that wait and are not to be kept.
+    pub(crate) fn drop_events(self: &Arc<Self>, is_kept: impl Fn(&Happening) -> bool) {
+        let state = self.state();
+        state
+            .queue
+            .purge(|happening| !Arc::ptr_eq(happening.reported(), self) || is_kept(happening));
     }
 
     /// Takes what waits for it out of a queue.
@@ -383,7 +432,6 @@ impl Id {
     /// Ends it: its listeners and its connection, and the events that wait. Waits until those that a
     /// program has taken are acknowledged.
     pub(crate) fn end(self: &Arc<Self>) {
-        with_ids(|ids| ids.remove(&self.token));
         let (listeners, connection, queue) = {
             let mut state = self.state();
             state.is_over = true;
@@ -393,6 +441,12 @@ impl Id {
         };
         for (device, listener) in listeners {
             let _ = device.call(&Call::Unlisten(listener));
+        }
+        // Only now: until then requests may have come to it, which the manager takes for known.
+        with_ids(|ids| ids.remove(&self.token));
+        let unwanted = core::mem::take(&mut self.state().unwanted);
+        for (device, connection) in unwanted {
+            let _ = device.call(&Call::Release(connection));
         }
         if let Some((connection, device)) = connection {
             // One that the manager has forgotten needs nothing.

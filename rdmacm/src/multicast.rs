@@ -37,15 +37,6 @@ fn join(id: &Arc<Id>, group: Option<SocketAddr>, context: usize) -> Result<(), c
     let own = own.filter(|own| own.ip.is_ipv4() == group.ip().is_ipv4());
     let own = own.ok_or(libc::EINVAL)?;
     let gid = gid_of(group);
-    let qp = id.seen().qp;
-    if !qp.is_null() {
-        let raw = Gid { raw: gid.0 };
-        // SAFETY: a queue pair that the program has not destroyed.
-        match unsafe { attach_mcast(qp, &raw const raw, 0) } {
-            0 => {}
-            number => return Err(number),
-        }
-    }
     let tos = {
         let mut state = id.state();
         state.groups.push((group, context));
@@ -61,6 +52,22 @@ fn join(id: &Arc<Id>, group: Option<SocketAddr>, context: usize) -> Result<(), c
         ..Happening::of(id.clone(), event::MULTICAST_JOIN, 0)
     });
     Ok(())
+}
+
+impl Id {
+    /// It is in a group, and the program takes the event: its queue pair gets the group's datagrams from
+    /// now on, if it has one by now. Which event it is, and its status.
+    pub(crate) fn has_joined(&self, group: Gid) -> (c_int, c_int) {
+        let qp = self.seen().qp;
+        if qp.is_null() {
+            return (event::MULTICAST_JOIN, 0);
+        }
+        // SAFETY: a queue pair that the program has not destroyed.
+        match unsafe { attach_mcast(qp, &raw const group, 0) } {
+            0 => (event::MULTICAST_JOIN, 0),
+            number => (event::MULTICAST_ERROR, -number),
+        }
+    }
 }
 
 /// `rdma_join_multicast`: 0, or -1 and errno; MULTICAST_JOIN follows.
@@ -104,7 +111,7 @@ pub unsafe extern "C" fn join_multicast_ex(
     })
 }
 
-/// `rdma_leave_multicast`: 0, or -1 and errno.
+/// `rdma_leave_multicast`: 0, or -1 and errno. An event of it that was not taken does not come.
 ///
 /// # Safety
 /// As [`join_multicast`].
@@ -120,19 +127,29 @@ pub unsafe extern "C" fn leave_multicast(id: *mut CmId, address: *mut sockaddr) 
             let at = state.groups.iter().position(is_it);
             at.map(|at| state.groups.swap_remove(at))
         };
-        let Some((group, _)) = found else {
+        let Some((group, context)) = found else {
             return fail(libc::EADDRNOTAVAIL);
         };
+        let raw = Gid {
+            raw: gid_of(group).0,
+        };
+        let is_kept = |happening: &Happening| match happening.with {
+            With::Datagrams {
+                address,
+                context: word,
+                ..
+            } => {
+                happening.event != event::MULTICAST_JOIN
+                    || (address.grh.dgid, word) != (raw, context)
+            }
+            _ => true,
+        };
+        id.drop_events(is_kept);
         let qp = id.seen().qp;
         if !qp.is_null() {
-            let raw = Gid {
-                raw: gid_of(group).0,
-            };
+            // One that it was made after the group was joined is not in it.
             // SAFETY: a queue pair that the program has not destroyed.
-            let number = unsafe { detach_mcast(qp, &raw const raw, 0) };
-            if number != 0 {
-                return fail(number);
-            }
+            let _ = unsafe { detach_mcast(qp, &raw const raw, 0) };
         }
         0
     })

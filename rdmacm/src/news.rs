@@ -19,6 +19,8 @@ use crate::id::{self, Id, Phase};
 /// Bytes of private data that events show, whatever the peer has written.
 const OF_REQUEST: usize = 56;
 const OF_QUESTION: usize = 180;
+/// In port space IB there is no header before it.
+const OF_PLAIN_REQUEST: usize = 92;
 const OF_REPLY: usize = 196;
 const OF_REFUSAL: usize = 148;
 const OF_ANSWER: usize = 136;
@@ -57,6 +59,10 @@ pub(crate) fn told(device: usize, told: &Told) {
     // that fails.
     if id.state().phase == Phase::Requested {
         return;
+    }
+    // It has ended, whatever its program hears next.
+    if matches!(told.news, News::Rejected { .. } | News::Unreachable) {
+        id.state().phase = Phase::Ending;
     }
     let happening = |event, status| Happening::of(id.clone(), event, status);
     let happening = match &told.news {
@@ -132,11 +138,6 @@ fn requested(device: usize, connection: ConnectionId, token: u64, request: &Requ
     let Some(device) = devices::known(device) else {
         return;
     };
-    let seen = listener.seen();
-    // SAFETY: the listener's own channel, which exists as long as the listener.
-    let Ok(id) = (unsafe { Id::make(seen.channel, seen.context, seen.ps) }) else {
-        return;
-    };
     let port = listener.state().local.map_or(0, |local| local.port());
     let own = Own {
         index: 0,
@@ -144,16 +145,15 @@ fn requested(device: usize, connection: ConnectionId, token: u64, request: &Requ
         gid: e810::GidEntry::untagged(request.destination).gid,
         vlan: request.vlan,
     };
-    {
+    let begin = |id: &Arc<Id>| {
         let mut state = id.state();
         id.bind_to(&mut state, &device, own, port);
         let remote = SocketAddr::new(request.source, request.source_port);
         id.set_remote(&mut state, remote);
-        state.options = listener.state().options;
         state.connection = Some(connection);
         state.request = Some(request.clone());
         state.phase = Phase::Requested;
-    }
+    };
     let is_question = request.space == PortSpace::Udp;
     let with = match is_question {
         true => With::Datagrams {
@@ -173,19 +173,20 @@ fn requested(device: usize, connection: ConnectionId, token: u64, request: &Requ
             qpn: request.qpn,
         },
     };
-    let bytes = if is_question { OF_QUESTION } else { OF_REQUEST };
-    let happening = Happening {
-        id: id.clone(),
+    let bytes = match request.space {
+        PortSpace::Tcp => OF_REQUEST,
+        PortSpace::Udp => OF_QUESTION,
+        PortSpace::Ib => OF_PLAIN_REQUEST,
+    };
+    let happening = |id| Happening {
+        id,
         listener: Some(listener.clone()),
         event: event::CONNECT_REQUEST,
         status: 0,
         with,
         private_data: padded(&request.private_data, bytes),
     };
-    if !listener.tell(happening) {
-        // The manager has refused it, or its peer repeats it.
-        id.forget();
-    }
+    listener.is_asked((device.clone(), connection), begin, happening);
 }
 
 /// Where datagrams to an id's peer go.

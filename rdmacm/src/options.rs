@@ -54,6 +54,10 @@ pub unsafe extern "C" fn set_option(
         if (level, name) == (OF_ID, AFONLY) && !is_early {
             return fail(libc::EINVAL);
         }
+        // A queue pair for datagrams waits for nothing.
+        if (level, name) == (OF_ID, ACK_TIMEOUT) && id.is_datagrams() {
+            return fail(libc::EINVAL);
+        }
         let options = &mut state.options;
         let set = match (level, name) {
             (OF_ID, TOS) => byte().map(|tos| options.tos = tos),

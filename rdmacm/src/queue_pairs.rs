@@ -123,7 +123,8 @@ fn attributes(id: &Id, depths: [u8; 2]) -> Result<Attributes, c_int> {
     match device.call(&Call::Attributes(connection, depths))? {
         Answer::Attributes(mut attributes) => {
             if let Some(code) = id.state().options.ack_timeout {
-                attributes.to_rts.timeout = Some(code);
+                // Any number can be chosen; the queue pair has five bits for it.
+                attributes.to_rts.timeout = Some(code.min(31));
             }
             Ok(attributes)
         }
@@ -254,7 +255,8 @@ fn end_completions(id: &Id) {
     }
 }
 
-/// `rdma_create_qp_ex`: 0, or -1 and errno. Without completion queues it makes some.
+/// `rdma_create_qp_ex`: 0, or -1 and errno. Without completion queues it makes some, which it writes
+/// into `attr`.
 ///
 /// # Safety
 /// `id` exists; `attr` can be read and written, and what it names exists.
@@ -334,7 +336,7 @@ unsafe fn create(id: &Arc<Id>, attr: *mut QpInitAttrEx) -> Result<(), c_int> {
     }
     // SAFETY: the caller's; the program reads the rest after this call.
     unsafe {
-        (*attr).cap = asked.cap;
+        attr.write(asked);
         let abi = id.abi();
         (*abi).qp = qp;
         (*abi).pd = asked.pd;
@@ -376,7 +378,11 @@ pub unsafe extern "C" fn create_qp(id: *mut CmId, pd: *mut Pd, attr: *mut QpInit
         let made = unsafe { create_qp_ex(id, &raw mut more) };
         if made == 0 {
             // SAFETY: the caller's.
-            unsafe { (*attr).cap = more.cap };
+            unsafe {
+                (*attr).cap = more.cap;
+                (*attr).send_cq = more.send_cq;
+                (*attr).recv_cq = more.recv_cq;
+            }
         }
         made
     })

@@ -2,10 +2,15 @@
 
 use core::ffi::{c_int, c_void};
 
+use e810_cm::Reason;
 use e810_verbs::errno::fail;
+use e810_verbs::panics::catch_panics;
 
 use crate::abi::CmId;
-use crate::calls::reject;
+use crate::calls::reject_with;
+
+/// That the options of a vendor are not supported.
+const OPTIONS: Reason = Reason(35);
 
 /// `ibv_ece`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,13 +42,15 @@ pub unsafe extern "C" fn get_remote_ece(id: *mut CmId, ece: *mut Ece) -> c_int {
     0
 }
 
-/// `rdma_reject_ece`: refuses as `rdma_reject` does.
+/// `rdma_reject_ece`: refuses, because the peer's options of a vendor do not suit.
 ///
 /// # Safety
-/// As [`reject`].
+/// As [`reject`](crate::calls::reject).
 pub unsafe extern "C" fn reject_ece(id: *mut CmId, data: *const c_void, length: u8) -> c_int {
-    // SAFETY: the caller's.
-    unsafe { reject(id, data, length) }
+    catch_panics(-1, || {
+        // SAFETY: the caller's.
+        unsafe { reject_with(id, data, length, OPTIONS) }
+    })
 }
 
 /// `rpoll`, of descriptors that are no rsockets, of which there are none.

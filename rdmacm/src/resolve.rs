@@ -14,7 +14,7 @@ use libc::sockaddr;
 use crate::abi::{CmId, PathRec, event};
 use crate::address;
 use crate::calls::done;
-use crate::devices::{self, Device};
+use crate::devices::{self, Device, is_itself};
 use crate::id::{Id, Phase, space};
 
 /// The first port of those that a program gets that names none.
@@ -28,9 +28,18 @@ pub(crate) fn bind(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
     if id.state().phase != Phase::Idle {
         return Err(libc::EINVAL);
     }
+    // The machine itself is the first device.
+    let itself = match local.ip().is_loopback() {
+        true => Some(devices::towards(local.ip())?),
+        false => None,
+    };
+    let found = match &itself {
+        Some((_, own, _)) => SocketAddr::new(own.ip, local.port()),
+        None => local,
+    };
     let port = match local.port() {
         0 => free_port(id),
-        _ if is_taken(id, local) => return Err(libc::EADDRINUSE),
+        _ if is_taken(id, found) => return Err(libc::EADDRINUSE),
         port => port,
     };
     if local.ip().is_unspecified() {
@@ -39,12 +48,9 @@ pub(crate) fn bind(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
         state.phase = Phase::Bound;
         return Ok(());
     }
-    let (device, own) = match local.ip().is_loopback() {
-        true => {
-            let (device, own, _) = devices::towards(local.ip())?;
-            (device, own)
-        }
-        false => devices::with(local.ip())?,
+    let (device, own) = match itself {
+        Some((device, own, _)) => (device, own),
+        None => devices::with(local.ip())?,
     };
     let mut state = id.state();
     id.bind_to(&mut state, &device, own, port);
@@ -120,10 +126,12 @@ pub unsafe extern "C" fn resolve_addr(
         // SAFETY: the caller's.
         let id = unsafe { Id::of(id) };
         // SAFETY: as above.
-        let (source, destination) = unsafe { (address::read(source), address::read(destination)) };
-        let begun = destination
+        let (from, to) = unsafe { (address::read(source), address::read(destination)) };
+        let is_known = source.is_null() || from.is_some();
+        let begun = to
+            .filter(|_| is_known)
             .ok_or(libc::EINVAL)
-            .and_then(|destination| begin_resolve(&id, source, destination, timeout_ms));
+            .and_then(|to| begin_resolve(&id, from, to, timeout_ms));
         done(&id, begun)
     })
 }
@@ -147,9 +155,13 @@ fn begin_resolve(
     if !matches!(phase, Phase::Idle | Phase::Bound) {
         return Err(libc::EINVAL);
     }
+    let is_other_family = |ip: IpAddr| ip.is_ipv4() != destination.is_ipv4();
+    if local.is_some_and(|local| is_other_family(local.ip())) {
+        return Err(libc::EINVAL);
+    }
     let (device, own, to) = match (device, own) {
         (Some(device), Some(own)) => {
-            let to = match destination.ip().is_loopback() {
+            let to = match is_itself(destination.ip()) {
                 true => own.ip,
                 false => destination.ip(),
             };
@@ -157,9 +169,6 @@ fn begin_resolve(
         }
         _ => devices::towards(destination.ip())?,
     };
-    if own.ip.is_ipv4() != to.is_ipv4() {
-        return Err(libc::EINVAL);
-    }
     let port = match local {
         Some(local) => local.port(),
         None => free_port(id),
@@ -167,6 +176,10 @@ fn begin_resolve(
     let remote = SocketAddr::new(to, destination.port());
     {
         let mut state = id.state();
+        if local.is_none() {
+            // Nobody else gets the port meanwhile.
+            id.set_local(&mut state, SocketAddr::new(address::any(&to), port));
+        }
         id.set_remote(&mut state, remote);
         state.phase = Phase::Resolving;
     }
