@@ -5,8 +5,8 @@
 
 use std::sync::OnceLock;
 
-use e810_verbs_fuzz::api::Api;
 use e810_verbs_fuzz::campaign::{Campaign, prepare};
+use e810_verbs_fuzz::run::Apis;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
     let campaign = CAMPAIGN.get_or_init(|| {
         prepare();
         Campaign {
-            api: Api::linked(),
+            api: Apis::linked(),
             seed: 0,
             calls: 0,
             threads: 1,

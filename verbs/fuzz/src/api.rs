@@ -80,28 +80,30 @@ mod waits {
     }
 }
 
+/// A table of functions: field, name, type, the function of this program; and names of others.
 macro_rules! api {
     (
         $($field:ident = $name:literal, ($($kind:ty),*) $(-> $ret:ty)?, $path:path;)+
-        @ $($pointer:ident)+
+        @ $($pointer:ident)*
     ) => {
         /// The exported functions.
         #[derive(Clone, Copy, Debug)]
-        #[expect(missing_docs, reason = "each is the function of libibverbs of that name")]
+        #[expect(missing_docs, reason = "each is the library's function of that name")]
         pub struct Api {
             $(pub $field: unsafe extern "C" fn($($kind),*) $(-> $ret)?,)+
         }
 
         /// What is called.
-        #[expect(missing_docs, non_camel_case_types, reason = "names of libibverbs")]
+        #[expect(missing_docs, non_camel_case_types, reason = "names of the library")]
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(usize)]
-        pub enum Sym { $($field,)+ $($pointer,)+ }
+        pub enum Sym { $($field,)+ $($pointer,)* }
 
+        /// The names.
         pub const EXPORTED: &[&str] = &[$($name),+];
 
         /// All that is called: exported names, and those behind pointers.
-        pub const SYMBOLS: &[&str] = &[$($name,)+ $(stringify!($pointer),)+];
+        pub const SYMBOLS: &[&str] = &[$($name,)+ $(stringify!($pointer),)*];
 
         impl Api {
             /// Those of this program.
@@ -114,13 +116,13 @@ macro_rules! api {
             ///
             /// # Errors
             /// It cannot be loaded, or has not all names.
-            pub fn loaded(path: &Path) -> Result<Self, String> {
-                let library = load(path)?;
+            pub fn loaded(path: &std::path::Path) -> Result<Self, String> {
+                let library = $crate::api::load(path)?;
                 Ok(Self { $($field: {
-                    let found = find(library, $name)?;
+                    let found = $crate::api::find(library, $name)?;
                     // SAFETY: the name is that of a function of this type.
                     unsafe { core::mem::transmute::<
-                        *mut c_void,
+                        *mut core::ffi::c_void,
                         unsafe extern "C" fn($($kind),*) $(-> $ret)?,
                     >(found) }
                 },)+ })
@@ -129,7 +131,9 @@ macro_rules! api {
     };
 }
 
-fn load(path: &Path) -> Result<*mut c_void, String> {
+pub(crate) use api;
+
+pub(crate) fn load(path: &Path) -> Result<*mut c_void, String> {
     let name = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|why| why.to_string())?;
     // SAFETY: a string; what it runs when it is loaded is the library's business.
     let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -139,7 +143,7 @@ fn load(path: &Path) -> Result<*mut c_void, String> {
     }
 }
 
-fn find(library: *mut c_void, name: &str) -> Result<*mut c_void, String> {
+pub(crate) fn find(library: *mut c_void, name: &str) -> Result<*mut c_void, String> {
     let text = CString::new(name).map_err(|why| why.to_string())?;
     // SAFETY: the library stays loaded.
     let found = unsafe { libc::dlsym(library, text.as_ptr()) };

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use e810_sim::{MemoryCounts, Sim};
 use e810_verbs::testing::simulators;
 
-use crate::api::{Api, SYMBOLS};
+use crate::api::SYMBOLS;
 use crate::draw::Draw;
 use crate::engine::Engine;
-use crate::run::{Run, Tally};
+use crate::run::{Apis, Run, Tally};
 
 /// Calls of a sequence, about.
 const SEQUENCE: u64 = 4000;
@@ -20,7 +20,7 @@ const SEQUENCE: u64 = 4000;
 #[derive(Clone, Debug)]
 pub struct Campaign {
     /// The functions.
-    pub api: Api,
+    pub api: Apis,
     /// The first sequence's seed; each has the next one.
     pub seed: u64,
     /// Calls, at least.
@@ -34,8 +34,16 @@ pub struct Campaign {
 /// Two functions on a wire, before the library is used.
 pub fn prepare() {
     let wire = format!("calls{}", std::process::id());
-    let function = |number| format!("sim:wire={wire},mac=02:00:00:00:01:0{number}");
-    let devices = format!("{}@10.8.1.1 {}@10.8.1.2", function(0), function(1));
+    let function = |number: u8| format!("sim:wire={wire},mac=02:00:00:00:01:0{number}");
+    let at = |number| {
+        format!(
+            "{}@10.8.1.{},fd00:8::{}",
+            function(number),
+            number + 1,
+            number + 1
+        )
+    };
+    let devices = format!("{} {}", at(0), at(1));
     // SAFETY: nothing else runs yet.
     unsafe {
         env::set_var("E810_VERBS", devices);
@@ -44,7 +52,7 @@ pub fn prepare() {
 }
 
 /// What drivers hold, without counts that only grow.
-fn held() -> Vec<(u64, u64, u64)> {
+pub(crate) fn held() -> Vec<(u64, u64, u64)> {
     let of = |sim: &Sim| {
         let MemoryCounts {
             dma_blocks,
@@ -58,7 +66,7 @@ fn held() -> Vec<(u64, u64, u64)> {
 }
 
 /// Ends the process if the simulators found something, or memory is held that was not.
-fn inspect(run: &Run, before: &[(u64, u64, u64)]) {
+pub(crate) fn inspect(run: &Run, before: &[(u64, u64, u64)]) {
     for sim in simulators() {
         let findings = sim.findings();
         if !findings.is_empty() {

@@ -1,4 +1,4 @@
-//! Sequences of calls of libibverbs' functions, by someone who knows what is live.
+//! Sequences of calls of libibverbs' and librdmacm's functions, by someone who knows what is live.
 //!
 //! A [`Engine`](engine::Engine) draws calls from a seed (or a fuzzer's bytes), gives them right and
 //! wrong arguments, and holds each answer against what may be answered then. What cannot be known,
@@ -10,7 +10,8 @@
 //! * [`run`], calls and their answers: counts, the last ones, and how long each takes;
 //! * [`engine`], the sequence, and [`world`], what is live in it;
 //! * `calls`, what is drawn, a module a subject; `transfer`, messages whose bytes are compared;
-//! * [`campaign`], sequences one after the other, or in several threads on shared objects.
+//! * [`campaign`], sequences one after the other, or in several threads on shared objects;
+//! * [`cm`], all of this for librdmacm's functions, in sequences of their own.
 
 // UNSAFETY: calls the C interface, with pointers that this crate keeps.
 
@@ -24,6 +25,7 @@
 pub mod api;
 mod calls;
 pub mod campaign;
+pub mod cm;
 pub mod draw;
 pub mod engine;
 pub mod run;

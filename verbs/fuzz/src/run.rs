@@ -1,20 +1,78 @@
 //! Calls and their answers.
 
 use core::ffi::c_int;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::api::{Api, SYMBOLS, Sym};
+use crate::api::{Api, SYMBOLS};
+use crate::cm;
 use crate::draw::Draw;
 
 /// How long a call may take.
-const BOUND: Duration = Duration::from_secs(10);
+const BOUND: Duration = Duration::from_secs(60);
 /// Calls that a failure shows.
 const SHOWN: usize = 40;
+
+/// A function of either library.
+pub trait Symbol: Copy {
+    /// Its place in the counts: those of libibverbs first.
+    fn place(self) -> usize;
+}
+
+impl Symbol for crate::api::Sym {
+    fn place(self) -> usize {
+        self as usize
+    }
+}
+
+impl Symbol for cm::api::Sym {
+    fn place(self) -> usize {
+        SYMBOLS.len() + self as usize
+    }
+}
+
+/// The name of the function with a place.
+#[must_use]
+pub fn name_of(place: usize) -> &'static str {
+    match place.checked_sub(SYMBOLS.len()) {
+        None => SYMBOLS[place],
+        Some(place) => cm::api::SYMBOLS[place],
+    }
+}
+
+/// The functions of both libraries.
+#[derive(Clone, Copy, Debug)]
+pub struct Apis {
+    pub verbs: Api,
+    pub cm: cm::api::Api,
+}
+
+impl Apis {
+    /// Those of this program.
+    #[must_use]
+    pub fn linked() -> Self {
+        Self {
+            verbs: Api::linked(),
+            cm: cm::api::Api::linked(),
+        }
+    }
+
+    /// Those of a library in a file, which stays loaded.
+    ///
+    /// # Errors
+    /// It cannot be loaded, or has not all names.
+    pub fn loaded(path: &Path) -> Result<Self, String> {
+        Ok(Self {
+            verbs: Api::loaded(path)?,
+            cm: cm::api::Api::loaded(path)?,
+        })
+    }
+}
 
 /// The call that a thread is in.
 #[derive(Debug)]
@@ -35,7 +93,7 @@ fn guard(watch: Arc<Watch>) {
             let since = watch.since.load(Ordering::Relaxed);
             let now = watch.began.elapsed().as_millis() as u64 + 1;
             if since > 0 && now.saturating_sub(since) > BOUND.as_millis() as u64 {
-                let name = SYMBOLS[watch.symbol.load(Ordering::Relaxed)];
+                let name = name_of(watch.symbol.load(Ordering::Relaxed));
                 eprintln!("seed {}: {name} takes more than {BOUND:?}", watch.seed);
                 std::process::abort();
             }
@@ -55,16 +113,19 @@ pub struct Tally {
     pub transfers: [u64; 2],
     /// Their bytes.
     pub bytes: u64,
+    /// Events of connections: how many of each kind.
+    pub events: BTreeMap<c_int, u64>,
 }
 
 impl Default for Tally {
     fn default() -> Self {
         Self {
-            calls: vec![0; SYMBOLS.len()],
-            good: vec![0; SYMBOLS.len()],
+            calls: vec![0; SYMBOLS.len() + cm::api::SYMBOLS.len()],
+            good: vec![0; SYMBOLS.len() + cm::api::SYMBOLS.len()],
             edges: BTreeSet::new(),
             transfers: [0; 2],
             bytes: 0,
+            events: BTreeMap::new(),
         }
     }
 }
@@ -108,6 +169,12 @@ impl Tally {
         self.calls.iter().sum()
     }
 
+    /// Those of librdmacm.
+    #[must_use]
+    pub fn of_cm(&self) -> u64 {
+        self.calls[SYMBOLS.len()..].iter().sum()
+    }
+
     /// Percent of them that did what they are for.
     #[must_use]
     pub fn share(&self) -> u64 {
@@ -126,6 +193,9 @@ impl Tally {
         self.transfers[0] += other.transfers[0];
         self.transfers[1] += other.transfers[1];
         self.bytes += other.bytes;
+        for (kind, count) in &other.events {
+            *self.events.entry(*kind).or_default() += count;
+        }
     }
 
     /// What was not reached.
@@ -147,8 +217,10 @@ impl Tally {
 /// The calls of a thread.
 #[derive(Debug)]
 pub struct Run {
-    /// The functions.
+    /// libibverbs' functions.
     pub api: Api,
+    /// librdmacm's.
+    pub cm: cm::api::Api,
     /// Its choices.
     pub draw: Draw,
     /// What was reached.
@@ -162,7 +234,7 @@ pub struct Run {
 impl Run {
     /// Begins one.
     #[must_use]
-    pub fn new(api: Api, draw: Draw, seed: u64) -> Self {
+    pub fn new(apis: Apis, draw: Draw, seed: u64) -> Self {
         let watch = Arc::new(Watch {
             began: Instant::now(),
             since: AtomicU64::new(0),
@@ -171,7 +243,8 @@ impl Run {
         });
         guard(watch.clone());
         Self {
-            api,
+            api: apis.verbs,
+            cm: apis.cm,
             draw,
             tally: Tally::default(),
             seed,
@@ -181,9 +254,9 @@ impl Run {
     }
 
     /// A call begins.
-    pub fn enter(&mut self, symbol: Sym) {
-        self.tally.calls[symbol as usize] += 1;
-        self.watch.symbol.store(symbol as usize, Ordering::Relaxed);
+    pub fn enter(&mut self, symbol: impl Symbol) {
+        self.tally.calls[symbol.place()] += 1;
+        self.watch.symbol.store(symbol.place(), Ordering::Relaxed);
         let now = self.watch.began.elapsed().as_millis() as u64 + 1;
         self.watch.since.store(now, Ordering::Relaxed);
         e810_verbs_names::refusals::set_errno(0);
@@ -195,8 +268,8 @@ impl Run {
     }
 
     /// A call was made once more to wait for something: it does not count.
-    pub fn again(&mut self, symbol: Sym) {
-        self.tally.calls[symbol as usize] -= 1;
+    pub fn again(&mut self, symbol: impl Symbol) {
+        self.tally.calls[symbol.place()] -= 1;
     }
 
     fn note(&mut self, line: String) {
@@ -212,13 +285,13 @@ impl Run {
     }
 
     /// A call did what it is for.
-    pub fn good(&mut self, symbol: Sym) {
-        self.tally.good[symbol as usize] += 1;
+    pub fn good(&mut self, symbol: impl Symbol) {
+        self.tally.good[symbol.place()] += 1;
     }
 
     /// Ends the process if the answer is none that is allowed: 0, or the number of an error.
-    pub fn judge(&mut self, symbol: Sym, answer: c_int, allowed: &[c_int]) -> bool {
-        let name = SYMBOLS[symbol as usize];
+    pub fn judge(&mut self, symbol: impl Symbol, answer: c_int, allowed: &[c_int]) -> bool {
+        let name = name_of(symbol.place());
         if answer == 0 {
             self.good(symbol);
         }
@@ -230,7 +303,7 @@ impl Run {
     }
 
     /// The same for a maker of objects.
-    pub fn made<T>(&mut self, symbol: Sym, object: *mut T, allowed: &[c_int]) -> bool {
+    pub fn made<T>(&mut self, symbol: impl Symbol, object: *mut T, allowed: &[c_int]) -> bool {
         let answer = match object.is_null() {
             true => errno().max(1),
             false => 0,
@@ -239,7 +312,7 @@ impl Run {
     }
 
     /// The same for a function that returns -1 with an error.
-    pub fn minus(&mut self, symbol: Sym, answer: c_int, allowed: &[c_int]) -> bool {
+    pub fn minus(&mut self, symbol: impl Symbol, answer: c_int, allowed: &[c_int]) -> bool {
         let answer = match answer {
             -1 => errno().max(1),
             0 => 0,
@@ -279,6 +352,19 @@ macro_rules! call {
     }};
 }
 pub(crate) use call;
+
+/// Calls an exported function of librdmacm.
+macro_rules! rdma {
+    ($run:expr, $field:ident($($arg:expr),* $(,)?)) => {{
+        let function = $run.cm.$field;
+        $run.enter($crate::cm::api::Sym::$field);
+        // SAFETY: objects are live, and what is written to is there.
+        let result = unsafe { function($($arg),*) };
+        $run.leave();
+        result
+    }};
+}
+pub(crate) use rdma;
 
 /// Calls a function behind a pointer.
 macro_rules! through {

@@ -40,7 +40,7 @@ fn address(engine: &mut Engine, device: usize) -> (AhAttr, c_int) {
     match draw.below(12) {
         0 => attr.is_global = 0,
         1 => attr.port_num = draw.number(&[0, 2, 255]),
-        2 => attr.grh.sgid_index = draw.number(&[2, 31, 200, 255]),
+        2 => attr.grh.sgid_index = draw.number(&[3, 31, 200, 255]),
         3 => attr.grh.dgid.raw = [0; 16],
         4 => {
             attr.grh.flow_label = u32::MAX;

@@ -25,6 +25,8 @@ const NUMBERS: &[c_int] = &[
     c_int::MAX,
     c_int::MIN,
 ];
+/// Addresses of a function: its own of the link, and two that it was given.
+const ENTRIES: usize = 3;
 /// Entries of the GID table.
 const GIDS: c_int = 32;
 
@@ -243,7 +245,7 @@ fn tables(engine: &mut Engine, ctx: &OpenCtx) {
             );
             let allowed: &[c_int] = match (0..GIDS).contains(&index) {
                 _ if flags != 0 || port != 1 => &[EINVAL],
-                true if index < 2 => &[0],
+                true if index < ENTRIES as c_int => &[0],
                 true => &[ENODATA],
                 false => &[EINVAL],
             };
@@ -258,8 +260,16 @@ fn tables(engine: &mut Engine, ctx: &OpenCtx) {
                 run,
                 query_gid_table(ctx.ptr, entries.as_mut_ptr(), most, flags, 32)
             );
-            let expected = if most < 2 || flags != 0 { EINVAL } else { 0 };
-            let answer = if answer == 2 { 0 } else { -answer as c_int };
+            let expected = if most < ENTRIES || flags != 0 {
+                EINVAL
+            } else {
+                0
+            };
+            let answer = if answer == ENTRIES as isize {
+                0
+            } else {
+                -answer as c_int
+            };
             run.judge(Sym::query_gid_table, answer, &[expected]);
         }
         6 => {
