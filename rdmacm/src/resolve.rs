@@ -1,5 +1,6 @@
 //! Addresses of ids: their own, the peer's, and the way between both.
 
+use core::cell::Cell;
 use core::ffi::c_int;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::address;
 use crate::calls::done;
 use crate::devices::{self, Device, is_itself};
 use crate::id::{Id, Phase, space};
+use crate::options::Options;
 
 /// The first port of those that a program gets that names none.
 const EPHEMERAL: u16 = 32_768;
@@ -39,8 +41,10 @@ pub(crate) fn bind(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
     };
     let port = match local.port() {
         0 => free_port(id),
-        _ if is_taken(id, found) => return Err(libc::EADDRINUSE),
-        port => port,
+        port => {
+            check_port(id, found)?;
+            port
+        }
     };
     if local.ip().is_unspecified() {
         let mut state = id.state();
@@ -58,26 +62,42 @@ pub(crate) fn bind(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
     Ok(())
 }
 
-/// Whether another id of the process is bound to this port. Those of other programs are seen when it
-/// listens.
-fn is_taken(id: &Arc<Id>, local: SocketAddr) -> bool {
-    let (space, reuses) = (space(id.seen().ps), id.state().options.reuses_address);
+/// Whether another id of the process is bound to this port, as the kernel's `cma_check_port` has it. Those
+/// of other programs are seen when it listens.
+///
+/// # Errors
+/// EADDRINUSE: to this address. EADDRNOTAVAIL: one of the two is for every address.
+fn check_port(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
+    let (space, options) = (space(id.seen().ps), id.state().options);
+    let only_family = |options: &Options, local: SocketAddr| options.only_family || local.is_ipv4();
+    let is_here = Cell::new(false);
     let is_there = |other: &Id| {
         if other.token == id.token || crate::id::space(other.seen().ps) != space {
             return false;
         }
         let state = other.state();
         // Those of accepted connections have the port of their listener.
-        let is_bound = state.request.is_none();
-        let is_here = state.local.is_some_and(|there| {
-            let (one, two) = (there.ip(), local.ip());
-            let meets = one == two || one.is_unspecified() || two.is_unspecified();
-            there.port() == local.port() && meets
-        });
-        let both_reuse = reuses && state.options.reuses_address && state.phase != Phase::Listening;
-        is_bound && is_here && !both_reuse
+        let bound = state.local.filter(|_| state.request.is_none());
+        let Some(there) = bound.filter(|there| there.port() == local.port()) else {
+            return false;
+        };
+        let both_reuse = options.reuses_address
+            && state.options.reuses_address
+            && state.phase != Phase::Listening;
+        let are_apart = there.is_ipv4() != local.is_ipv4()
+            && only_family(&options, local)
+            && only_family(&state.options, there);
+        let (one, two) = (there.ip(), local.ip());
+        let meets_any = one.is_unspecified() || two.is_unspecified();
+        let is_taken = !both_reuse && !are_apart && (meets_any || one == two);
+        is_here.set(is_here.get() || is_taken && !meets_any);
+        is_taken
     };
-    !crate::id::all(is_there).is_empty()
+    match crate::id::all(is_there).is_empty() {
+        true => Ok(()),
+        false if is_here.get() => Err(libc::EADDRINUSE),
+        false => Err(libc::EADDRNOTAVAIL),
+    }
 }
 
 /// A port that no id of the process has.

@@ -40,9 +40,9 @@ impl LibraryQp {
         let mut sges: Vec<work::Sge> = sges.iter().map(theirs).collect();
         let mut wr = RecvWr {
             wr_id,
-            next: ptr::null_mut(),
             sg_list: sges.as_mut_ptr(),
             num_sge: sges.len() as c_int,
+            ..RecvWr::default()
         };
         let mut bad = ptr::null_mut();
         // SAFETY: a QP that lives; a list of one whose SGEs are in `sges`.

@@ -146,6 +146,16 @@ static void bind_addr(void) {
     struct rdma_cm_id *again = new_id(RDMA_PS_TCP);
     say_error("reuse-asked", rdma_set_option(again, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)));
     say_error("port-in-use-of-one-who-does-not", rdma_bind_addr(again, (struct sockaddr *)&fixed));
+    struct sockaddr_in any_fixed = at("0.0.0.0", 23457), here_fixed = own(23457), any_used = at("0.0.0.0", 23451);
+    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_port = htons(23457)};
+    say_error("any-where-one-has-the-port", rdma_bind_addr(new_id(RDMA_PS_TCP), (struct sockaddr *)&any_used));
+    say_error("any-with-a-port", rdma_bind_addr(new_id(RDMA_PS_TCP), (struct sockaddr *)&any_fixed));
+    say_error("any-has-the-port", rdma_bind_addr(new_id(RDMA_PS_TCP), (struct sockaddr *)&here_fixed));
+    say_error("any-of-both-families", rdma_bind_addr(new_id(RDMA_PS_TCP), (struct sockaddr *)&any6));
+    struct rdma_cm_id *only = new_id(RDMA_PS_TCP);
+    say_error("only-IPv6", rdma_set_option(only, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &yes, sizeof(yes)));
+    say_error("any-of-the-other-family", rdma_bind_addr(only, (struct sockaddr *)&any6));
+    say_error("which-listens", rdma_listen(only, 1));
     row("device-of-any"), say("%s", new_id(RDMA_PS_TCP)->verbs ? "there" : "none");
     say_error("after-its-end", (rdma_destroy_id(id), rdma_bind_addr(new_id(RDMA_PS_TCP), (struct sockaddr *)&fixed)));
 }

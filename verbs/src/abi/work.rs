@@ -74,9 +74,10 @@ impl core::fmt::Debug for AsyncElement {
     }
 }
 
-/// `ibv_sge`.
+/// `ibv_sge`. Packed, as all that a request consists of: programs have it in packed structures of their
+/// own (libiscsi), where it is not aligned.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
+#[repr(C, packed)]
 pub struct Sge {
     pub addr: u64,
     pub length: u32,
@@ -86,7 +87,7 @@ layout!(Sge, 16, addr @ 0, length @ 8, lkey @ 12);
 
 /// `ibv_data_buf`.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
+#[repr(C, packed)]
 pub struct DataBuf {
     pub addr: *mut c_void,
     pub length: usize,
@@ -95,18 +96,19 @@ layout!(DataBuf, 16, addr @ 0, length @ 8);
 
 /// `ibv_recv_wr`.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
+#[repr(C, packed)]
 pub struct RecvWr {
     pub wr_id: u64,
     pub next: *mut RecvWr,
     pub sg_list: *mut Sge,
     pub num_sge: c_int,
+    pub reserved: u32,
 }
 layout!(RecvWr, 32, wr_id @ 0, next @ 8, sg_list @ 16, num_sge @ 24);
 
 /// `ibv_send_wr`.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
+#[repr(C, packed)]
 pub struct SendWr {
     pub wr_id: u64,
     pub next: *mut SendWr,

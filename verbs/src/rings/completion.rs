@@ -7,9 +7,9 @@ use e810::{Wc, WcFlags};
 
 use crate::abi::work::Wc as ProgramWc;
 
-/// A place for a completion, in the program's memory.
+/// A place for a completion, in the program's memory, which need not be aligned.
 #[derive(Debug)]
-#[repr(transparent)]
+#[repr(C, packed)]
 pub(super) struct Place(MaybeUninit<ProgramWc>);
 
 /// Flags of a completion that have the same numbers in verbs.

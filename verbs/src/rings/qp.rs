@@ -3,9 +3,10 @@
 use core::ffi::c_int;
 use core::fmt;
 
-use e810::{Platform, QpDestroyed, QpRecv, QpReopened, QpSend, QpSendList, RecvWr, SendWr, Sge};
+use e810::{Platform, QpDestroyed, QpRecv, QpReopened, QpSend, QpSendList, RecvWr, SendWr};
 
 use super::lock::{Guard, Lock, leak};
+use super::request::Aligned;
 use super::{LockedQp, QpRings, request};
 use crate::abi::objects::Qp;
 use crate::abi::work::{RecvWr as ProgramRecvWr, SendWr as ProgramSendWr};
@@ -70,7 +71,7 @@ impl<P: Platform> PlatformQpRings<P> {
         let one = alone.and_then(|request| Some((request, unsafe { request::one_sge(request) }?)));
         let posted = one.and_then(|(request, (sge, what))| {
             let flags = request::flags(request.send_flags);
-            queue.post_one_sge(request.wr_id, flags, sge, what)
+            queue.post_one_sge(request.wr_id, flags, &sge, what)
         });
         if posted.is_some() {
             return 0;
@@ -113,7 +114,7 @@ impl<P: Platform> PlatformQpRings<P> {
                 let one = unsafe { request::one_sge(request) };
                 let fast = one.and_then(|(sge, what)| {
                     let flags = request::flags(request.send_flags);
-                    list.post_one_sge(request.wr_id, flags, sge, what)
+                    list.post_one_sge(request.wr_id, flags, &sge, what)
                 });
                 let fast = fast.or_else(|| {
                     // SAFETY: as above.
@@ -154,9 +155,9 @@ impl<P: Platform> PlatformQpRings<P> {
         let alone = unsafe { wr.as_ref() };
         let alone = alone.filter(|request| request.next.is_null() && request.num_sge == 1);
         let posted = alone.and_then(|request| {
-            // SAFETY: as above; both structures are the same.
-            let sge = unsafe { request.sg_list.cast::<Sge>().as_ref() }?;
-            queue.post_one_sge(request.wr_id, sge)
+            // SAFETY: as above.
+            let sge = unsafe { request::only(request.sg_list) }?;
+            queue.post_one_sge(request.wr_id, &sge)
         });
         if posted.is_some() {
             return 0;
@@ -195,8 +196,10 @@ impl<P: Platform> PlatformQpRings<P> {
         let posted = posted.and_then(|mut list| {
             // SAFETY: the caller's: each request of the list can be read.
             while let Some(request) = unsafe { at.as_ref() } {
+                let mut aligned = Aligned::uninit();
                 // SAFETY: the caller's: what it names can be read.
-                let sges = unsafe { request::sges(request.sg_list, request.num_sge) }?;
+                let sges =
+                    unsafe { request::sges(request.sg_list, request.num_sge, &mut aligned) }?;
                 let wr = RecvWr {
                     wr_id: request.wr_id,
                     sges,

@@ -1,8 +1,9 @@
 //! Converts a program's requests to the driver's. Nothing is copied: what a request names stays
-//! where the program has it.
+//! where the program has it, except for a list of SGEs that is not aligned.
 
 use core::array;
 use core::ffi::{c_int, c_uint};
+use core::mem::MaybeUninit;
 use core::slice;
 
 use e810::{Data, OneSge, Op, Remote, SendFlags, SendWr, Sge, UdTarget};
@@ -13,14 +14,16 @@ use crate::abi::work::{SendWr as ProgramSendWr, Sge as ProgramSge};
 /// The most SGEs of any request (data-path 1.6).
 pub(crate) const MAX_SGES: usize = 13;
 
-// A list of the program's SGEs can be read as one of the driver's.
+// A list of the program's SGEs can be read as one of the driver's, if it is aligned.
 const _: () = {
     assert!(size_of::<Sge>() == size_of::<ProgramSge>());
-    assert!(align_of::<Sge>() == align_of::<ProgramSge>());
     assert!(core::mem::offset_of!(Sge, addr) == core::mem::offset_of!(ProgramSge, addr));
     assert!(core::mem::offset_of!(Sge, length) == core::mem::offset_of!(ProgramSge, length));
     assert!(core::mem::offset_of!(Sge, lkey) == core::mem::offset_of!(ProgramSge, lkey));
 };
+
+/// Room for SGEs that are not aligned.
+pub(super) type Aligned = MaybeUninit<[Sge; MAX_SGES]>;
 
 /// The SGEs of a request; EINVAL for more than any request can have, or for a null list with a
 /// count.
@@ -28,7 +31,11 @@ const _: () = {
 /// # Safety
 /// `count` SGEs can be read at `list` as long as the slice is used, if it is not null.
 #[inline(always)]
-pub(super) unsafe fn sges<'a>(list: *const ProgramSge, count: c_int) -> Result<&'a [Sge], c_int> {
+pub(super) unsafe fn sges<'a>(
+    list: *const ProgramSge,
+    count: c_int,
+    aligned: &'a mut Aligned,
+) -> Result<&'a [Sge], c_int> {
     let count = count as c_uint as usize;
     if count > MAX_SGES || (list.is_null() && count != 0) {
         return Err(libc::EINVAL);
@@ -36,8 +43,37 @@ pub(super) unsafe fn sges<'a>(list: *const ProgramSge, count: c_int) -> Result<&
     if count == 0 {
         return Ok(&[]);
     }
+    let mut list = list.cast::<Sge>();
+    if !list.is_aligned() {
+        let own = aligned.as_mut_ptr().cast::<Sge>();
+        // SAFETY: the caller's; there is room for as many.
+        unsafe { copy_bytes(list, own, count) };
+        list = own;
+    }
     // SAFETY: the caller's; both structures are the same, see above.
-    Ok(unsafe { slice::from_raw_parts(list.cast::<Sge>(), count) })
+    Ok(unsafe { slice::from_raw_parts(list, count) })
+}
+
+/// # Safety
+/// `count` SGEs can be read at `from`, and written at `to`; no alignment is needed.
+#[cold]
+unsafe fn copy_bytes(from: *const Sge, to: *mut Sge, count: usize) {
+    let bytes = count * size_of::<Sge>();
+    // SAFETY: the caller's.
+    unsafe {
+        from.cast::<u8>()
+            .copy_to_nonoverlapping(to.cast::<u8>(), bytes);
+    }
+}
+
+/// The only SGE of a request; `None` if it is nowhere.
+///
+/// # Safety
+/// It can be read at `list`, if that is not null.
+#[inline(always)]
+pub(super) unsafe fn only(list: *const ProgramSge) -> Option<Sge> {
+    // SAFETY: the caller's; both structures are the same, see above.
+    (!list.is_null()).then(|| unsafe { list.cast::<Sge>().read_unaligned() })
 }
 
 /// Flags under the driver's numbers; flags that mean nothing here are dropped, as libirdma does.
@@ -61,7 +97,7 @@ const _: () = {
 /// # Safety
 /// What `request` names can be read.
 #[inline(always)]
-pub(super) unsafe fn one_sge(request: &ProgramSendWr) -> Option<(&Sge, OneSge)> {
+pub(super) unsafe fn one_sge(request: &ProgramSendWr) -> Option<(Sge, OneSge)> {
     if request.num_sge != 1 || request.send_flags & send_flag::INLINE != 0 {
         return None;
     }
@@ -71,8 +107,8 @@ pub(super) unsafe fn one_sge(request: &ProgramSendWr) -> Option<(&Sge, OneSge)> 
         opcode::RDMA_READ => OneSge::Read(remote(request)),
         _ => return None,
     };
-    // SAFETY: the caller's; both structures are the same, see above.
-    let sge = unsafe { request.sg_list.cast::<Sge>().as_ref() }?;
+    // SAFETY: the caller's.
+    let sge = unsafe { only(request.sg_list) }?;
     Some((sge, what))
 }
 
@@ -91,8 +127,8 @@ pub(super) unsafe fn one_piece(request: &ProgramSendWr) -> Option<(&[u8], OneSge
         opcode::RDMA_WRITE => OneSge::Write(remote(request)),
         _ => return None,
     };
-    // SAFETY: the caller's; both structures are the same, see above.
-    let sge = unsafe { request.sg_list.cast::<Sge>().as_ref() }?;
+    // SAFETY: the caller's.
+    let sge = unsafe { only(request.sg_list) }?;
     if sge.length == 0 || sge.addr == 0 {
         return None;
     }
@@ -134,8 +170,9 @@ pub(super) unsafe fn with_send(
     is_datagram: bool,
     post: &mut impl FnMut(&SendWr<'_>) -> Result<(), c_int>,
 ) -> Result<(), c_int> {
+    let mut aligned = Aligned::uninit();
     // SAFETY: the caller's.
-    let sges = unsafe { sges(request.sg_list, request.num_sge) }?;
+    let sges = unsafe { sges(request.sg_list, request.num_sge, &mut aligned) }?;
     if request.send_flags & send_flag::INLINE != 0 && request.opcode != opcode::RDMA_READ {
         // SAFETY: the caller's.
         return unsafe { with_inline(request, is_datagram, sges, post) };

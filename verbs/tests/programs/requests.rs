@@ -3,11 +3,11 @@
 use std::ptr;
 
 use e810_verbs::abi::extended::QpEx;
-use e810_verbs::abi::work::{DataBuf, SendWr, Sge};
+use e810_verbs::abi::work::{DataBuf, RecvWr, SendWr, Sge, Wc};
 
-use crate::harness::connection::MEMORY;
+use crate::harness::connection::{INCOMING, MEMORY};
 use crate::harness::objects::{DEPTH, RC, UD, address, flag, opcode};
-use crate::harness::{ALONE, Connection, Cq, Ctx, memory};
+use crate::harness::{ALONE, Connection, Cq, Ctx, memory, until};
 
 #[test]
 fn inline_data_at_no_address_is_refused_before_it_is_read() {
@@ -43,6 +43,117 @@ fn a_program_need_not_ask_which_request_was_refused() {
         post(connection.a.0, &raw mut wrong, ptr::null_mut())
     };
     assert_eq!(refused, libc::EINVAL);
+    connection.destroy();
+    assert_eq!(ctx.close(), 0);
+}
+
+/// Memory for one value at an odd address.
+struct Odd(Vec<u8>);
+
+impl Odd {
+    fn with<T: Copy>(value: T) -> Self {
+        let mut odd = Self(vec![0; size_of::<T>() + 1]);
+        // SAFETY: there is room for one.
+        unsafe { odd.place::<T>().write_unaligned(value) };
+        odd
+    }
+
+    fn place<T>(&mut self) -> *mut T {
+        let start = self.0.as_mut_ptr();
+        start
+            .wrapping_add(usize::from(start.addr() % 2 == 0))
+            .cast()
+    }
+}
+
+/// libiscsi has its requests and SGEs in packed structures.
+#[test]
+fn requests_sges_and_completions_need_not_be_aligned() {
+    let ctx = Ctx::open(ALONE);
+    let connection = Connection::new(ctx, None);
+    let (mr, [sent, received]) = (connection.mr, connection.cqs);
+    let start = mr.sge(0, 0).addr as usize as *mut u8;
+    let two = |at: usize| Odd::with([mr.sge(at, 8), mr.sge(at + 8, 24)]);
+    // SAFETY: the functions are the contexts', and take lists that are there; the memory is the test's.
+    unsafe {
+        let ops = &(*(*connection.a.0).context).ops;
+        for (round, (pieces, flags)) in [(1, 0), (2, 0), (1, flag::INLINE), (2, flag::INLINE)]
+            .into_iter()
+            .enumerate()
+        {
+            for at in 0..32 {
+                start.add(at).write((round * 40 + at) as u8);
+                start.add(INCOMING + at).write(0);
+            }
+            let (mut from, mut to) = (two(0), two(INCOMING));
+            let (mut bad_recv, mut bad_send) = (ptr::null_mut(), ptr::null_mut());
+            // A list of two: the second has nothing to send, or to receive.
+            let mut recv_next = Odd::with(RecvWr {
+                wr_id: 2,
+                ..RecvWr::default()
+            });
+            let mut recv = Odd::with(RecvWr {
+                wr_id: 1,
+                next: recv_next.place(),
+                sg_list: to.place(),
+                num_sge: pieces,
+                ..RecvWr::default()
+            });
+            let post = ops.post_recv.unwrap();
+            assert_eq!(post(connection.b.0, recv.place(), &raw mut bad_recv), 0);
+            let nothing = SendWr {
+                wr_id: 4,
+                opcode: opcode::SEND,
+                send_flags: flag::SIGNALED,
+                ..SendWr::default()
+            };
+            let mut send_next = Odd::with(nothing);
+            let mut send = Odd::with(SendWr {
+                wr_id: 3,
+                next: if round == 0 {
+                    ptr::null_mut()
+                } else {
+                    send_next.place()
+                },
+                sg_list: from.place(),
+                num_sge: pieces,
+                send_flags: flag::SIGNALED | flags,
+                ..nothing
+            });
+            let post = ops.post_send.unwrap();
+            assert_eq!(post(connection.a.0, send.place(), &raw mut bad_send), 0);
+            if round == 0 {
+                assert_eq!(
+                    post(connection.a.0, send_next.place(), &raw mut bad_send),
+                    0
+                );
+            }
+            for (cq, first) in [(received, 1), (sent, 3)] {
+                for wr_id in [first, first + 1] {
+                    let mut found = Odd::with([Wc::default(); 2]);
+                    let poll = ops.poll_cq.unwrap();
+                    // For one at a time, and for more than there are.
+                    let most = if wr_id == first { 1 } else { 2 };
+                    until("a completion", || poll(cq.0, most, found.place()) == 1);
+                    let wc = found.place::<Wc>().read_unaligned();
+                    assert_eq!((wc.wr_id, wc.status), (wr_id, 0), "round {round}");
+                }
+            }
+            let length = if pieces == 1 { 8 } else { 32 };
+            for at in 0..32 {
+                let expected = if at < length {
+                    (round * 40 + at) as u8
+                } else {
+                    0
+                };
+                assert_eq!(
+                    start.add(INCOMING + at).read(),
+                    expected,
+                    "round {round}, byte {at}"
+                );
+            }
+        }
+    }
     connection.destroy();
     assert_eq!(ctx.close(), 0);
 }

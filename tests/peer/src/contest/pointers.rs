@@ -197,9 +197,9 @@ impl<D: Device> Contestant for PointerSide<D> {
         let mut sges = [SGE];
         let mut wr = RecvWr {
             wr_id: 0,
-            next: ptr::null_mut(),
             sg_list: black_box(sges.as_mut_ptr()),
             num_sge: 1,
+            ..RecvWr::default()
         };
         let mut good = true;
         for wr_id in 0..BATCH as u64 {

@@ -234,7 +234,7 @@ fn receive(engine: &mut Engine, at: usize) {
                 sges[index].as_mut_ptr()
             },
             num_sge: pieces,
-            next: null(),
+            ..RecvWr::default()
         };
         engine
             .run

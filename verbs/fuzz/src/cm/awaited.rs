@@ -15,7 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(40);
 fn awaits(engine: &CmEngine, at: usize, waits_long: bool) -> Option<&'static str> {
     let id = engine.world.ids.get(at);
     match id.phase {
-        // Who asks for what nobody has is told seconds later.
+        // Who asks for what nobody has is told seconds later, or weeks.
+        Phase::Resolving if id.is_lost && !id.is_hasty => return None,
         Phase::Resolving if id.is_lost && !engine.run.seed.is_multiple_of(LOST) => return None,
         Phase::Resolving => return Some("an address"),
         Phase::Routing => return Some("a route"),

@@ -259,6 +259,7 @@ fn request(engine: &mut CmEngine, channel: usize, event: &CmEvent) -> usize {
         held: 0,
         reuses: false,
         is_lost: false,
+        is_hasty: false,
         to: None,
         groups: Vec::new(),
     });
@@ -286,7 +287,9 @@ fn told(engine: &mut CmEngine, channel: usize, told: &CmEvent) -> usize {
             engine.world.ids.get_mut(at).local = address_of(&shown.route.addr.src);
             Phase::Resolved
         }
-        (event::ADDR_ERROR, Phase::Resolving) if told.status < 0 && id.is_lost => {
+        (event::ADDR_ERROR, Phase::Resolving)
+            if told.status == -libc::ETIMEDOUT && (id.is_lost || id.is_hasty) =>
+        {
             engine.world.ids.get_mut(at).local = address_of(&id.shown().route.addr.src);
             Phase::Bound
         }

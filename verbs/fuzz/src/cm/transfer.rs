@@ -163,9 +163,9 @@ fn receive(engine: &mut CmEngine, qp: *mut Qp, place: (usize, usize, u32), stamp
     let mut sge = sge(place);
     let mut wr = RecvWr {
         wr_id: stamp.into(),
-        next: none(),
         sg_list: &raw mut sge,
         num_sge: 1,
+        ..RecvWr::default()
     };
     let mut bad = none();
     let run = &mut engine.run;

@@ -87,6 +87,8 @@ pub struct LiveId {
     pub reuses: bool,
     /// Nobody has the address that it resolves.
     pub is_lost: bool,
+    /// Its neighbour may have no time to answer: over an IPv6 address the first answer takes seconds.
+    pub is_hasty: bool,
     /// Where datagrams to its peer go: address, queue pair, key.
     pub to: Option<(AhAttr, u32, u32)>,
     pub groups: Vec<Group>,

@@ -23,9 +23,9 @@ pub(super) fn receive(engine: &mut Engine, side: &Side, slot: usize, at: usize, 
     };
     let mut wr = RecvWr {
         wr_id: RECEIVE | slot as u64,
-        next: null(),
         sg_list: &raw mut sge,
         num_sge: 1,
+        ..RecvWr::default()
     };
     let mut bad = null();
     let run = &mut engine.run;

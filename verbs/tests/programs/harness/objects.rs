@@ -83,8 +83,8 @@ impl Pd {
         let cap = QpCap {
             max_send_wr: DEPTH,
             max_recv_wr: DEPTH,
-            max_send_sge: 1,
-            max_recv_sge: 1,
+            max_send_sge: 2,
+            max_recv_sge: 2,
             max_inline_data: 32,
         };
         self.try_qp_of(kind, send_cq, recv_cq, cap)
@@ -357,9 +357,9 @@ impl Qp {
     pub(crate) fn recv(self, wr_id: u64, mut sge: Sge) -> c_int {
         let mut wr = RecvWr {
             wr_id,
-            next: ptr::null_mut(),
             sg_list: &raw mut sge,
             num_sge: 1,
+            ..RecvWr::default()
         };
         let mut bad = ptr::null_mut();
         // SAFETY: it is there; the function is its context's, and takes one request.

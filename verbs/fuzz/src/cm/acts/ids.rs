@@ -41,6 +41,7 @@ pub(in crate::cm) fn create(engine: &mut CmEngine, space: c_int) -> usize {
         held: 0,
         reuses: false,
         is_lost: false,
+        is_hasty: false,
         to: None,
         groups: Vec::new(),
     });

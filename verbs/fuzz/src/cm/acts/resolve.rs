@@ -13,7 +13,7 @@ use crate::cm::events::{judged, take_blocking};
 use crate::cm::world::{LiveId, Phase, address_of, own, storage_of};
 use crate::run::rdma;
 
-/// Milliseconds; the library does not look at them.
+/// Milliseconds, without a sign.
 const LIMITS: &[c_int] = &[2000, 0, 1, -1, c_int::MAX];
 
 /// Somebody who listens, as seen from outside; or an address at which nobody does, or that nobody has.
@@ -100,6 +100,7 @@ pub(in crate::cm) fn address(engine: &mut CmEngine, at: usize) {
     if is_done {
         id.phase = Phase::Resolving;
         id.is_lost = to.ip() == IpAddr::from([10, 8, 1, 77]);
+        id.is_hasty = (0..=2000).contains(&limit);
     } else if id.phase == Phase::Idle {
         // It may be bound now.
         id.local = address_of(&id.shown().route.addr.src);
@@ -118,7 +119,7 @@ pub(in crate::cm) fn nobody(engine: &mut CmEngine) {
     let answer = rdma!(engine.run, resolve_addr(ptr, none(), place, 1000));
     judged(engine, Sym::resolve_addr, at, answer, &[0]);
     let id = engine.world.ids.get_mut(at);
-    (id.phase, id.is_lost) = (Phase::Resolving, true);
+    (id.phase, id.is_lost, id.is_hasty) = (Phase::Resolving, true, true);
 }
 
 /// Addresses that are none.
