@@ -31,11 +31,11 @@ pub(super) type Aligned = MaybeUninit<[Sge; MAX_SGES]>;
 /// # Safety
 /// `count` SGEs can be read at `list` as long as the slice is used, if it is not null.
 #[inline(always)]
-pub(super) unsafe fn sges<'a>(
+pub(super) unsafe fn sges(
     list: *const ProgramSge,
     count: c_int,
-    aligned: &'a mut Aligned,
-) -> Result<&'a [Sge], c_int> {
+    aligned: &mut Aligned,
+) -> Result<&[Sge], c_int> {
     let count = count as c_uint as usize;
     if count > MAX_SGES || (list.is_null() && count != 0) {
         return Err(libc::EINVAL);

@@ -61,7 +61,7 @@ impl Odd {
     fn place<T>(&mut self) -> *mut T {
         let start = self.0.as_mut_ptr();
         start
-            .wrapping_add(usize::from(start.addr() % 2 == 0))
+            .wrapping_add(usize::from(start.addr().is_multiple_of(2)))
             .cast()
     }
 }
