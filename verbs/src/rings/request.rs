@@ -72,8 +72,9 @@ unsafe fn copy_bytes(from: *const Sge, to: *mut Sge, count: usize) {
 /// It can be read at `list`, if that is not null.
 #[inline(always)]
 pub(super) unsafe fn only(list: *const ProgramSge) -> Option<Sge> {
-    // SAFETY: the caller's; both structures are the same, see above.
-    (!list.is_null()).then(|| unsafe { list.cast::<Sge>().read_unaligned() })
+    // SAFETY: the caller's.
+    let ProgramSge { addr, length, lkey } = *unsafe { list.as_ref() }?;
+    Some(Sge { addr, length, lkey })
 }
 
 /// Flags under the driver's numbers; flags that mean nothing here are dropped, as libirdma does.

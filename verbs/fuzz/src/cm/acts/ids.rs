@@ -82,7 +82,7 @@ fn address(engine: &mut CmEngine) -> IpAddr {
 }
 
 /// Whether another id has the port, as far as this one cannot have it.
-fn is_taken(engine: &CmEngine, at: usize, local: SocketAddr) -> bool {
+fn is_taken(engine: &CmEngine, at: usize, local: SocketAddr, of_family: bool) -> bool {
     let this = engine.world.ids.get(at);
     let mut others = engine.world.ids.iter();
     others.any(|(other, id)| {
@@ -92,7 +92,12 @@ fn is_taken(engine: &CmEngine, at: usize, local: SocketAddr) -> bool {
         let meets =
             there.ip() == local.ip() || there.ip().is_unspecified() || local.ip().is_unspecified();
         let both = this.reuses && id.reuses && id.phase != Phase::Listening;
-        id.ports() == this.ports() && there.port() == local.port() && meets && !both
+        let is_same_family = there.is_ipv4() == local.is_ipv4();
+        id.ports() == this.ports()
+            && there.port() == local.port()
+            && meets
+            && !both
+            && (is_same_family || !of_family)
     })
 }
 
@@ -124,7 +129,9 @@ pub(in crate::cm) fn bind(engine: &mut CmEngine, at: usize) {
         true => SocketAddr::new(own(0, ip.is_ipv6()), port),
         false => local,
     };
-    let is_taken = port != 0 && is_taken(engine, at, found);
+    // One of the other family may be there, if both are for their own alone.
+    let [is_taken, is_met] =
+        [true, false].map(|of_family| port != 0 && is_taken(engine, at, found, of_family));
     // One that resolves gets a narrower address, before it is told.
     let mut others = engine.world.ids.iter();
     let may_be_free = others.any(|(_, id)| {
@@ -132,10 +139,10 @@ pub(in crate::cm) fn bind(engine: &mut CmEngine, at: usize) {
     });
     drop(others);
     let allowed: &[c_int] = match (is_idle, is_taken, is_foreign) {
-        (true, true, false) if may_be_free => &[0, EADDRINUSE],
+        (true, true, false) if may_be_free => &[0, EADDRINUSE, EADDRNOTAVAIL],
         (false, ..) => &[EINVAL],
-        (_, true, true) => &[EADDRINUSE, EADDRNOTAVAIL],
-        (_, true, _) => &[EADDRINUSE],
+        (_, true, _) => &[EADDRINUSE, EADDRNOTAVAIL],
+        (_, false, false) if is_met => &[0, EADDRNOTAVAIL],
         (_, _, true) => &[EADDRNOTAVAIL],
         _ => &[0],
     };
