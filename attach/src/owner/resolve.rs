@@ -2,6 +2,7 @@
 
 use core::ffi::c_int;
 use std::net::IpAddr;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
@@ -22,6 +23,9 @@ use crate::{errno, lock};
 /// The longest that a program may want to wait for a neighbour, in milliseconds: one that hears nothing
 /// for a minute takes its server for dead.
 const LONGEST: u32 = 30_000;
+
+/// How long after a neighbour has not answered it is asked again.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Finds out where packets go.
 #[derive(Debug)]
@@ -120,7 +124,10 @@ impl<P: HostPlatform> Owner<P> {
             let found = self.ask_once(program, destination, vlan, until);
             let is_early = until.is_some_and(|(_, deadline)| Instant::now() < deadline);
             match found {
-                Err(refused) if refused.errno == libc::ETIMEDOUT && is_early => {}
+                // Some know at once that nobody has answered of late, as the host's own stack.
+                Err(refused) if refused.errno == libc::ETIMEDOUT && is_early => {
+                    thread::sleep(AGAIN)
+                }
                 found => return found,
             }
         }
