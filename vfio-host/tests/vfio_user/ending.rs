@@ -96,6 +96,10 @@ fn silent_address() -> (TcpListener, Vec<TcpStream>) {
     let at = listener.local_addr().unwrap();
     let connect = || TcpStream::connect_timeout(&at, Duration::from_millis(300)).ok();
     let queued = std::iter::from_fn(connect).collect();
+    // The last attempt lasts as long as a child that another test has just made has its socket, too.
+    until("the end of the last attempt", || {
+        (!is_connecting(at)).then_some(())
+    });
     (listener, queued)
 }
 
