@@ -126,7 +126,7 @@ impl<P: HostPlatform> Owner<P> {
             match found {
                 // Some know at once that nobody has answered of late, as the host's own stack.
                 Err(refused) if refused.errno == libc::ETIMEDOUT && is_early => {
-                    thread::sleep(AGAIN)
+                    thread::sleep(AGAIN);
                 }
                 found => return found,
             }
