@@ -1,8 +1,8 @@
 //! MODIFY_QP: moving a queue pair from state to state.
 //!
 //! RESET and INIT are one state of the device (idle); INIT costs no command
-//! (control-path 5.5). The whole context is rebuilt before each command, whose
-//! flags say which parts the device takes.
+//! (control-path 5.5). The whole context is rebuilt before each command but that to
+//! ERR; the command's flags say which parts the device takes.
 
 use e810_cqp::op::ModifyQp;
 use e810_cqp::qpc::RoceContext;
@@ -254,13 +254,18 @@ impl<P: Platform> Control<P> {
     ) -> Result<ChangeOutcome> {
         let id = qp.key.id();
         let kind = hardware_type(qp.made.qp_type);
-        let address = self.write_context(id, context)?;
-        let shadow = self.shadow_of(id);
+        // Idle already; and in SQD the device takes nothing before RTS.
+        if to == QpState::Init || (from, to) == (QpState::Sqd, QpState::Sqd) {
+            return Ok(ChangeOutcome::Deferred);
+        }
+        // On the way to ERR it takes nothing from the context, and an earlier command that it has
+        // not answered may still read it.
+        if to != QpState::Err {
+            self.write_context(id, context)?;
+        }
+        let (address, shadow) = (self.context_of(id), self.shadow_of(id));
         let command = |state| ModifyQp::new(id, kind, address, shadow, state);
         match to {
-            // Idle already; and in SQD the device takes nothing before RTS.
-            QpState::Init => return Ok(ChangeOutcome::Deferred),
-            QpState::Sqd if from == QpState::Sqd => return Ok(ChangeOutcome::Deferred),
             QpState::Rtr => {
                 let command = ModifyQp {
                     arp_valid: true,

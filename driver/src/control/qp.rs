@@ -302,7 +302,8 @@ impl<P: Platform> Control<P> {
         let id = key.id();
         self.stops.renew(id);
         self.clear_shadow(id);
-        let address = self.write_context(id, context)?;
+        self.write_context(id, context)?;
+        let address = self.context_of(id);
         let kind = hardware_type(made.qp_type);
         let command = CreateQp::new(id, kind, address, self.shadow_of(id));
         let created = run_again(&mut self.cqp, &command, key.bits());

@@ -69,8 +69,9 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Writes the whole context, as before every QP command (control-path 5.5).
-    pub(super) fn write_context(&self, id: u32, context: &RoceContext) -> Result<Iova> {
+    /// Writes the whole context for the next command (control-path 5.5). No earlier command that
+    /// reads it is open.
+    pub(super) fn write_context(&self, id: u32, context: &RoceContext) -> Result<()> {
         let words: QpContext = context.encode()?;
         let place = self.pool.block::<{ PAIR_BYTES / 8 }>(id as usize);
         for (cell, word) in place.into_iter().flatten().zip(words) {
@@ -78,7 +79,7 @@ impl<P: Platform> Control<P> {
         }
         // Before the command that makes the device read it.
         self.platform.to_device();
-        Ok(self.context_of(id))
+        Ok(())
     }
 }
 

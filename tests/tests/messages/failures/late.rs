@@ -1,24 +1,18 @@
-//! Commands that are not answered in time and carried out all the same, paths that
-//! do not fit, and failures of the LAN side beside those of queue pairs.
+//! Commands that are not answered in time and carried out all the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use e810::hmc::Capacity;
-use e810::{
-    AccessFlags, ColdStart, Config, LinkPolicy, MacAddr, Mtu, Package, PackageSource, Path, QpAttr,
-    QpInit, QpState, VsiId, WcStatus, bring_up_cold,
-};
+use e810::{AccessFlags, MacAddr, Path, QpAttr, QpInit, QpState, WcStatus};
 use e810_cqp::limits::LATE_ANSWERS;
 use e810_hal::Ns;
-use e810_hal::regs::{PF_FW_ARQH, PFPE_CQPDB};
-use e810_sim::middleware::{Inject, Layered, Rule};
+use e810_hal::regs::PFPE_CQPDB;
 use e810_sim::pe::CqpErrors;
-use e810_sim::pe::{Breakage, Subject};
 use e810_sim::{Sim, SimPlatform};
 use e810_tests::traffic::{Kind, Pair, Setup, Side, Transfer, Watched, scenarios};
 
-use crate::failures::requests::{A, B, FLUSH, is_open, sim};
+use crate::failures::requests::{A, B, is_open, sim};
 
 const CREATE_QP: u8 = 0x00;
 
@@ -80,6 +74,37 @@ fn a_path_that_is_taken_late_is_there() {
     pair.finish(&sim);
 }
 
+/// The device reads the context of a late command when it carries the command out: after the program
+/// has already asked for ERR.
+#[test]
+fn a_late_change_finds_its_context() {
+    let sim = sim(23);
+    let mut pair = Pair::simulated(&sim, Setup::default());
+    for end in [A, B] {
+        pair.renew(end);
+    }
+    let [to_init, to_rtr, _] = pair.steps(A);
+    let side = &mut pair.sides[0];
+    side.control.modify_qp(&mut side.qps[0], &to_init).unwrap();
+    delay(&sim, &side.platform, 2);
+    let error = side.control.modify_qp(&mut side.qps[0], &to_rtr);
+    assert!(is_open(&error.unwrap_err()));
+    side.platform.before_nothing();
+    sim.configure_engine(0, |config| config.cqp_delay = (500, 5_000));
+    side.control
+        .modify_qp(&mut side.qps[0], &QpAttr::to_error())
+        .unwrap();
+    assert_eq!(sim.findings(), []);
+    for end in [A, B] {
+        pair.renew(end);
+    }
+    for end in [A, B] {
+        pair.connect(end);
+    }
+    pair.transfer(A, &Transfer::new(Kind::Write, 3000));
+    pair.finish(&sim);
+}
+
 #[test]
 fn a_queue_pair_that_is_made_late_keeps_its_queue_set() {
     let setup = Setup {
@@ -120,100 +145,6 @@ fn a_queue_pair_that_is_made_late_keeps_its_queue_set() {
     };
     let (last, commands) = made(None);
     assert_eq!(made(Some(last)).1, commands, "nothing is undone");
-}
-
-/// A packet has headers besides its payload.
-#[test]
-fn a_path_mtu_leaves_room_for_headers() {
-    let sim = sim(22);
-    let platform = sim.function(0);
-    for (interface, most) in [
-        (1500, Mtu::Mtu1024),
-        (1107, Mtu::Mtu512),
-        (1108, Mtu::Mtu1024),
-    ] {
-        let lan = e810::Lan {
-            vsi: VsiId::new(platform.vsi()).unwrap(),
-            mac: MacAddr(platform.mac()),
-            mtu: interface,
-        };
-        let setup = Setup::default();
-        let mut side = Side::new(Watched::new(platform.clone()), lan, &setup);
-        let peer = MacAddr([2, 0, 0, 0, 0, 9]);
-        let path = Path::new(side.gid, side.ip(), peer);
-        let number = side.qps[0].number();
-        let to_init = QpAttr::to_init(Setup::ACCESS);
-        side.control.modify_qp(&mut side.qps[0], &to_init).unwrap();
-        for mtu in Mtu::ALL.into_iter().rev() {
-            let to_rtr = QpAttr::to_rtr(path, mtu, number, 0);
-            let commands = side.control.commands();
-            let result = side.control.modify_qp(&mut side.qps[0], &to_rtr);
-            if mtu.bytes() > most.bytes() {
-                let limit = matches!(
-                    result,
-                    Err(e810::Error::OutOfRange { max, .. }) if max == u64::from(most.bytes())
-                );
-                assert!(limit, "{interface}, {mtu:?}: {result:?}");
-                assert_eq!(side.control.commands(), commands);
-            } else {
-                assert_eq!((result, mtu), (Ok(()), most), "{interface}");
-                break;
-            }
-        }
-        side.close();
-    }
-    assert_eq!(sim.findings(), []);
-}
-
-/// The AdminQ fails whenever it is looked at: queue pairs that fail are dealt with
-/// all the same, and it is told.
-#[test]
-fn a_failing_admin_queue_delays_no_failure() {
-    let sim = Sim::builder().functions(2).seed(23).cold().build();
-    let setup = Setup::default();
-    let file = e810_sim::test_package();
-    let inject = Inject::default();
-    let side = |function, inject| {
-        let platform = Layered::new(sim.function(function), inject);
-        let start = ColdStart {
-            package: PackageSource::File(Package::parse(&file).unwrap()),
-            link: LinkPolicy::Wait(Ns::from_ms(10_000)),
-        };
-        let config = setup.config(Config::cold(9000).lan);
-        let device = bring_up_cold(platform.clone(), &config, &start, &mut |_| {}).unwrap();
-        Side::on(device, platform, &setup)
-    };
-    let sides = vec![side(0, inject.clone()), side(1, Inject::default())];
-    let mut pair = Pair::connected(sides, setup);
-    let side = &mut pair.sides[0];
-    let sge = side.sge(0, 64);
-    side.post_recv(0, 1, &[sge]).unwrap();
-    let event = Breakage::Event {
-        code: 0x050A,
-        source: 0x5,
-        subject: Subject::Qp(side.qps[0].number().get()),
-        wqe_index: 0,
-    };
-    sim.break_down(0, event);
-    sim.run(Ns::from_ms(20));
-    inject.add(Rule::AllOnes {
-        off: PF_FW_ARQH.off(),
-        nth: 1,
-    });
-    let side = &mut pair.sides[0];
-    for events in &mut side.events {
-        while events.poll(&mut |_| {}).more {}
-    }
-    let commands = side.control.commands();
-    let failed = side.control.progress();
-    assert!(matches!(failed, Err(e810::Error::Adminq(_))), "{failed:?}");
-    assert_eq!(side.control.commands() - commands, 1, "it is being stopped");
-    inject.clear();
-    let done = pair.completions(0, 1);
-    assert_eq!(done[0].status, FLUSH);
-    pair.sides[0].reported.clear();
-    pair.close();
-    assert_eq!(sim.findings(), []);
 }
 
 /// A neighbour that no other path goes to.

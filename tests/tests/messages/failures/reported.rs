@@ -1,11 +1,17 @@
 //! Failures that the device reports by an event.
 
-use e810::{AccessFlags, QpState, Remote, Sge, WcStatus};
+use e810::{
+    AccessFlags, ColdStart, Config, LinkPolicy, Package, PackageSource, QpState, Remote, Sge,
+    WcStatus, bring_up_cold,
+};
 use e810_hal::Ns;
+use e810_hal::regs::PF_FW_ARQH;
 use e810_sim::Sim;
 use e810_sim::Variation;
+use e810_sim::middleware::{Inject, Layered, Rule};
+use e810_sim::pe::{Breakage, Subject};
 use e810_sim::variation::FlushStyle;
-use e810_tests::traffic::{Buffer, Kind, Pair, Setup, Transfer};
+use e810_tests::traffic::{Buffer, Kind, Pair, Setup, Side, Transfer};
 
 use crate::failures::requests::{A, B, FLUSH, flushed, of_queue, send, write};
 
@@ -246,4 +252,55 @@ fn a_peer_that_is_gone() {
 #[test]
 fn a_peer_without_receives() {
     fails_in_both_styles(Wrong::NoReceive);
+}
+
+/// The AdminQ fails whenever it is looked at: queue pairs that fail are dealt with
+/// all the same, and it is told.
+#[test]
+fn a_failing_admin_queue_delays_no_failure() {
+    let sim = Sim::builder().functions(2).seed(23).cold().build();
+    let setup = Setup::default();
+    let file = e810_sim::test_package();
+    let inject = Inject::default();
+    let side = |function, inject| {
+        let platform = Layered::new(sim.function(function), inject);
+        let start = ColdStart {
+            package: PackageSource::File(Package::parse(&file).unwrap()),
+            link: LinkPolicy::Wait(Ns::from_ms(10_000)),
+        };
+        let config = setup.config(Config::cold(9000).lan);
+        let device = bring_up_cold(platform.clone(), &config, &start, &mut |_| {}).unwrap();
+        Side::on(device, platform, &setup)
+    };
+    let sides = vec![side(0, inject.clone()), side(1, Inject::default())];
+    let mut pair = Pair::connected(sides, setup);
+    let side = &mut pair.sides[0];
+    let sge = side.sge(0, 64);
+    side.post_recv(0, 1, &[sge]).unwrap();
+    let event = Breakage::Event {
+        code: 0x050A,
+        source: 0x5,
+        subject: Subject::Qp(side.qps[0].number().get()),
+        wqe_index: 0,
+    };
+    sim.break_down(0, event);
+    sim.run(Ns::from_ms(20));
+    inject.add(Rule::AllOnes {
+        off: PF_FW_ARQH.off(),
+        nth: 1,
+    });
+    let side = &mut pair.sides[0];
+    for events in &mut side.events {
+        while events.poll(&mut |_| {}).more {}
+    }
+    let commands = side.control.commands();
+    let failed = side.control.progress();
+    assert!(matches!(failed, Err(e810::Error::Adminq(_))), "{failed:?}");
+    assert_eq!(side.control.commands() - commands, 1, "it is being stopped");
+    inject.clear();
+    let done = pair.completions(0, 1);
+    assert_eq!(done[0].status, FLUSH);
+    pair.sides[0].reported.clear();
+    pair.close();
+    assert_eq!(sim.findings(), []);
 }

@@ -1,8 +1,8 @@
 //! Changes of state that do not exist, and paths that do not fit.
 
-use e810::{Mtu, QpAttr, QpState};
+use e810::{MacAddr, Mtu, Path, QpAttr, QpState, VsiId};
 use e810_datapath::state::{AttrMask, TransitionError};
-use e810_tests::traffic::{End, Kind, Pair, Setup, Transfer};
+use e810_tests::traffic::{End, Kind, Pair, Setup, Side, Transfer, Watched};
 
 use crate::failures::requests::{A, B, sim};
 
@@ -123,15 +123,15 @@ fn a_path_that_does_not_fit() {
     let path = to_rtr.path.unwrap();
     for bad in [
         // The link-local address: another family than the destination's.
-        e810::Path {
+        Path {
             sgid_index: 0,
             ..path
         },
-        e810::Path {
+        Path {
             priority: 8,
             ..path
         },
-        e810::Path {
+        Path {
             flow_label: 1 << 20,
             ..path
         },
@@ -158,4 +158,47 @@ fn a_path_that_does_not_fit() {
     pair.connect(B);
     pair.transfer(A, &Transfer::new(Kind::Read, 3000));
     pair.finish(&sim);
+}
+
+/// A packet has headers besides its payload.
+#[test]
+fn a_path_mtu_leaves_room_for_headers() {
+    let sim = sim(22);
+    let platform = sim.function(0);
+    for (interface, most) in [
+        (1500, Mtu::Mtu1024),
+        (1107, Mtu::Mtu512),
+        (1108, Mtu::Mtu1024),
+    ] {
+        let lan = e810::Lan {
+            vsi: VsiId::new(platform.vsi()).unwrap(),
+            mac: MacAddr(platform.mac()),
+            mtu: interface,
+        };
+        let setup = Setup::default();
+        let mut side = Side::new(Watched::new(platform.clone()), lan, &setup);
+        let peer = MacAddr([2, 0, 0, 0, 0, 9]);
+        let path = Path::new(side.gid, side.ip(), peer);
+        let number = side.qps[0].number();
+        let to_init = QpAttr::to_init(Setup::ACCESS);
+        side.control.modify_qp(&mut side.qps[0], &to_init).unwrap();
+        for mtu in Mtu::ALL.into_iter().rev() {
+            let to_rtr = QpAttr::to_rtr(path, mtu, number, 0);
+            let commands = side.control.commands();
+            let result = side.control.modify_qp(&mut side.qps[0], &to_rtr);
+            if mtu.bytes() > most.bytes() {
+                let limit = matches!(
+                    result,
+                    Err(e810::Error::OutOfRange { max, .. }) if max == u64::from(most.bytes())
+                );
+                assert!(limit, "{interface}, {mtu:?}: {result:?}");
+                assert_eq!(side.control.commands(), commands);
+            } else {
+                assert_eq!((result, mtu), (Ok(()), most), "{interface}");
+                break;
+            }
+        }
+        side.close();
+    }
+    assert_eq!(sim.findings(), []);
 }
