@@ -2,7 +2,7 @@
 //! `e810-verbs-so`: programs get both libraries from one object, which has their state once.
 //!
 //! * [`abi`], the structures of the application interface;
-//! * [`calls`], [`resolve`], [`queue_pairs`], [`endpoints`], [`multicast`], [`options`], [`info`], [`strings`]: the
+//! * [`calls`], [`connecting`], [`resolve`], [`queue_pairs`], [`endpoints`], [`multicast`], [`options`], [`info`], [`strings`]: the
 //!   functions, a module a subject; [`refused`], those behind which there is nothing;
 //! * [`channel`], event channels; `happening`, events; `news`, what the connection manager tells;
 //! * [`devices`], the devices of the process, opened once for all ids.
@@ -17,6 +17,7 @@ pub mod abi;
 mod address;
 pub mod calls;
 pub mod channel;
+pub mod connecting;
 pub mod devices;
 pub mod endpoints;
 mod happening;

@@ -14,11 +14,12 @@ use std::ptr;
 
 use e810_rdmacm::abi::{CmEvent, CmId, ConnParam, EventChannel, JoinMcAttr, event, port_space};
 use e810_rdmacm::calls::{
-    accept, connect, create_id, destroy_id, disconnect, get_dst_port, get_src_port, listen, reject,
+    create_id, destroy_id, disconnect, get_dst_port, get_src_port, listen, reject,
 };
 use e810_rdmacm::channel::{
     ack_cm_event, create_event_channel, destroy_event_channel, get_cm_event, migrate_id,
 };
+use e810_rdmacm::connecting::{accept, connect};
 use e810_rdmacm::multicast::{join_multicast_ex, leave_multicast};
 use e810_rdmacm::options::set_option;
 use e810_rdmacm::queue_pairs::{create_qp, destroy_qp};

@@ -149,10 +149,10 @@ exports! {
 
 // librdmacm: events and ids.
 exports! {
-    "rdma_accept" => e810_rdmacm::calls::accept,
+    "rdma_accept" => e810_rdmacm::connecting::accept,
     "rdma_ack_cm_event" => e810_rdmacm::channel::ack_cm_event,
     "rdma_bind_addr" => e810_rdmacm::resolve::bind_addr,
-    "rdma_connect" => e810_rdmacm::calls::connect,
+    "rdma_connect" => e810_rdmacm::connecting::connect,
     "rdma_create_event_channel" => e810_rdmacm::channel::create_event_channel,
     "rdma_create_id" => e810_rdmacm::calls::create_id,
     "rdma_destroy_event_channel" => e810_rdmacm::channel::destroy_event_channel,

@@ -5,8 +5,8 @@ use core::ffi::{c_char, c_int, c_void};
 use e810_rdmacm::abi::{AddrInfo, CmEvent, CmId, ConnParam, EventChannel, JoinMcAttr};
 use e810_rdmacm::refused::Ece;
 use e810_rdmacm::{
-    calls, channel, devices, endpoints, info, multicast, options, queue_pairs, refused, resolve,
-    strings,
+    calls, channel, connecting, devices, endpoints, info, multicast, options, queue_pairs, refused,
+    resolve, strings,
 };
 use e810_verbs::abi::device::Context;
 use e810_verbs::abi::make::{QpInitAttr, QpInitAttrEx, SrqInitAttr};
@@ -92,10 +92,10 @@ type Str = *const c_char;
 type IdPtr = *mut CmId;
 
 api! {
-    accept = "rdma_accept", (IdPtr, *mut ConnParam) -> c_int, calls::accept;
+    accept = "rdma_accept", (IdPtr, *mut ConnParam) -> c_int, connecting::accept;
     ack_cm_event = "rdma_ack_cm_event", (*mut CmEvent) -> c_int, channel::ack_cm_event;
     bind_addr = "rdma_bind_addr", (IdPtr, *mut sockaddr) -> c_int, resolve::bind_addr;
-    connect = "rdma_connect", (IdPtr, *mut ConnParam) -> c_int, calls::connect;
+    connect = "rdma_connect", (IdPtr, *mut ConnParam) -> c_int, connecting::connect;
     create_event_channel = "rdma_create_event_channel", () -> *mut EventChannel, channel::create_event_channel;
     create_id = "rdma_create_id", (*mut EventChannel, *mut IdPtr, *mut c_void, c_int) -> c_int, calls::create_id;
     destroy_event_channel = "rdma_destroy_event_channel", (*mut EventChannel), channel::destroy_event_channel;
