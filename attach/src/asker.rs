@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use e810::{GIDS, GidEntry};
-
 use crate::conversation::Conversation;
 use crate::link::{Ended, Link};
 use crate::messages::{
-    Asked, Held, Hello, Malformed, Operation, QueryGid, Refused, Row, Told, decode, encode,
+    Asked, GidTable, Held, Hello, Malformed, Operation, QueryGids, Refused, Row, Told, decode,
+    encode,
 };
 
-/// How long an owner may take for all answers to one who asks.
+/// How long an owner may take for its answer to one who asks.
 const ANSWER: Duration = Duration::from_secs(10);
 /// More programs than any owner has.
 const MOST: usize = 1 << 16;
@@ -29,36 +28,31 @@ pub struct Census {
     pub rows: Vec<Row>,
 }
 
-/// The GID table of the function, by index, as it is now. Whoever asks is one of the owner's programs
-/// meanwhile, and counts in its limits.
+/// The GID table of the function as it is now. Whoever asks is one of the owner's programs meanwhile,
+/// and counts in its limits.
 ///
 /// # Errors
 /// The owner takes no program now, does not answer, or is of another version.
-pub fn gids(link: Arc<dyn Link>) -> Result<Vec<Option<GidEntry>>, Refused> {
+pub fn gids(link: Arc<dyn Link>) -> Result<GidTable, Refused> {
+    /// 0 wants no answer.
+    const OWN: u64 = 1;
     let gone = |Ended| Refused::gone("the server has ended");
     link.send(encode(&Hello::Attach).into()).map_err(gone)?;
     // Of the files that come with it none is needed.
     Conversation::new(link.clone()).welcome(ANSWER)?;
-    let (indices, until) = (0..GIDS as u8, Instant::now() + ANSWER);
-    indices.map(|index| gid(&*link, index, until)).collect()
-}
-
-fn gid(link: &dyn Link, index: u8, until: Instant) -> Result<Option<GidEntry>, Refused> {
-    let gone = |Ended| Refused::gone("the server has ended");
-    // 0 wants no answer.
-    let own = u64::from(index) + 1;
     let asked = Asked {
-        number: own,
-        command: QueryGid { index }.command(),
+        number: OWN,
+        command: QueryGids {}.command(),
     };
     link.send(encode(&asked).into()).map_err(gone)?;
+    let until = Instant::now() + ANSWER;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let message = link.receive(left).map_err(gone)?;
         let message = message.ok_or_else(|| Refused::silent("the server", ANSWER))?;
         match decode(&message.bytes) {
-            Ok(Told::Answer(number, answer)) if number == own => {
-                return QueryGid::answer(answer?).map_err(Refused::unexpected);
+            Ok(Told::Answer(OWN, answer)) => {
+                return QueryGids::answer(answer?).map_err(Refused::unexpected);
             }
             // Something has happened to the function.
             Ok(_) => {}

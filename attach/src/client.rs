@@ -16,7 +16,7 @@ use e810_backends::buffer::Buffer;
 
 use crate::messages::{
     AllocPd, ControlEvent, CreateCq, CreateQp, DeallocPd, DeregMr, DestroyCq, DestroyQp,
-    DeviceEvent, EventSink, Kind, Lend, Memory, ModifyQp, Operation, QueryGid, QueryPort, Refused,
+    DeviceEvent, EventSink, Kind, Lend, Memory, ModifyQp, Operation, QueryGids, QueryPort, Refused,
     RegMr, Resolve, TakeBack, Token,
 };
 use crate::places::Places;
@@ -165,8 +165,9 @@ impl<P: Platform> Client<P> {
             Some(index) => std::slice::from_ref(index),
             None => &[1, 0],
         };
+        let table = self.ask(QueryGids {})?;
         for index in wanted.iter().copied() {
-            if let Some(entry) = self.ask(QueryGid { index })? {
+            if let Some(entry) = table.get(index) {
                 return Ok(OwnGid { index, entry });
             }
         }

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use e810::{DeviceAttr, GIDS, Gid};
+use e810::{DeviceAttr, Gid};
 use e810_attach::messages::{
-    CallBytes, Connecting, ControlEvent, DeviceEvent, EventSink, QueryDevice, QueryGid, Refused,
+    CallBytes, Connecting, ControlEvent, DeviceEvent, EventSink, QueryDevice, QueryGids, Refused,
 };
 use e810_cm::machine;
 use e810_connect::{Answer, Call, Told};
@@ -108,18 +108,16 @@ impl Device {
 
     /// Its addresses, by index.
     pub(crate) fn addresses(&self) -> Vec<Own> {
-        let control = self.control();
-        let indices = 0..GIDS as u8;
-        let entries = indices.filter_map(|index| {
-            let entry = control.ask(QueryGid { index }).ok().flatten()?;
-            Some(Own {
-                index,
-                ip: entry.gid.ip(),
-                gid: entry.gid,
-                vlan: entry.vlan,
-            })
+        let Ok(table) = self.control().ask(QueryGids {}) else {
+            return Vec::new();
+        };
+        let own = table.entries().map(|(index, entry)| Own {
+            index,
+            ip: entry.gid.ip(),
+            gid: entry.gid,
+            vlan: entry.vlan,
         });
-        entries.collect()
+        own.collect()
     }
 
     pub(crate) fn attributes(&self) -> Result<DeviceAttr, c_int> {

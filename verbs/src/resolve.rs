@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use crate::abi::device::Context;
 use crate::abi::state::AhAttr;
 use crate::ah::path;
-use crate::control::QueryGid;
+use crate::control::QueryGids;
 use crate::device::context::OpenContext;
 use crate::panics::catch_panics;
 
@@ -30,10 +30,9 @@ pub unsafe extern "C" fn resolve_eth_l2_from_gid(
             Ok(path) => path,
             Err(number) => return number,
         };
-        let own = open.control().ask(QueryGid {
-            index: asked.grh.sgid_index,
-        });
-        let id = own.ok().flatten().and_then(|own| own.vlan);
+        let table = open.control().ask(QueryGids {});
+        let own = table.ok().and_then(|table| table.get(asked.grh.sgid_index));
+        let id = own.and_then(|own| own.vlan);
         // SAFETY: the caller's.
         unsafe {
             mac.cast::<[u8; 6]>().write(path.destination_mac.0);

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Changes with each change of a message.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 
 /// Bytes of the longest message; an error's text is cut to fit.
 pub const MOST: usize = 4096;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use e810::{
-    AccessFlags, AttrMask, CqDestroyed, CqGrant, CqPlace, CqResized, CqRingPlace, DeviceAttr,
+    AccessFlags, AttrMask, CqDestroyed, CqGrant, CqPlace, CqResized, CqRingPlace, DeviceAttr, GIDS,
     GidEntry, Path, PortAttr, QpAttr, QpCaps, QpDestroyed, QpGrant, QpPlace, QpReopened, QpType,
     QueriedQp,
 };
@@ -34,6 +34,29 @@ pub struct Memory {
     pub address: usize,
     /// Bytes.
     pub length: usize,
+}
+
+/// A GID table: its entries by their indices.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct GidTable(Vec<(u8, GidEntry)>);
+
+impl GidTable {
+    pub(crate) fn of(entry: impl Fn(u8) -> Option<GidEntry>) -> Self {
+        let indices = 0..GIDS as u8;
+        Self(indices.filter_map(|at| Some((at, entry(at)?))).collect())
+    }
+
+    /// Those that there are, with their indices.
+    pub fn entries(&self) -> impl Iterator<Item = (u8, GidEntry)> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// The one with this index.
+    #[must_use]
+    pub fn get(&self, index: u8) -> Option<GidEntry> {
+        self.entries()
+            .find_map(|(at, entry)| (at == index).then_some(entry))
+    }
 }
 
 /// One kind of command, with the type of its answer.
@@ -106,8 +129,8 @@ operations! {
         /// From 1.
         port: u8
     } -> PortAttr;
-    /// An entry of the GID table, if there is one.
-    QueryGid { index: u8 } -> Option<GidEntry>;
+    /// The GID table, in one answer: who binds or resolves an address looks through all of it.
+    QueryGids {} -> GidTable;
     /// An entry of a port's P_Key table.
     QueryPkey { port: u8, index: u16 } -> u16;
     /// Where packets to an address go that are sent from a VLAN, or from none. May take as long as

@@ -16,7 +16,7 @@ use super::names::{CqName, Names, QpName};
 use super::objects::{Objects, Qp, find, take};
 use super::{MemoryOf, SlotsOf};
 use crate::lock;
-use crate::messages::{Answer, Command, CreateCq, CreateQp, Memory, Refused, ReregMr};
+use crate::messages::{Answer, Command, CreateCq, CreateQp, GidTable, Memory, Refused, ReregMr};
 
 /// The bit of a Q_Key that is not for programs.
 const PRIVILEGED: u32 = 1 << 31;
@@ -37,7 +37,9 @@ impl<P: HostPlatform> Objects<P> {
         Ok(match command {
             Command::QueryDevice(_) => Answer::QueryDevice(control.query_device()),
             Command::QueryPort(asked) => Answer::QueryPort(control.query_port(asked.port)?),
-            Command::QueryGid(asked) => Answer::QueryGid(control.query_gid(asked.index)),
+            Command::QueryGids(_) => {
+                Answer::QueryGids(GidTable::of(|index| control.query_gid(index)))
+            }
             Command::QueryPkey(asked) => {
                 Answer::QueryPkey(control.query_pkey(asked.port, asked.index)?)
             }

@@ -10,7 +10,7 @@ use e810::{
 use e810_attach::messages::{
     AllocPd, Answer, AttachMcast, BeginReset, Command, CreateAh, CreateCq, CreateQp, DeallocPd,
     DeregMr, DestroyAh, DestroyCq, DestroyQp, DetachMcast, FinishReset, Forgotten, MayUse, Memory,
-    ModifyQp, Operation as _, QueryDevice, QueryGid, QueryPkey, QueryPort, QueryQp, RegMr, Reopen,
+    ModifyQp, Operation as _, QueryDevice, QueryGids, QueryPkey, QueryPort, QueryQp, RegMr, Reopen,
     ReregMr, ResizeCq, Resource, TakeBack, Token,
 };
 use e810_attach::owner::{AskedLimits, Owner};
@@ -324,10 +324,7 @@ impl Known {
                     port: draw.odd() as u8,
                 }
                 .command(),
-                2 => QueryGid {
-                    index: draw.odd() as u8,
-                }
-                .command(),
+                2 => QueryGids {}.command(),
                 3 => QueryPkey {
                     port: 1,
                     index: draw.odd() as u16,

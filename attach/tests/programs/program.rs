@@ -12,7 +12,7 @@ use e810::{
 use e810_attach::link::{ChannelEnd, Ended, Link, Message};
 use e810_attach::messages::{
     AllocPd, ControlEvent, CreateCq, CreateQp, DestroyCq, DestroyQp, EventSink, Hello, Memory,
-    ModifyQp, Operation, QueryGid, Refused, RegMr, Resolve, Token, encode,
+    ModifyQp, Operation, QueryGids, Refused, RegMr, Resolve, Token, encode,
 };
 use e810_attach::owner::{MemoryOf, Owner};
 use e810_attach::platform::AttachedPlatform;
@@ -318,8 +318,9 @@ impl<P: Platform + Send + Sync + 'static> Client<P> {
 
     /// Connects a queue pair to one of the same function.
     pub(crate) fn connect(&self, own: Qpn, peer: Qpn) {
-        let gids = (0..2).filter_map(|index| Some((index, self.ask(QueryGid { index }).unwrap()?)));
-        let (index, ip) = gids
+        let table = self.ask(QueryGids {}).unwrap();
+        let (index, ip) = table
+            .entries()
             .map(|(index, entry)| (index, entry.gid.ip()))
             .find(|(_, ip)| ip.is_ipv4())
             .unwrap();

@@ -9,8 +9,8 @@ use e810::{AccessFlags, Wc};
 use e810_attach::asker::programs;
 use e810_attach::link::{ChannelEnd, Link};
 use e810_attach::messages::{
-    AllocPd, DeallocPd, Hello, Limit, MOST, Memory, Operation as _, Page, QueryGid, Refused, RegMr,
-    Resource, Share, Told, VERSION, Whose, decode, encode,
+    AllocPd, DeallocPd, Hello, Limit, MOST, Memory, Operation as _, Page, QueryGids, Refused,
+    RegMr, Resource, Share, Told, VERSION, Whose, decode, encode,
 };
 use e810_attach::owner::{AskedLimits, MemoryOf, Owner, SlotsOf};
 use e810_attach::reception::Reception;
@@ -169,7 +169,7 @@ impl Scenario for Floods {
                     scope.spawn(|| {
                         let mut count = 0_usize;
                         while !is_over.load(Ordering::Relaxed) {
-                            let command = QueryGid { index: 0 }.command();
+                            let command = QueryGids {}.command();
                             owner.call(loud, command).unwrap();
                             count += 1;
                         }
@@ -179,11 +179,11 @@ impl Scenario for Floods {
                 .collect();
             let other = scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    flood.ask(QueryGid { index: 0 }).unwrap();
+                    flood.ask(QueryGids {}).unwrap();
                 }
             });
             for _ in 0..COMMANDS {
-                polite.ask(QueryGid { index: 0 }).unwrap();
+                polite.ask(QueryGids {}).unwrap();
             }
             is_over.store(true, Ordering::Relaxed);
             other.join().unwrap();

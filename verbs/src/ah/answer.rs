@@ -12,7 +12,7 @@ use crate::abi::device::Context;
 use crate::abi::objects::{Ah, Pd};
 use crate::abi::state::{AhAttr, Gid as ProgramGid, GlobalRoute, Grh};
 use crate::abi::work::Wc;
-use crate::control::{QueryGid, QueryPort, Refused};
+use crate::control::{QueryGids, QueryPort, Refused};
 use crate::device::context::OpenContext;
 use crate::errno::{fail, no_object};
 use crate::panics::catch_panics;
@@ -74,15 +74,14 @@ fn checksum(header: &[u8]) -> u16 {
 fn answer(open: &OpenContext, port: u8, wc: &Wc, area: &[u8; AREA]) -> Result<AhAttr, c_int> {
     let control = open.control();
     let wrong = |refused: Refused| refused.errno;
-    let gids = control.ask(QueryPort { port }).map_err(wrong)?.gids;
+    control.ask(QueryPort { port }).map_err(wrong)?;
     if wc.wc_flags & HAS_GRH == 0 {
         return Err(libc::EINVAL);
     }
     let header = header(area).ok_or(libc::EINVAL)?;
-    let mut own =
-        (0..gids).filter_map(|index| Some((index, control.ask(QueryGid { index }).ok()??)));
+    let table = control.ask(QueryGids {}).map_err(wrong)?;
     let of_group = header.destination.is_multicast();
-    let own = own.find(|(_, entry)| {
+    let own = table.entries().find(|(_, entry)| {
         let ip = entry.gid.ip();
         ip == header.destination || of_group && ip.is_ipv4() == header.destination.is_ipv4()
     });

@@ -10,7 +10,7 @@ use e810::{Gid, Path};
 
 use crate::abi::objects::{Ah, Pd};
 use crate::abi::state::AhAttr;
-use crate::control::{CreateAh, DestroyAh, QueryGid, Refused, Resolve};
+use crate::control::{CreateAh, DestroyAh, QueryGids, Refused, Resolve};
 use crate::device::context::{Object, OpenContext};
 use crate::errno::no_object;
 use crate::panics::catch_panics;
@@ -67,12 +67,8 @@ pub(crate) fn path(open: &OpenContext, attr: &AhAttr) -> Result<Path, c_int> {
     let wrong = |refused: Refused| refused.errno;
     let control = open.control();
     let route = &attr.grh;
-    let own = control
-        .ask(QueryGid {
-            index: route.sgid_index,
-        })
-        .map_err(wrong)?;
-    let own = own.ok_or(libc::EINVAL)?;
+    let table = control.ask(QueryGids {}).map_err(wrong)?;
+    let own = table.get(route.sgid_index).ok_or(libc::EINVAL)?;
     let destination = Gid(route.dgid.raw).ip();
     if destination.is_unspecified() {
         return Err(libc::EINVAL);

@@ -6,7 +6,7 @@ use super::fill;
 use crate::abi::device::Context;
 use crate::abi::query::GidEntry;
 use crate::abi::state::Gid;
-use crate::control::{QueryGid, QueryPort, Refused};
+use crate::control::{QueryGids, QueryPort, Refused};
 use crate::device::context::OpenContext;
 use crate::errno::fail;
 use crate::panics::catch_panics;
@@ -23,10 +23,9 @@ fn gid(open: &OpenContext, port: u32, index: u32) -> Result<Gid, c_int> {
     });
     let gids = port.map_err(number)?.gids;
     let index = u8::try_from(index).ok().filter(|index| *index < gids);
-    let entry = control.ask(QueryGid {
-        index: index.ok_or(libc::EINVAL)?,
-    });
-    let entry = entry.map_err(number)?.ok_or(libc::ENODATA)?;
+    let index = index.ok_or(libc::EINVAL)?;
+    let table = control.ask(QueryGids {}).map_err(number)?;
+    let entry = table.get(index).ok_or(libc::ENODATA)?;
     Ok(Gid { raw: entry.gid.0 })
 }
 

@@ -237,12 +237,7 @@ fn gids_at(path: &Path) -> Option<Vec<usize>> {
     let places = Places::only(path.to_owned());
     let (_, socket) = places.reach(NO_WAIT).ok()?;
     let table = gids(Arc::new(socket)).ok()?;
-    let table = table.iter().enumerate();
-    Some(
-        table
-            .filter_map(|(index, gid)| gid.map(|_| index))
-            .collect(),
-    )
+    Some(table.entries().map(|(index, _)| index.into()).collect())
 }
 
 /// Whether each process has such a function of its own, however many there are.
