@@ -1,7 +1,7 @@
 //! How much a program may have, and all programs of a user together.
 
 use e810::DeviceAttr;
-use e810_node::connections::{CONNECTIONS, LISTENERS};
+use e810_node::connections::{LISTENERS, connections_of};
 
 use super::bring_up::PBLES;
 use crate::messages::Resource;
@@ -86,7 +86,7 @@ impl Limits {
             // Two for each.
             Resource::Files => 2 * (qps + cqs),
             Resource::Questions => QUESTIONS,
-            Resource::Connections => CONNECTIONS as u64,
+            Resource::Connections => connections_of(attr) as u64,
             Resource::Listeners => LISTENERS as u64,
             Resource::Programs => programs,
         };

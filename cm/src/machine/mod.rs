@@ -272,6 +272,12 @@ impl<'t> Machine<'t> {
         self
     }
 
+    /// How many connections there is room for.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.slots.0.len()
+    }
+
     /// Everything as at the start. In place: a machine is large.
     fn begin(&mut self, config: Config, random: [u8; 16]) {
         self.config = config;

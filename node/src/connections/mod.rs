@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
-use e810::{Control, Qpn};
+use e810::{Control, DeviceAttr, Qpn};
 use e810_backends::buffer::{Buffer, Payload};
 use e810_backends::interrupts::HostPlatform;
 use e810_cm::Machine;
@@ -29,12 +29,19 @@ use crate::neighbours::NeighbourTracker;
 use complaints::Complaints;
 use lookups::Lookups;
 
-/// Connections of a function, those in TIMEWAIT too: at 728 bytes each, 3 MB.
-pub const CONNECTIONS: usize = 4096;
+/// The least number of connections of a function, those in TIMEWAIT too: at 728 bytes each, 3 MB.
+const CONNECTIONS: usize = 4096;
 /// Listeners of a function.
 pub const LISTENERS: usize = 256;
 /// Datagrams that may arrive between two looks.
 const RECEIVES: u16 = 512;
+/// How many connections a function has that was brought up with so many queue pairs: each can have
+/// one.
+#[must_use]
+pub fn connections_of(function: &DeviceAttr) -> usize {
+    CONNECTIONS.max(function.max_qp as usize)
+}
+
 /// The most that is done at once, so that others get the lock.
 const ROUNDS: usize = 64;
 
@@ -58,17 +65,21 @@ static TABLES: Mutex<Vec<Machine<'static>>> = Mutex::new(Vec::new());
 /// Memory for datagrams that no device has any more. Payload memory is never freed.
 static MEMORY: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
 
-/// A machine, on tables that were used before if there are any.
-fn machine(config: Config) -> Result<Machine<'static>, machine::Error> {
+/// A machine for so many connections, on tables that were used before if there are such.
+fn machine(config: Config, connections: usize) -> Result<Machine<'static>, machine::Error> {
     let random = random();
-    let used = lock(&TABLES).pop();
+    let used = {
+        let mut tables = lock(&TABLES);
+        let fitting = tables.iter().position(|of| of.capacity() == connections);
+        fitting.map(|at| tables.swap_remove(at))
+    };
     if let Some(used) = used {
         return Ok(used.renew(config, random));
     }
     let tables = Tables {
-        slots: vec![Slot::EMPTY; CONNECTIONS].leak(),
+        slots: vec![Slot::EMPTY; connections].leak(),
         listeners: vec![Listener::EMPTY; LISTENERS].leak(),
-        words: vec![0; Tables::words(CONNECTIONS)].leak(),
+        words: vec![0; Tables::words(connections)].leak(),
     };
     Machine::new(config, tables, random)
 }
@@ -132,8 +143,9 @@ impl<P: HostPlatform + Payload> Connections<P> {
                 return Err(error).context("queue pair 1, for connections");
             }
         };
-        let config = Config::new(control.query_device().node_guid);
-        match machine(config) {
+        let function = control.query_device();
+        let config = Config::new(function.node_guid);
+        match machine(config, connections_of(&function)) {
             Ok(machine) => Ok(Self {
                 platform: platform.clone(),
                 manager: Manager::new(machine, gsi),
