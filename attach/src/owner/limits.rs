@@ -86,7 +86,7 @@ impl Limits {
             // Two for each.
             Resource::Files => 2 * (qps + cqs),
             Resource::Questions => QUESTIONS,
-            Resource::Connections => connections_of(attr) as u64,
+            Resource::Connections => connections_of(attr.max_qp) as u64,
             Resource::Listeners => LISTENERS as u64,
             Resource::Programs => programs,
         };

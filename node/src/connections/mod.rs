@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
-use e810::{Control, DeviceAttr, Qpn};
+use e810::{Control, Qpn};
 use e810_backends::buffer::{Buffer, Payload};
 use e810_backends::interrupts::HostPlatform;
 use e810_cm::Machine;
@@ -38,8 +38,8 @@ const RECEIVES: u16 = 512;
 /// How many connections a function has that was brought up with so many queue pairs: each can have
 /// one.
 #[must_use]
-pub fn connections_of(function: &DeviceAttr) -> usize {
-    CONNECTIONS.max(function.max_qp as usize)
+pub fn connections_of(queue_pairs: u32) -> usize {
+    CONNECTIONS.max(queue_pairs as usize)
 }
 
 /// The most that is done at once, so that others get the lock.
@@ -145,7 +145,7 @@ impl<P: HostPlatform + Payload> Connections<P> {
         };
         let function = control.query_device();
         let config = Config::new(function.node_guid);
-        match machine(config, connections_of(&function)) {
+        match machine(config, connections_of(function.max_qp)) {
             Ok(machine) => Ok(Self {
                 platform: platform.clone(),
                 manager: Manager::new(machine, gsi),
@@ -421,5 +421,25 @@ impl<P: HostPlatform + Payload> Connections<P> {
     /// What was counted since the function was started.
     pub fn counters(&mut self) -> Counters {
         *self.manager.machine().counters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tables are never freed: those of a function that is opened again are used again, and no other
+    /// function gets too small ones.
+    #[test]
+    fn tables_are_used_again_by_functions_of_their_size() {
+        let sizes = [4096, 5000].map(connections_of);
+        let places = || {
+            let made = sizes.map(|size| machine(Config::new(1), size).unwrap());
+            assert_eq!([&made[0], &made[1]].map(Machine::capacity), sizes);
+            lock(&TABLES).extend(made);
+            lock(&TABLES).len()
+        };
+        let first = places();
+        assert_eq!(places(), first);
     }
 }
