@@ -23,6 +23,8 @@ pub enum PortSpace {
     Udp,
     /// Any, without the IP header.
     Ib,
+    /// Datagrams (UD), among ports of their own.
+    Ipoib,
 }
 
 impl PortSpace {
@@ -31,7 +33,14 @@ impl PortSpace {
             Self::Tcp => 0x0106,
             Self::Udp => 0x0111,
             Self::Ib => 0x013F,
+            Self::Ipoib => 0x0002,
         }
+    }
+
+    /// Whether programs ask there for queue pairs of datagrams (SIDR), and not for connections.
+    #[must_use]
+    pub const fn is_datagrams(self) -> bool {
+        matches!(self, Self::Udp | Self::Ipoib)
     }
 
     /// Service id of a port.
@@ -47,6 +56,7 @@ impl PortSpace {
             0x0106 => Self::Tcp,
             0x0111 => Self::Udp,
             0x013F => Self::Ib,
+            0x0002 => Self::Ipoib,
             _ => return None,
         };
         Some((space, service_id as u16))
@@ -57,7 +67,7 @@ impl PortSpace {
     pub const fn header(self) -> usize {
         match self {
             Self::Ib => 0,
-            Self::Tcp | Self::Udp => HEADER,
+            Self::Tcp | Self::Udp | Self::Ipoib => HEADER,
         }
     }
 }
@@ -151,7 +161,13 @@ mod tests {
     #[test]
     fn service_ids_are_linuxs() {
         assert_eq!(PortSpace::Tcp.service_id(7174), 0x0106_1C06);
-        for space in [PortSpace::Tcp, PortSpace::Udp, PortSpace::Ib] {
+        let all = [
+            PortSpace::Tcp,
+            PortSpace::Udp,
+            PortSpace::Ib,
+            PortSpace::Ipoib,
+        ];
+        for space in all {
             let of = PortSpace::of_service_id(space.service_id(65535));
             assert_eq!(of, Some((space, 65535)));
         }

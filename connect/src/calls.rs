@@ -44,7 +44,7 @@ impl<P: Platform> Manager<'_, P> {
                 self.machine.accept(id, &accept)
             }
             Call::Ready(id) => self.machine.ready(id),
-            Call::Reject(id, reason, data) => self.machine.reject(id, reason, data),
+            Call::Reject(id, reason, data) => self.machine.reject(id, reason, data, now),
             Call::Answer(id, answer, data) => self.machine.answer(id, answer, data),
             Call::Path(id) => {
                 let (origin, via) = self.machine.origin(id).ok_or(Error::NoSuch(id))?;

@@ -125,7 +125,7 @@ fuzz_target!(|data: &[u8]| {
                 let _ = machine.accept(id, &accept);
             }
             (9, Some(id)) => {
-                let _ = machine.reject(id, Reason::CONSUMER_DEFINED, &[]);
+                let _ = machine.reject(id, Reason::CONSUMER_DEFINED, &[], now);
             }
             (10, Some(id)) => {
                 let _ = machine.ready(id);

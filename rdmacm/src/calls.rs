@@ -7,7 +7,7 @@ use std::slice;
 use std::sync::Arc;
 
 use e810_cm::Reason;
-use e810_cm::machine::Listen;
+use e810_cm::machine::{Listen, ListenerId};
 use e810_connect::{Answer, Call};
 use e810_verbs::errno::fail;
 use e810_verbs::panics::catch_panics;
@@ -15,41 +15,59 @@ use e810_verbs::panics::catch_panics;
 use crate::abi::{CmEvent, CmId, EventChannel, event};
 use crate::address;
 use crate::channel::get_cm_event;
-use crate::devices;
+use crate::devices::{self, Device};
 use crate::id::{Id, Phase, space};
-use crate::resolve::bind;
+use crate::resolve::{bind, check_port, free_port, ports};
 
 /// Requests that wait for a listener, at most: the kernel's `default_backlog`.
 const BACKLOG: u32 = 1024;
 
-/// 0, or -1 and errno; a synchronous id waits for the event of what it has asked for.
-pub(crate) fn done(id: &Arc<Id>, asked: Result<(), c_int>) -> c_int {
-    match asked {
-        Err(number) => fail(number),
-        Ok(()) if id.state().is_synchronous => waited(id),
-        Ok(()) => 0,
+/// 0, or -1 and errno; a synchronous id waits for the event of what it has asked for. A waiting thread
+/// can be cancelled, so this is called where nothing has a destructor, and not in [`catch_panics`].
+///
+/// # Safety
+/// `id` exists.
+pub(crate) unsafe fn done(id: *mut CmId, asked: Result<(), c_int>) -> c_int {
+    if let Err(number) = asked {
+        return fail(number);
+    }
+    // SAFETY: the caller's.
+    match catch_panics(false, || unsafe { Id::of(id) }.state().is_synchronous) {
+        // SAFETY: as above.
+        true => unsafe { waited(id) },
+        false => 0,
     }
 }
 
-/// Waits for the next event of a synchronous id, which keeps it.
-pub(crate) fn waited(id: &Arc<Id>) -> c_int {
-    id.give_up_event();
+/// Waits for the next event of a synchronous id, which keeps it. Where it is called: as [`done`].
+///
+/// # Safety
+/// `id` exists.
+pub(crate) unsafe fn waited(id: *mut CmId) -> c_int {
     let mut event: *mut CmEvent = ptr::null_mut();
+    let channel = catch_panics(ptr::null_mut(), || {
+        // SAFETY: the caller's.
+        let id = unsafe { Id::of(id) };
+        id.give_up_event();
+        id.seen().channel
+    });
     // SAFETY: the id's own channel.
-    if unsafe { get_cm_event(id.seen().channel, &raw mut event) } != 0 {
+    if channel.is_null() || unsafe { get_cm_event(channel, &raw mut event) } != 0 {
         return -1;
     }
-    // SAFETY: only calls of the program change it; the event was given just now.
-    let (kind, status) = unsafe {
-        (*id.abi()).event = event;
-        ((*event).event, (*event).status)
-    };
-    match (kind, status) {
-        (_, 0) => 0,
-        (event::REJECTED, _) => fail(libc::ECONNREFUSED),
-        (_, ..0) => fail(-status),
-        _ => fail(libc::EIO),
-    }
+    catch_panics(-1, || {
+        // SAFETY: only calls of the program change it; the event was given just now.
+        let (kind, status) = unsafe {
+            (*id).event = event;
+            ((*event).event, (*event).status)
+        };
+        match (kind, status) {
+            (_, 0) => 0,
+            (event::REJECTED, _) => fail(libc::ECONNREFUSED),
+            (_, ..0) => fail(-status),
+            _ => fail(libc::EIO),
+        }
+    })
 }
 
 /// `rdma_create_id`: 0, or -1 and errno. Without a channel the id is synchronous.
@@ -113,25 +131,59 @@ fn begin_listen(id: &Arc<Id>, backlog: c_int) -> Result<(), c_int> {
     if id.state().phase == Phase::Idle {
         bind(id, SocketAddr::new(IpAddr::from([0; 4]), 0))?;
     }
+    id.step(&[Phase::Bound], Phase::Listening)?;
+    let listeners = listen_at_port(id, backlog);
+    match listeners {
+        Ok(listeners) => {
+            id.state().listeners = listeners;
+            Ok(())
+        }
+        Err(number) => {
+            let _ = id.step(&[Phase::Listening], Phase::Bound);
+            Err(number)
+        }
+    }
+}
+
+type Listeners = Vec<(Arc<Device>, ListenerId)>;
+
+/// At the port of an id; if the library has chosen it, and another program listens there, at another
+/// one.
+fn listen_at_port(id: &Arc<Id>, backlog: c_int) -> Result<Listeners, c_int> {
+    /// All programs of a function have fewer ports.
+    const TRIES: usize = 1000;
+    let local = id.state().local.ok_or(libc::EINVAL)?;
+    {
+        let _ports = ports();
+        // As the kernel: who listens shares its port with nobody.
+        check_port(id, local, false)?;
+    }
+    for _ in 0..TRIES {
+        match listen_everywhere(id, backlog) {
+            Err(libc::EADDRINUSE) if id.state().has_any_port => {
+                let _ports = ports();
+                let port = free_port(id)?;
+                id.set_local(&mut id.state(), SocketAddr::new(local.ip(), port));
+            }
+            listening => return listening,
+        }
+    }
+    Err(libc::EADDRINUSE)
+}
+
+/// On all devices of its address, or on none.
+fn listen_everywhere(id: &Arc<Id>, backlog: c_int) -> Result<Listeners, c_int> {
     let space = space(id.seen().ps).ok_or(libc::EINVAL)?;
-    let (local, device, only_family, phase) = {
+    let (local, own, device, options) = {
         let state = id.state();
         let local = state.local.ok_or(libc::EINVAL)?;
-        let only_family = state.options.only_family;
-        (local, state.device.clone(), only_family, state.phase)
+        (local, state.own, state.device.clone(), state.options)
     };
-    if phase != Phase::Bound {
-        return Err(libc::EINVAL);
-    }
-    let devices = device.map_or_else(devices::all, |device| vec![device]);
     let listen = Listen {
         space,
         port: local.port(),
-        address: match id.state().own {
-            Some(own) => own.ip,
-            None => address::any(&local.ip()),
-        },
-        only_family: only_family || local.is_ipv4(),
+        address: own.map_or(address::any(&local.ip()), |own| own.ip),
+        only_family: options.is_of_family(local),
         // As the kernel: its limit stands for 0 and for more.
         backlog: u32::try_from(backlog)
             .ok()
@@ -140,7 +192,7 @@ fn begin_listen(id: &Arc<Id>, backlog: c_int) -> Result<(), c_int> {
         context: id.token,
     };
     let mut listeners = Vec::new();
-    for device in devices {
+    for device in device.map_or_else(devices::all, |device| vec![device]) {
         let number = match device.call(&Call::Listen(listen)) {
             Ok(Answer::Listener(listener, _)) => {
                 listeners.push((device, listener));
@@ -148,16 +200,12 @@ fn begin_listen(id: &Arc<Id>, backlog: c_int) -> Result<(), c_int> {
             }
             other => other.err().unwrap_or(libc::EIO),
         };
-        // On all devices, or on none.
         for (device, listener) in listeners {
             let _ = device.call(&Call::Unlisten(listener));
         }
         return Err(number);
     }
-    let mut state = id.state();
-    state.listeners = listeners;
-    state.phase = Phase::Listening;
-    Ok(())
+    Ok(listeners)
 }
 
 /// Private data.
@@ -213,19 +261,24 @@ pub(crate) unsafe fn reject_with(
 ///
 /// # Safety
 /// `id` exists.
-pub unsafe extern "C" fn disconnect(id: *mut CmId) -> c_int {
-    catch_panics(-1, || {
+pub unsafe extern "C-unwind" fn disconnect(id: *mut CmId) -> c_int {
+    let begun = catch_panics(Err(libc::EIO), || {
         // SAFETY: the caller's.
         let id = unsafe { Id::of(id) };
         if id.state().phase == Phase::Listening {
-            return 0;
+            return Ok(false);
         }
         id.stop();
-        let ended = id
-            .connection()
-            .and_then(|(device, connection)| device.call(&Call::Disconnect(connection)).map(drop));
-        done(&id, ended)
-    })
+        let (device, connection) = id.connection()?;
+        // As the kernel: it does not matter whether there is anything to end yet, or any more.
+        let _ = device.call(&Call::Disconnect(connection));
+        Ok(true)
+    });
+    match begun {
+        Ok(false) => 0,
+        // SAFETY: the caller's.
+        begun => unsafe { done(id, begun.map(drop)) },
+    }
 }
 
 /// `rdma_establish`: 0, or -1 and errno. For ids without a queue pair, whose program has brought its own
@@ -237,18 +290,20 @@ pub unsafe extern "C" fn establish(id: *mut CmId) -> c_int {
     catch_panics(-1, || {
         // SAFETY: the caller's.
         let id = unsafe { Id::of(id) };
-        let is_responded = id.state().phase == Phase::Responded && id.seen().qp.is_null();
         let ready = id.connection().and_then(|(device, connection)| {
-            if !is_responded {
+            if !id.seen().qp.is_null() {
                 return Err(libc::EINVAL);
             }
-            device.call(&Call::Ready(connection)).map(drop)
+            // First: its end may be told at once.
+            id.step(&[Phase::Responded], Phase::Connected)?;
+            let ready = device.call(&Call::Ready(connection)).map(drop);
+            if ready.is_err() {
+                let _ = id.step(&[Phase::Connected], Phase::Responded);
+            }
+            ready
         });
         match ready {
-            Ok(()) => {
-                id.state().phase = Phase::Connected;
-                0
-            }
+            Ok(()) => 0,
             Err(number) => fail(number),
         }
     })

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use e810_cm::Reason;
 use e810_cm::machine::{Accept, Connect, Path};
 use e810_connect::{Answer, Call};
-use e810_verbs::errno::fail;
 use e810_verbs::panics::catch_panics;
 
 use crate::abi::{CmId, ConnParam, port_space};
@@ -46,8 +45,8 @@ const fn usual() -> ConnParam {
 ///
 /// # Safety
 /// `id` exists; `param` is null or can be read, with its private data.
-pub unsafe extern "C" fn connect(id: *mut CmId, param: *mut ConnParam) -> c_int {
-    catch_panics(-1, || {
+pub unsafe extern "C-unwind" fn connect(id: *mut CmId, param: *mut ConnParam) -> c_int {
+    let asked = catch_panics(Err(libc::EIO), || {
         // SAFETY: the caller's.
         let id = unsafe { Id::of(id) };
         let given = !param.is_null();
@@ -58,9 +57,11 @@ pub unsafe extern "C" fn connect(id: *mut CmId, param: *mut ConnParam) -> c_int 
         };
         // SAFETY: as above.
         let data = unsafe { data_of(&param) };
-        let asked = is_valid(&id, given.then_some(&param)).and_then(|()| ask(&id, &param, data));
-        done(&id, asked)
-    })
+        is_valid(&id, given.then_some(&param))?;
+        ask(&id, &param, data)
+    });
+    // SAFETY: the caller's.
+    unsafe { done(id, asked) }
 }
 
 /// What librdmacm checks before the kernel hears of it, in port space TCP alone.
@@ -94,9 +95,15 @@ fn depth(wanted: u8, has: u32) -> u8 {
 }
 
 fn ask(id: &Arc<Id>, param: &ConnParam, private_data: &[u8]) -> Result<(), c_int> {
-    if id.state().phase != Phase::Routed {
-        return Err(libc::EINVAL);
+    id.step(&[Phase::Routed], Phase::Connecting)?;
+    let asked = ask_as(id, param, private_data);
+    if asked.is_err() {
+        let _ = id.step(&[Phase::Connecting], Phase::Routed);
     }
+    asked
+}
+
+fn ask_as(id: &Arc<Id>, param: &ConnParam, private_data: &[u8]) -> Result<(), c_int> {
     let seen = id.seen();
     let (own, local, remote) = id.ends()?;
     let device = id.device()?;
@@ -136,21 +143,14 @@ fn ask(id: &Arc<Id>, param: &ConnParam, private_data: &[u8]) -> Result<(), c_int
         context: id.token,
         ..usual
     };
-    {
-        let mut state = id.state();
-        state.responder_resources = ask.responder_resources;
-        state.phase = Phase::Connecting;
-    }
+    id.state().responder_resources = ask.responder_resources;
     // Without the lock of the id, which the thread takes that hears the answer.
     match device.call(&Call::Connect(ask)) {
         Ok(Answer::Connection(connection)) => {
             id.state().connection = Some(connection);
             Ok(())
         }
-        other => {
-            id.state().phase = Phase::Routed;
-            Err(other.err().unwrap_or(libc::EIO))
-        }
+        other => Err(other.err().unwrap_or(libc::EIO)),
     }
 }
 
@@ -158,8 +158,8 @@ fn ask(id: &Arc<Id>, param: &ConnParam, private_data: &[u8]) -> Result<(), c_int
 ///
 /// # Safety
 /// As [`connect`].
-pub unsafe extern "C" fn accept(id: *mut CmId, param: *mut ConnParam) -> c_int {
-    catch_panics(-1, || {
+pub unsafe extern "C-unwind" fn accept(id: *mut CmId, param: *mut ConnParam) -> c_int {
+    let accepted = catch_panics(Err(libc::EIO), || {
         // SAFETY: the caller's.
         let id = unsafe { Id::of(id) };
         // SAFETY: as above.
@@ -168,24 +168,35 @@ pub unsafe extern "C" fn accept(id: *mut CmId, param: *mut ConnParam) -> c_int {
         let data = param
             .as_ref()
             .map_or(&[][..], |param| unsafe { data_of(param) });
-        let accepted = match id.is_datagrams() {
-            true => answer(&id, param.as_ref(), data),
-            false => is_valid(&id, param.as_ref()).and_then(|()| grant(&id, param.as_ref(), data)),
-        };
-        if id.is_datagrams() {
-            return match accepted {
-                Ok(()) => 0,
-                Err(number) => fail(number),
-            };
+        let is_question = id.is_datagrams();
+        match is_question {
+            true => answer(&id, param.as_ref(), data)?,
+            false => {
+                is_valid(&id, param.as_ref())?;
+                grant(&id, param.as_ref(), data)?;
+            }
         }
-        done(&id, accepted)
-    })
+        // No event follows an answer.
+        Ok(!is_question)
+    });
+    match accepted {
+        Ok(false) => 0,
+        // SAFETY: the caller's.
+        accepted => unsafe { done(id, accepted.map(drop)) },
+    }
 }
 
 fn grant(id: &Arc<Id>, param: Option<&ConnParam>, private_data: &[u8]) -> Result<(), c_int> {
-    if id.state().phase != Phase::Requested {
-        return Err(libc::EINVAL);
+    // First: what follows is told to an id whose program has accepted.
+    id.step(&[Phase::Requested], Phase::Connecting)?;
+    let granted = grant_as(id, param, private_data);
+    if granted.is_err() {
+        let _ = id.step(&[Phase::Connecting], Phase::Requested);
     }
+    granted
+}
+
+fn grant_as(id: &Arc<Id>, param: Option<&ConnParam>, private_data: &[u8]) -> Result<(), c_int> {
     let (device, connection) = id.connection()?;
     let request = id.state().request.clone().ok_or(libc::EINVAL)?;
     let card = device.attributes()?;
@@ -223,11 +234,8 @@ fn grant(id: &Arc<Id>, param: Option<&ConnParam>, private_data: &[u8]) -> Result
         private_data,
         context: id.token,
     };
-    // First: what follows is told to an id whose program has accepted.
-    id.state().phase = Phase::Connecting;
     let accepted = device.call(&Call::Accept(connection, accept));
     if let Err(number) = accepted {
-        id.state().phase = Phase::Requested;
         // As the kernel: one that cannot be accepted is refused.
         let refusal = Call::Reject(connection, Reason::CONSUMER_DEFINED, &[]);
         let _ = device.call(&refusal);
@@ -245,8 +253,13 @@ fn answer(id: &Arc<Id>, param: Option<&ConnParam>, private_data: &[u8]) -> Resul
         // SAFETY: a queue pair that the program has not destroyed.
         false => unsafe { (*qp).qp_num },
     };
-    let answer = Ok((qpn, UDP_QKEY));
-    device.call(&Call::Answer(connection, answer, private_data))?;
-    id.state().phase = Phase::Connected;
+    id.step(&[Phase::Requested], Phase::Connected)?;
+    let answer = Call::Answer(connection, Ok((qpn, UDP_QKEY)), private_data);
+    if let Err(number) = device.call(&answer) {
+        let _ = id.step(&[Phase::Connected], Phase::Requested);
+        // As the kernel, with SIDR's status 2, a refusal (cm-path 3.9).
+        let _ = device.call(&Call::Answer(connection, Err(2), &[]));
+        return Err(number);
+    }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use std::net::IpAddr;
 use std::ptr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ use e810_connect::{Answer, Call, Told};
 use e810_verbs::abi::device::{Context, Device as Listed};
 use e810_verbs::abi::objects::Pd;
 use e810_verbs::control::ControlPlane;
-use e810_verbs::device::context::{OpenContext, open_device};
+use e810_verbs::device::context::{OpenContext, close_device, open_again, open_device};
 use e810_verbs::device::{array, free_device_list, get_device_list};
 use e810_verbs::errno;
-use e810_verbs::fork::Process;
+use e810_verbs::fork::{PerProcess, Process};
 use e810_verbs::panics::catch_panics;
 use e810_verbs::pd::alloc_pd;
 
@@ -46,10 +46,15 @@ unsafe impl Send for Device {}
 // SAFETY: as above.
 unsafe impl Sync for Device {}
 
-/// Those that are open. Held during no command: the thread that hears of connections takes it.
-static KNOWN: Mutex<Vec<Arc<Device>>> = Mutex::new(Vec::new());
+/// Those that were opened. Held during no command: the thread that hears of connections takes it.
+static KNOWN: PerProcess<Mutex<Vec<Arc<Device>>>> = PerProcess::new();
 /// Held while some are opened.
-static OPENING: Mutex<()> = Mutex::new(());
+static OPENING: PerProcess<Mutex<()>> = PerProcess::new();
+
+fn lock<T: Default + Send>(mutex: &'static PerProcess<Mutex<T>>) -> MutexGuard<'static, T> {
+    let mutex = mutex.get_or_init(Mutex::default);
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What is heard of a device, by its context.
 #[derive(Debug)]
@@ -68,15 +73,22 @@ impl EventSink for Heard {
 }
 
 impl Device {
-    fn open(listed: *mut Listed) -> Option<Arc<Self>> {
-        // SAFETY: it is in the list of devices, which are never freed.
-        let context = unsafe { open_device(listed) };
+    fn open(listed: *mut Listed, is_first: bool) -> Option<Arc<Self>> {
+        let context = match is_first {
+            // SAFETY: it is in the list of devices, which are never freed.
+            true => unsafe { open_device(listed) },
+            // Others are not held up by a server that has ended.
+            // SAFETY: as above.
+            false => unsafe { open_again(listed) },
+        };
         if context.is_null() {
             return None;
         }
         // SAFETY: as above.
         let pd = unsafe { alloc_pd(context) };
         if pd.is_null() {
+            // SAFETY: it was opened just now.
+            unsafe { close_device(context) };
             return None;
         }
         let heard: Arc<dyn EventSink> = Arc::new(Heard(context.addr()));
@@ -171,14 +183,14 @@ pub(crate) struct Own {
 
 /// All devices that can be opened; those that are gone are opened again.
 pub(crate) fn all() -> Vec<Arc<Device>> {
-    let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let _opening = lock(&OPENING);
+    let known = lock(&KNOWN).clone();
     // SAFETY: the count is not wanted.
     let list = unsafe { get_device_list(ptr::null_mut()) };
     if list.is_null() {
         return Vec::new();
     }
-    let mut found = Vec::new();
+    let (mut found, mut now_known) = (Vec::new(), Vec::new());
     let mut at = list;
     loop {
         // SAFETY: the list has a null pointer at its end.
@@ -186,22 +198,25 @@ pub(crate) fn all() -> Vec<Arc<Device>> {
         if listed.is_null() {
             break;
         }
-        let is_it = |one: &&Arc<Device>| one.listed == listed && !one.is_over();
-        let device = known.iter().find(is_it).cloned();
-        found.extend(device.or_else(|| Device::open(listed)));
+        let before = known.iter().find(|one| one.listed == listed).cloned();
+        let is_first = before.is_none();
+        let device = before.clone().filter(|device| !device.is_over());
+        let device = device.or_else(|| Device::open(listed, is_first));
+        // One that is gone stays known, as one that is to be opened again.
+        now_known.extend(device.clone().or(before));
+        found.extend(device);
         // SAFETY: as above.
         at = unsafe { at.add(1) };
     }
     // SAFETY: it came from above.
     unsafe { free_device_list(list) };
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    known.clone_from(&found);
+    *lock(&KNOWN) = now_known;
     found
 }
 
 /// The device with a number.
 pub(crate) fn known(key: usize) -> Option<Arc<Device>> {
-    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = lock(&KNOWN);
     known.iter().find(|device| device.key() == key).cloned()
 }
 
@@ -227,35 +242,58 @@ pub(crate) const fn is_itself(destination: IpAddr) -> bool {
     destination.is_loopback() || destination.is_unspecified()
 }
 
-/// The device from which packets to `destination` go, the own address, and the destination: loopback,
-/// or no address, stands for the first device.
+/// A device and one of its addresses.
+pub(crate) type Source = (Arc<Device>, Own);
+
+/// From where packets to `destination` may go, the likeliest first, and the destination: loopback, or
+/// no address, stands for the first device. Only a device knows whether it has a way.
 ///
 /// # Errors
 /// ENODEV without a device of that family.
-pub(crate) fn towards(destination: IpAddr) -> Result<(Arc<Device>, Own, IpAddr), c_int> {
-    let is_link_local = |ip: &IpAddr| match ip {
-        IpAddr::V6(v6) => v6.is_unicast_link_local(),
-        IpAddr::V4(_) => false,
-    };
-    let mut first = None;
+pub(crate) fn towards(destination: IpAddr) -> Result<(Vec<Source>, IpAddr), c_int> {
+    let mut sources: Vec<Source> = Vec::new();
     for device in all() {
-        for own in device.addresses() {
-            // What is the device's own comes back to it.
-            if own.ip == destination {
-                return Ok((device, own, destination));
-            }
-            let is_of_kind = own.ip.is_ipv4() == destination.is_ipv4()
-                && (is_link_local(&own.ip) == is_link_local(&destination));
-            if is_of_kind && first.is_none() {
-                first = Some((device.clone(), own));
-            }
+        let own = device.addresses();
+        // What is the device's own comes back to it.
+        if let Some(own) = own.iter().find(|own| own.ip == destination) {
+            return Ok((vec![(device, *own)], destination));
         }
+        let own = own
+            .into_iter()
+            .filter(|own| is_of_kind(own.ip, destination));
+        // Of several that are as near, the first.
+        let nearest = own.min_by_key(|own| is_apart(own.ip, destination));
+        sources.extend(nearest.map(|own| (device, own)));
     }
-    let (device, own) = first.ok_or(libc::ENODEV)?;
-    match is_itself(destination) {
-        true => Ok((device, own, own.ip)),
-        false => Ok((device, own, destination)),
+    if is_itself(destination) {
+        sources.truncate(1);
+        let (_, own) = sources.first().ok_or(libc::ENODEV)?;
+        let ip = own.ip;
+        return Ok((sources, ip));
     }
+    sources.sort_by_key(|(_, own)| is_apart(own.ip, destination));
+    match sources.is_empty() {
+        true => Err(libc::ENODEV),
+        false => Ok((sources, destination)),
+    }
+}
+
+/// Whether an own address can be the source of packets to another.
+const fn is_of_kind(own: IpAddr, destination: IpAddr) -> bool {
+    match (own, destination) {
+        (IpAddr::V4(_), IpAddr::V4(_)) => true,
+        (IpAddr::V6(own), IpAddr::V6(destination)) => {
+            own.is_unicast_link_local() == destination.is_unicast_link_local()
+        }
+        _ => false,
+    }
+}
+
+/// How far two addresses are apart: bits behind their common prefix (RFC 6724, rule 8 of source addresses).
+fn is_apart(one: IpAddr, other: IpAddr) -> u32 {
+    let [one, other] =
+        [one, other].map(|ip| u128::from_be_bytes(e810::GidEntry::untagged(ip).gid.0));
+    u128::BITS - (one ^ other).leading_zeros()
 }
 
 /// `rdma_get_devices`: an array of contexts with a null pointer at its end.

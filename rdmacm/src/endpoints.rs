@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use e810_verbs::abi::make::QpInitAttr;
 use e810_verbs::abi::objects::Pd;
 use e810_verbs::errno::{self, fail};
+use e810_verbs::fork::PerProcess;
 use e810_verbs::panics::catch_panics;
 
 use crate::abi::{AddrInfo, CmId, event};
@@ -30,11 +31,16 @@ struct OfRequests(*mut Pd, QpInitAttr);
 unsafe impl Send for OfRequests {}
 
 /// By the tokens of listeners.
-static OF_REQUESTS: Mutex<Option<HashMap<u64, OfRequests>>> = Mutex::new(None);
+static OF_REQUESTS: PerProcess<Mutex<HashMap<u64, OfRequests>>> = PerProcess::new();
 
 fn with_requests<R>(act: impl FnOnce(&mut HashMap<u64, OfRequests>) -> R) -> R {
-    let mut all = OF_REQUESTS.lock().unwrap_or_else(PoisonError::into_inner);
-    act(all.get_or_insert_default())
+    let all = OF_REQUESTS.get_or_init(Mutex::default);
+    act(&mut all.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The endpoint is gone, however it was destroyed.
+pub(crate) fn is_gone(token: u64) {
+    with_requests(|all| all.remove(&token));
 }
 
 /// Gives a request the queue pair that its listener's endpoint was made with.
@@ -132,16 +138,18 @@ unsafe fn passive(id: &Arc<Id>, info: &AddrInfo, pd: *mut Pd, attr: *mut QpInitA
 ///
 /// # Safety
 /// `listener` exists, and `id` can be written.
-pub unsafe extern "C" fn get_request(listener: *mut CmId, id: *mut *mut CmId) -> c_int {
+pub unsafe extern "C-unwind" fn get_request(listener: *mut CmId, id: *mut *mut CmId) -> c_int {
+    // SAFETY: the caller's.
+    if !catch_panics(false, || unsafe { Id::of(listener) }.state().is_synchronous) {
+        return fail(libc::EINVAL);
+    }
+    // SAFETY: as above. A thread that waits here can be cancelled.
+    if unsafe { waited(listener) } != 0 {
+        return -1;
+    }
     catch_panics(-1, || {
-        // SAFETY: the caller's.
+        // SAFETY: as above.
         let listener = unsafe { Id::of(listener) };
-        if !listener.state().is_synchronous {
-            return fail(libc::EINVAL);
-        }
-        if waited(&listener) != 0 {
-            return -1;
-        }
         let event = listener.seen().event;
         // SAFETY: the listener keeps it, until it is given on.
         let (kind, requested) = unsafe { ((*event).event, (*event).id) };
@@ -178,9 +186,7 @@ pub unsafe extern "C" fn destroy_ep(id: *mut CmId) {
         // SAFETY: the caller's.
         unsafe {
             destroy_qp(id);
-            let id = Id::of(id);
-            with_requests(|all| all.remove(&id.token));
-            id.end();
+            Id::of(id).end();
         }
     });
 }

@@ -13,11 +13,13 @@ use e810_cm::machine::{ConnectionId, ListenerId};
 use e810_connect::{Call, Requested};
 use e810_verbs::abi::constants::qp_type;
 use e810_verbs::acknowledged::Acknowledged;
+use e810_verbs::fork::PerProcess;
 
 use crate::abi::{Addr, CmEvent, CmId, EventChannel, PathRec, Route, event, port_space};
 use crate::address::{self, NONE};
 use crate::channel::{Channel, Queue};
 use crate::devices::{Device, Own};
+use crate::endpoints;
 use crate::happening::{Given, Happening};
 use crate::options::Options;
 
@@ -55,6 +57,8 @@ pub(crate) struct State {
     pub(crate) connection: Option<ConnectionId>,
     pub(crate) listeners: Vec<(Arc<Device>, ListenerId)>,
     pub(crate) request: Option<Requested>,
+    /// Its port is one that the library has chosen.
+    pub(crate) has_any_port: bool,
     pub(crate) options: Options,
     /// READs that the peer may have outstanding; for the rights of the queue pair.
     pub(crate) responder_resources: u8,
@@ -88,12 +92,13 @@ unsafe impl Send for Id {}
 // SAFETY: as above.
 unsafe impl Sync for Id {}
 
-/// All ids, by their tokens.
-static IDS: Mutex<Option<HashMap<u64, Arc<Id>>>> = Mutex::new(None);
+/// All ids, by their tokens. A child of fork has its own: a thread of its parent, one of this library,
+/// may have had the lock.
+static IDS: PerProcess<Mutex<HashMap<u64, Arc<Id>>>> = PerProcess::new();
 
 fn with_ids<R>(act: impl FnOnce(&mut HashMap<u64, Arc<Id>>) -> R) -> R {
-    let mut ids = IDS.lock().unwrap_or_else(PoisonError::into_inner);
-    act(ids.get_or_insert_default())
+    let ids = IDS.get_or_init(Mutex::default);
+    act(&mut ids.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// The id with a token.
@@ -111,7 +116,8 @@ pub(crate) fn all(is_it: impl Fn(&Id) -> bool) -> Vec<Arc<Id>> {
 pub(crate) const fn space(number: c_int) -> Option<PortSpace> {
     match number {
         port_space::TCP => Some(PortSpace::Tcp),
-        port_space::UDP | port_space::IPOIB => Some(PortSpace::Udp),
+        port_space::UDP => Some(PortSpace::Udp),
+        port_space::IPOIB => Some(PortSpace::Ipoib),
         port_space::IB => Some(PortSpace::Ib),
         _ => None,
     }
@@ -179,6 +185,7 @@ impl Id {
                 connection: None,
                 listeners: Vec::new(),
                 request: None,
+                has_any_port: false,
                 options: Options::default(),
                 responder_resources: 0,
                 groups: Vec::new(),
@@ -224,6 +231,18 @@ impl Id {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes from one of some phases to another: of two threads that try, one does.
+    ///
+    /// # Errors
+    /// EINVAL: it is in none of these.
+    pub(crate) fn step(&self, from: &[Phase], to: Phase) -> Result<Phase, c_int> {
+        let mut state = self.state();
+        match from.contains(&state.phase) {
+            true => Ok(core::mem::replace(&mut state.phase, to)),
+            false => Err(libc::EINVAL),
+        }
     }
 
     pub(crate) const fn events(&self) -> &Acknowledged {
@@ -442,6 +461,7 @@ impl Id {
         for (device, listener) in listeners {
             let _ = device.call(&Call::Unlisten(listener));
         }
+        endpoints::is_gone(self.token);
         // Only now: until then requests may have come to it, which the manager takes for known.
         with_ids(|ids| ids.remove(&self.token));
         let unwanted = core::mem::take(&mut self.state().unwanted);

@@ -14,7 +14,7 @@ use crate::abi::{CmId, JoinMcAttr, event};
 use crate::address;
 use crate::calls::done;
 use crate::happening::{Happening, With};
-use crate::id::Id;
+use crate::id::{Id, Phase};
 use crate::news;
 use crate::queue_pairs::UDP_QKEY;
 
@@ -33,7 +33,14 @@ fn gid_of(group: SocketAddr) -> e810::Gid {
 fn join(id: &Arc<Id>, group: Option<SocketAddr>, context: usize) -> Result<(), c_int> {
     let group = group.filter(|group| group.ip().is_multicast() && id.is_datagrams());
     let group = group.ok_or(libc::EINVAL)?;
-    let own = id.state().own;
+    // As the kernel: later it is too late.
+    let (own, phase) = {
+        let state = id.state();
+        (state.own, state.phase)
+    };
+    if !matches!(phase, Phase::Bound | Phase::Resolved) {
+        return Err(libc::EINVAL);
+    }
     let own = own.filter(|own| own.ip.is_ipv4() == group.ip().is_ipv4());
     let own = own.ok_or(libc::EINVAL)?;
     let gid = gid_of(group);
@@ -74,17 +81,18 @@ impl Id {
 ///
 /// # Safety
 /// `id` exists, and `address` can be read.
-pub unsafe extern "C" fn join_multicast(
+pub unsafe extern "C-unwind" fn join_multicast(
     id: *mut CmId,
     address: *mut sockaddr,
     context: *mut c_void,
 ) -> c_int {
-    catch_panics(-1, || {
+    let joined = catch_panics(Err(libc::EIO), || {
         // SAFETY: the caller's.
         let (id, group) = unsafe { (Id::of(id), address::read(address)) };
-        let joined = join(&id, group, context.expose_provenance());
-        done(&id, joined)
-    })
+        join(&id, group, context.expose_provenance())
+    });
+    // SAFETY: the caller's.
+    unsafe { done(id, joined) }
 }
 
 /// `rdma_join_multicast_ex`: the same; EOPNOTSUPP for those who only send, as the kernel says without a
@@ -92,23 +100,21 @@ pub unsafe extern "C" fn join_multicast(
 ///
 /// # Safety
 /// As [`join_multicast`].
-pub unsafe extern "C" fn join_multicast_ex(
+pub unsafe extern "C-unwind" fn join_multicast_ex(
     id: *mut CmId,
     attr: *mut JoinMcAttr,
     context: *mut c_void,
 ) -> c_int {
-    catch_panics(-1, || {
-        // SAFETY: the caller's.
-        let attr = unsafe { attr.read() };
-        if attr.comp_mask & !(HAS_ADDRESS | HAS_FLAGS) != 0 || attr.comp_mask & HAS_ADDRESS == 0 {
-            return fail(libc::EINVAL);
-        }
-        if attr.comp_mask & HAS_FLAGS != 0 && attr.join_flags != FULL {
-            return fail(libc::EOPNOTSUPP);
-        }
-        // SAFETY: the caller's.
-        unsafe { join_multicast(id, attr.addr, context) }
-    })
+    // SAFETY: the caller's.
+    let attr = unsafe { attr.read() };
+    if attr.comp_mask & !(HAS_ADDRESS | HAS_FLAGS) != 0 || attr.comp_mask & HAS_ADDRESS == 0 {
+        return fail(libc::EINVAL);
+    }
+    if attr.comp_mask & HAS_FLAGS != 0 && attr.join_flags != FULL {
+        return fail(libc::EOPNOTSUPP);
+    }
+    // SAFETY: the caller's.
+    unsafe { join_multicast(id, attr.addr, context) }
 }
 
 /// `rdma_leave_multicast`: 0, or -1 and errno. An event of it that was not taken does not come.

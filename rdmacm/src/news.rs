@@ -154,7 +154,7 @@ fn requested(device: usize, connection: ConnectionId, token: u64, request: &Requ
         state.request = Some(request.clone());
         state.phase = Phase::Requested;
     };
-    let is_question = request.space == PortSpace::Udp;
+    let is_question = request.space.is_datagrams();
     let with = match is_question {
         true => With::Datagrams {
             address: AhAttr::default(),
@@ -175,7 +175,7 @@ fn requested(device: usize, connection: ConnectionId, token: u64, request: &Requ
     };
     let bytes = match request.space {
         PortSpace::Tcp => OF_REQUEST,
-        PortSpace::Udp => OF_QUESTION,
+        PortSpace::Udp | PortSpace::Ipoib => OF_QUESTION,
         PortSpace::Ib => OF_PLAIN_REQUEST,
     };
     let happening = |id| Happening {

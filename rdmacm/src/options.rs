@@ -1,6 +1,7 @@
 //! `rdma_set_option`.
 
 use core::ffi::{c_int, c_void};
+use std::net::SocketAddr;
 
 use e810_verbs::errno::fail;
 use e810_verbs::panics::catch_panics;
@@ -15,8 +16,16 @@ pub(crate) struct Options {
     /// The queue pair's `timeout`.
     pub(crate) ack_timeout: Option<u8>,
     pub(crate) reuses_address: bool,
-    /// An unspecified address is for its own family only.
-    pub(crate) only_family: bool,
+    /// What the program has said of [`Self::is_of_family`].
+    only_family: Option<bool>,
+}
+
+impl Options {
+    /// Whether an unspecified address is for its own family only: as the program has said, else one of
+    /// IPv4 is.
+    pub(crate) fn is_of_family(&self, local: SocketAddr) -> bool {
+        self.only_family.unwrap_or(local.is_ipv4())
+    }
 }
 
 /// `RDMA_OPTION_ID`.
@@ -58,11 +67,14 @@ pub unsafe extern "C" fn set_option(
         if (level, name) == (OF_ID, ACK_TIMEOUT) && id.is_datagrams() {
             return fail(libc::EINVAL);
         }
-        let options = &mut state.options;
+        let (phase, options) = (state.phase, &mut state.options);
         let set = match (level, name) {
             (OF_ID, TOS) => byte().map(|tos| options.tos = tos),
-            (OF_ID, REUSEADDR) => flag().map(|on| options.reuses_address = on),
-            (OF_ID, AFONLY) => flag().map(|on| options.only_family = on),
+            (OF_ID, REUSEADDR) => flag().and_then(|on| {
+                let may = phase == Phase::Idle || on && phase != Phase::Listening;
+                may.then(|| options.reuses_address = on)
+            }),
+            (OF_ID, AFONLY) => flag().map(|on| options.only_family = Some(on)),
             (OF_ID, ACK_TIMEOUT) => byte().map(|code| options.ack_timeout = Some(code)),
             _ => return fail(libc::ENOSYS),
         };

@@ -1,14 +1,16 @@
 //! Addresses of ids: their own, the peer's, and the way between both.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use e810_attach::messages::{QueryPort, Resolve};
+use e810_attach::messages::{Limit, QueryPort, Resolve};
 use e810_attach::threads::spawn;
 use e810_verbs::errno::fail;
+use e810_verbs::fork::PerProcess;
 use e810_verbs::panics::catch_panics;
 use libc::sockaddr;
 
@@ -17,49 +19,54 @@ use crate::address;
 use crate::calls::done;
 use crate::devices::{self, Device, is_itself};
 use crate::id::{Id, Phase, space};
-use crate::options::Options;
 
 /// The first port of those that a program gets that names none.
 const EPHEMERAL: u16 = 32_768;
 
-/// How long one question for a neighbour takes at most.
-const ONE_QUESTION: Duration = Duration::from_secs(10);
+/// How long one question for a neighbour takes at most: an id that was destroyed asks no further one.
+const ONE_QUESTION: Duration = Duration::from_secs(1);
+/// How long one that was refused for want of room waits.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// Binds an id to an address.
 pub(crate) fn bind(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
     if id.state().phase != Phase::Idle {
         return Err(libc::EINVAL);
     }
-    // The machine itself is the first device.
-    let itself = match local.ip().is_loopback() {
-        true => Some(devices::towards(local.ip())?),
-        false => None,
+    let source = match local.ip() {
+        ip if ip.is_unspecified() => None,
+        // The machine itself is the first device.
+        ip if ip.is_loopback() => devices::towards(ip)?.0.pop(),
+        ip => Some(devices::with(ip)?),
     };
-    let found = match &itself {
-        Some((_, own, _)) => SocketAddr::new(own.ip, local.port()),
-        None => local,
-    };
+    let ip = source.as_ref().map_or(local.ip(), |(_, own)| own.ip);
+    let reuses = id.state().options.reuses_address;
+    let _ports = ports();
     let port = match local.port() {
-        0 => free_port(id),
+        0 => free_port(id)?,
         port => {
-            check_port(id, found)?;
+            check_port(id, SocketAddr::new(ip, port), reuses)?;
             port
         }
     };
-    if local.ip().is_unspecified() {
-        let mut state = id.state();
-        id.set_local(&mut state, SocketAddr::new(local.ip(), port));
-        state.phase = Phase::Bound;
-        return Ok(());
-    }
-    let (device, own) = match itself {
-        Some((device, own, _)) => (device, own),
-        None => devices::with(local.ip())?,
-    };
     let mut state = id.state();
-    id.bind_to(&mut state, &device, own, port);
+    if state.phase != Phase::Idle {
+        return Err(libc::EINVAL);
+    }
+    match &source {
+        Some((device, own)) => id.bind_to(&mut state, device, *own, port),
+        None => id.set_local(&mut state, SocketAddr::new(ip, port)),
+    }
+    state.has_any_port = local.port() == 0;
     state.phase = Phase::Bound;
     Ok(())
+}
+
+/// Held from the check of a port until an id has it.
+pub(crate) fn ports() -> MutexGuard<'static, ()> {
+    static PORTS: PerProcess<Mutex<()>> = PerProcess::new();
+    let ports = PORTS.get_or_init(Mutex::default);
+    ports.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether another id of the process is bound to this port, as the kernel's `cma_check_port` has it. Those
@@ -67,9 +74,8 @@ pub(crate) fn bind(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
 ///
 /// # Errors
 /// EADDRINUSE: to this address. EADDRNOTAVAIL: one of the two is for every address.
-fn check_port(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
+pub(crate) fn check_port(id: &Arc<Id>, local: SocketAddr, reuses: bool) -> Result<(), c_int> {
     let (space, options) = (space(id.seen().ps), id.state().options);
-    let only_family = |options: &Options, local: SocketAddr| options.only_family || local.is_ipv4();
     let is_here = Cell::new(false);
     let is_there = |other: &Id| {
         if other.token == id.token || crate::id::space(other.seen().ps) != space {
@@ -81,12 +87,10 @@ fn check_port(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
         let Some(there) = bound.filter(|there| there.port() == local.port()) else {
             return false;
         };
-        let both_reuse = options.reuses_address
-            && state.options.reuses_address
-            && state.phase != Phase::Listening;
+        let both_reuse = reuses && state.options.reuses_address && state.phase != Phase::Listening;
         let are_apart = there.is_ipv4() != local.is_ipv4()
-            && only_family(&options, local)
-            && only_family(&state.options, there);
+            && options.is_of_family(local)
+            && state.options.is_of_family(there);
         let (one, two) = (there.ip(), local.ip());
         let meets_any = one.is_unspecified() || two.is_unspecified();
         let is_taken = !both_reuse && !are_apart && (meets_any || one == two);
@@ -101,19 +105,26 @@ fn check_port(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
 }
 
 /// A port that no id of the process has.
-fn free_port(id: &Arc<Id>) -> u16 {
+///
+/// # Errors
+/// EADDRNOTAVAIL: all are taken.
+pub(crate) fn free_port(id: &Arc<Id>) -> Result<u16, c_int> {
     use std::hash::{BuildHasher as _, RandomState};
-    let taken: Vec<u16> = crate::id::all(|other| other.token != id.token)
-        .iter()
-        .filter_map(|other| Some(other.state().local?.port()))
-        .collect();
+    let taken = RefCell::new(vec![false; usize::from(u16::MAX) + 1]);
+    let _ = crate::id::all(|other| {
+        let local = other.state().local.filter(|_| other.token != id.token);
+        let port = local.map_or(0, |local| local.port());
+        if let Some(taken) = taken.borrow_mut().get_mut(usize::from(port)) {
+            *taken = true;
+        }
+        false
+    });
+    let taken = taken.into_inner();
     let range = u16::MAX - EPHEMERAL;
     let first = (RandomState::new().hash_one(id.token) % u64::from(range)) as u16;
-    let ports = (0..range).map(|n| EPHEMERAL + (first.wrapping_add(n) % range));
-    ports
-        .into_iter()
-        .find(|port| !taken.contains(port))
-        .unwrap_or(EPHEMERAL)
+    let mut ports = (0..range).map(|n| EPHEMERAL + (first.wrapping_add(n) % range));
+    let free = ports.find(|port| taken.get(usize::from(*port)) == Some(&false));
+    free.ok_or(libc::EADDRNOTAVAIL)
 }
 
 /// `rdma_bind_addr`: 0, or -1 and errno.
@@ -136,24 +147,23 @@ pub unsafe extern "C" fn bind_addr(id: *mut CmId, address: *mut sockaddr) -> c_i
 ///
 /// # Safety
 /// `id` exists; `source` is null or can be read, and `destination` can be.
-pub unsafe extern "C" fn resolve_addr(
+pub unsafe extern "C-unwind" fn resolve_addr(
     id: *mut CmId,
     source: *mut sockaddr,
     destination: *mut sockaddr,
     timeout_ms: c_int,
 ) -> c_int {
-    catch_panics(-1, || {
+    let begun = catch_panics(Err(libc::EIO), || {
         // SAFETY: the caller's.
         let id = unsafe { Id::of(id) };
         // SAFETY: as above.
         let (from, to) = unsafe { (address::read(source), address::read(destination)) };
         let is_known = source.is_null() || from.is_some();
-        let begun = to
-            .filter(|_| is_known)
-            .ok_or(libc::EINVAL)
-            .and_then(|to| begin_resolve(&id, from, to, timeout_ms));
-        done(&id, begun)
-    })
+        let to = to.filter(|_| is_known).ok_or(libc::EINVAL)?;
+        begin_resolve(&id, from, to, timeout_ms)
+    });
+    // SAFETY: the caller's.
+    unsafe { done(id, begun) }
 }
 
 fn begin_resolve(
@@ -168,97 +178,117 @@ fn begin_resolve(
     if let (Phase::Idle, Some(source)) = (phase, source) {
         bind(id, source)?;
     }
-    let (phase, own, device, local) = {
-        let state = id.state();
-        (state.phase, state.own, state.device.clone(), state.local)
-    };
-    if !matches!(phase, Phase::Idle | Phase::Bound) {
-        return Err(libc::EINVAL);
+    let before = id.step(&[Phase::Idle, Phase::Bound], Phase::Resolving)?;
+    let begun = resolve(id, destination, limit);
+    if begun.is_err() {
+        let _ = id.step(&[Phase::Resolving], before);
     }
+    begun
+}
+
+fn resolve(id: &Arc<Id>, destination: SocketAddr, limit: Duration) -> Result<(), c_int> {
+    let (own, device, local) = {
+        let state = id.state();
+        (state.own, state.device.clone(), state.local)
+    };
     let is_other_family = |ip: IpAddr| ip.is_ipv4() != destination.is_ipv4();
     if local.is_some_and(|local| is_other_family(local.ip())) {
         return Err(libc::EINVAL);
     }
-    let (device, own, to) = match (device, own) {
+    let (sources, to) = match (device, own) {
         (Some(device), Some(own)) => {
             let to = match is_itself(destination.ip()) {
                 true => own.ip,
                 false => destination.ip(),
             };
-            (device, own, to)
+            (vec![(device, own)], to)
         }
         _ => devices::towards(destination.ip())?,
     };
-    let port = match local {
-        Some(local) => local.port(),
-        None => free_port(id),
-    };
-    let remote = SocketAddr::new(to, destination.port());
-    {
+    let port = {
+        let _ports = ports();
+        let port = local.map_or_else(|| free_port(id), |local| Ok(local.port()))?;
         let mut state = id.state();
         if local.is_none() {
             // Nobody else gets the port meanwhile.
             id.set_local(&mut state, SocketAddr::new(address::any(&to), port));
         }
-        id.set_remote(&mut state, remote);
-        state.phase = Phase::Resolving;
-    }
-    let (asks, control) = (id.clone(), device.control());
-    let resolve = move || {
-        let deadline = Instant::now() + limit;
-        let found = loop {
-            // Nobody is asked about a group.
-            if to.is_multicast() {
-                break Ok(());
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            let asked = Resolve {
-                destination: to,
-                vlan: own.vlan,
-                limit: Some(left.min(ONE_QUESTION).as_millis() as u32),
-            };
-            match control.ask(asked) {
-                Err(refused) if refused.errno == libc::ETIMEDOUT => {
-                    let is_over = Instant::now() >= deadline;
-                    // Nobody waits for it any more, or not for longer.
-                    if is_over || asks.state().is_over {
-                        break Err(refused);
-                    }
-                }
-                found => break found.map(drop),
-            }
-        };
-        match found {
-            Ok(()) => {
-                let mut state = asks.state();
-                asks.bind_to(&mut state, &device, own, port);
-                state.phase = Phase::Resolved;
-                drop(state);
-                asks.tell_plainly(event::ADDR_RESOLVED, 0);
-            }
-            Err(refused) => {
-                asks.state().phase = Phase::Bound;
-                asks.tell_plainly(event::ADDR_ERROR, -refused.errno);
-            }
-        }
+        id.set_remote(&mut state, SocketAddr::new(to, destination.port()));
+        port
     };
-    let begun = spawn("e810-resolve", resolve);
-    begun.map(drop).map_err(|_| {
-        id.state().phase = phase;
-        libc::EAGAIN
-    })
+    let asks = id.clone();
+    let ask = move || {
+        let deadline = Instant::now() + limit;
+        let mut found = Err(libc::ENETUNREACH);
+        for (device, own) in sources {
+            // Nobody is asked about a group.
+            found = match to.is_multicast() {
+                true => Ok(()),
+                false => ask(&asks, &device, (to, own.vlan), deadline),
+            };
+            match found {
+                Ok(()) => asks.bind_to(&mut asks.state(), &device, own, port),
+                // Another function may have a way.
+                Err(libc::ENETUNREACH) => continue,
+                Err(_) => {}
+            }
+            break;
+        }
+        let (phase, event, status) = match found {
+            Ok(()) => (Phase::Resolved, event::ADDR_RESOLVED, 0),
+            Err(number) => (Phase::Bound, event::ADDR_ERROR, -number),
+        };
+        asks.state().phase = phase;
+        asks.tell_plainly(event, status);
+    };
+    let begun = spawn("e810-resolve", ask);
+    begun.map(drop).map_err(|_| libc::EAGAIN)
+}
+
+/// Asks until somebody answers, nobody waits for it any more, or until the deadline.
+///
+/// # Errors
+/// The number for `errno`.
+fn ask(
+    id: &Id,
+    device: &Device,
+    (destination, vlan): (IpAddr, Option<u16>),
+    deadline: Instant,
+) -> Result<(), c_int> {
+    let control = device.control();
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let asked = control.ask(Resolve {
+            destination,
+            vlan,
+            limit: Some(left.min(ONE_QUESTION).as_millis() as u32),
+        });
+        let Err(refused) = asked else {
+            return Ok(());
+        };
+        // The program has asked for as many peers as its server lets it: others are answered first.
+        let has_too_many = matches!(refused.limit, Some(Limit::OfServer(_)));
+        if !has_too_many && refused.errno != libc::ETIMEDOUT {
+            return Err(refused.errno);
+        }
+        if Instant::now() >= deadline || id.state().is_over {
+            return Err(libc::ETIMEDOUT);
+        }
+        if has_too_many {
+            thread::sleep(AGAIN);
+        }
+    }
 }
 
 /// `rdma_resolve_route`: 0, or -1 and errno; ROUTE_RESOLVED follows.
 ///
 /// # Safety
 /// `id` exists.
-pub unsafe extern "C" fn resolve_route(id: *mut CmId, _timeout_ms: c_int) -> c_int {
-    catch_panics(-1, || {
-        // SAFETY: the caller's.
-        let id = unsafe { Id::of(id) };
-        done(&id, route(&id))
-    })
+pub unsafe extern "C-unwind" fn resolve_route(id: *mut CmId, _timeout_ms: c_int) -> c_int {
+    // SAFETY: the caller's.
+    let asked = catch_panics(Err(libc::EIO), || route(&unsafe { Id::of(id) }));
+    // SAFETY: as above.
+    unsafe { done(id, asked) }
 }
 
 fn route(id: &Arc<Id>) -> Result<(), c_int> {
@@ -271,6 +301,7 @@ fn route(id: &Arc<Id>) -> Result<(), c_int> {
     let gid = |ip: IpAddr| e810_verbs::abi::state::Gid {
         raw: e810::GidEntry::untagged(ip).gid.0,
     };
+    id.step(&[Phase::Resolved], Phase::Routed)?;
     let mut state = id.state();
     let path = PathRec {
         dgid: gid(remote.ip()),
@@ -288,7 +319,6 @@ fn route(id: &Arc<Id>) -> Result<(), c_int> {
         ..PathRec::default()
     };
     id.show_path(&mut state, path);
-    state.phase = Phase::Routed;
     drop(state);
     id.tell_plainly(event::ROUTE_RESOLVED, 0);
     Ok(())

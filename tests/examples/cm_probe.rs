@@ -81,7 +81,7 @@ pub fn probe_cm_calls(
 ) -> Result<(), Error> {
     machine.accept(id, accept)?;
     machine.answer(id, answer, data)?;
-    machine.reject(id, reason, data)?;
+    machine.reject(id, reason, data, now)?;
     machine.ready(id)?;
     machine.data_arrived(id);
     machine.disconnect(id, now)?;

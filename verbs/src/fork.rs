@@ -113,21 +113,28 @@ fn wiped_page() -> *mut AtomicU64 {
 }
 
 /// A value that each process makes at its first use; a child makes its own.
-pub(crate) struct PerProcess<T>(AtomicPtr<Made<T>>);
+pub struct PerProcess<T>(AtomicPtr<Made<T>>);
 
 struct Made<T> {
     by: Process,
     value: OnceLock<T>,
 }
 
+impl<T> Default for PerProcess<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> PerProcess<T> {
     /// No value yet.
-    pub(crate) const fn new() -> Self {
+    #[must_use]
+    pub const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
     /// This process's value.
-    pub(crate) fn get_or_init(&'static self, make: impl FnOnce() -> T) -> &'static T {
+    pub fn get_or_init(&'static self, make: impl FnOnce() -> T) -> &'static T {
         let by = Process::this();
         let seen = self.0.load(Ordering::Acquire);
         // SAFETY: null, or one that is never freed.

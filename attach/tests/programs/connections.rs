@@ -349,3 +349,59 @@ impl Scenario for Limited {
 fn a_program_has_no_more_connections_than_its_share() {
     with_function(Limited);
 }
+
+/// A program has given up its queue pair, and waits for the end of its connection. Another program gets the
+/// queue pair's number: the first hears of the end all the same.
+#[derive(Clone, Copy)]
+struct NumberOfAnother;
+
+impl Scenario for NumberOfAnother {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let passive = Side::of(Client::attached(owner, function));
+        let mut active = Side::of(Client::attached(owner, function));
+        passive.listen(1);
+        let connection = active.connect(2);
+        let accepted = passive.accept(&active);
+        active.stop();
+        active.call(Call::Disconnect(connection));
+        assert_eq!(passive.client.is_told().news, News::Disconnected);
+        let number = active.qp.number;
+        active.renew();
+        while active.cq.ring.poll(&mut [e810::Wc::default()]) > 0 {}
+        // Any other program that makes queue pairs.
+        let other = Client::attached(owner, function);
+        let pd = other.pd();
+        let mut made = 1;
+        let (same, cq) = loop {
+            let cq = other.cq(16);
+            let qp = other.qp(pd, &cq);
+            if qp.number == number {
+                break (qp, cq);
+            }
+            assert!(made < 10_000, "nobody has got the number");
+            made += 1;
+            other.destroy_qp(qp);
+            other.destroy_cq(cq);
+        };
+        // The peer answers.
+        passive.stop();
+        passive.call(Call::Disconnect(accepted));
+        let limit = Instant::now() + Duration::from_secs(10);
+        while active.client.is_told_nothing() {
+            assert!(
+                Instant::now() < limit,
+                "it never hears of the end of its connection"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let told = active.client.is_told();
+        assert_eq!((told.id, told.news), (connection, News::Disconnected));
+        other.destroy_qp(same);
+        other.destroy_cq(cq);
+    }
+}
+
+#[test]
+fn a_number_that_another_program_gets_ends_no_connection_in_silence() {
+    with_function(NumberOfAnother);
+}

@@ -40,6 +40,7 @@ fn space(draw: &mut Draw) -> PortSpace {
         PortSpace::Tcp,
         PortSpace::Udp,
         PortSpace::Ib,
+        PortSpace::Ipoib,
     ])
 }
 

@@ -169,7 +169,7 @@ impl Machine<'_> {
         };
         let header = header.encode();
         let header = header.get(..connect.space.header()).unwrap_or_default();
-        let is_question = connect.space == PortSpace::Udp;
+        let is_question = connect.space.is_datagrams();
         let (mut of_question, mut of_request) = ([0; 216], [0; 92]);
         let into: &mut [u8] = match is_question {
             true => &mut of_question,
@@ -454,7 +454,8 @@ impl Machine<'_> {
         self.send(index, due::KEPT);
     }
 
-    /// Refuses a request, or the reply to one, with private data of at most 148 bytes.
+    /// Refuses a request, or the reply to one, with private data of at most 148 bytes; also one's own
+    /// request, or one that was accepted, as long as there is no connection.
     ///
     /// # Errors
     /// [`Error::NoSuch`], [`Error::State`], [`Error::PrivateData`].
@@ -463,11 +464,24 @@ impl Machine<'_> {
         id: ConnectionId,
         reason: Reason,
         private_data: &[u8],
+        now: Ns,
     ) -> Result<(), Error> {
-        let index = self.owned(id, &[State::ReqReceived, State::RepReceived])?;
+        let accepted = [State::RepSent, State::MraRepReceived];
+        let asked = [
+            State::ReqReceived,
+            State::RepReceived,
+            State::ReqSent,
+            State::MraReqReceived,
+        ];
+        let is_accepted = self.owned(id, &accepted);
+        let index = is_accepted.or_else(|_| self.owned(id, &asked))?;
         let mut data = [0; 148];
         private(&mut data, &[], private_data)?;
-        self.end_with(index, reason, &data);
+        match is_accepted {
+            // The peer may be in RTS by now (cm-path 3.11).
+            Ok(_) => self.refuse_accepted(index, reason, &data, now),
+            Err(_) => self.end_with(index, reason, &data),
+        }
         Ok(())
     }
 

@@ -71,7 +71,18 @@ impl Machine<'_> {
             self.disconnect_slot(index, now);
             return;
         }
-        self.refuse(index, Reason::CONSUMER_DEFINED, &[0; 148]);
+        self.refuse_accepted(index, Reason::CONSUMER_DEFINED, &[0; 148], now);
+    }
+
+    /// Refuses what was accepted, and whose peer is not known to be ready.
+    pub(super) fn refuse_accepted(
+        &mut self,
+        index: u32,
+        reason: Reason,
+        private_data: &[u8; 148],
+        now: Ns,
+    ) {
+        self.refuse(index, reason, private_data);
         self.wait(index, now);
         self.send(index, due::KEPT);
     }

@@ -371,7 +371,7 @@ impl Machine<'_> {
             self.duplicate();
             return;
         }
-        let spaces = [PortSpace::Udp, PortSpace::Ib];
+        let spaces = [PortSpace::Udp, PortSpace::Ipoib, PortSpace::Ib];
         let wanted = self.wanted(req.service_id, &req.private_data, &spaces);
         let listener = match wanted {
             Ok(listener) => listener,

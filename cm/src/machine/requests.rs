@@ -24,7 +24,7 @@ impl Machine<'_> {
         }
         let destination = match space {
             PortSpace::Ib => None,
-            PortSpace::Tcp | PortSpace::Udp => {
+            PortSpace::Tcp | PortSpace::Udp | PortSpace::Ipoib => {
                 let ip = IpHeader::decode(private_data).ok_or(Reason::CONSUMER_DEFINED)?;
                 if !is_peer(ip.source) || !is_own(ip.destination) {
                     return Err(Reason::CONSUMER_DEFINED);

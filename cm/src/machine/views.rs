@@ -122,7 +122,7 @@ impl Machine<'_> {
         let data = slot.received.get(start..end)?;
         let (ip, private_data) = match slot.space {
             PortSpace::Ib => (None, data),
-            PortSpace::Tcp | PortSpace::Udp => {
+            PortSpace::Tcp | PortSpace::Udp | PortSpace::Ipoib => {
                 let header = slot.space.header();
                 (IpHeader::decode(data), data.get(header..)?)
             }

@@ -112,7 +112,7 @@ impl<P: HostDevice> Listener<P> {
     /// Too many bytes, or a peer that has given up.
     pub fn reject(&self, request: &Told, private_data: &[u8]) -> Result<()> {
         let refusal = match &request.news {
-            News::Requested(asked) if asked.space == PortSpace::Udp => {
+            News::Requested(asked) if asked.space.is_datagrams() => {
                 Call::Answer(request.id, Err(REFUSED), private_data)
             }
             _ => Call::Reject(request.id, Reason::CONSUMER_DEFINED, private_data),

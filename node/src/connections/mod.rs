@@ -323,18 +323,40 @@ impl<P: HostPlatform + Payload> Connections<P> {
     }
 
     /// A program has got a new queue pair with this number. Connections of others that name it are
-    /// of one that is destroyed, or was never there: they end, and their peers are told. Otherwise
-    /// peers would refuse to connect the new one.
+    /// of one that is destroyed, or was never there: they end, and their peers and their programs are
+    /// told. Otherwise peers would refuse to connect the new one.
     pub fn made(&mut self, program: Program, qpn: u32) {
         let all = self.named.range((qpn, 0)..=(qpn, u32::MAX));
         let all: Vec<_> = all.map(|(_, id)| *id).collect();
         for id in all {
             let owner = self.owners.get(&id).map(|owned| owned.program);
             if let Some(owner) = owner.filter(|owner| *owner != program) {
-                let _ = self.manager.machine().release(id, self.platform.now());
-                self.forget(id, owner);
+                self.end_for(id, owner);
             }
         }
+    }
+
+    /// Ends a connection that its program has not given up, and tells it, where it waits for that.
+    fn end_for(&mut self, id: ConnectionId, owner: Program) {
+        use machine::State;
+        let machine = self.manager.machine();
+        let (state, context) = (machine.state(id), machine.context(id));
+        let _ = machine.release(id, self.platform.now());
+        self.disown(id, owner);
+        let told: &[News] = match state {
+            None | Some(State::Idle) => &[],
+            Some(State::TimeWait) => &[News::Over],
+            Some(State::Established | State::DreqSent | State::DreqReceived) => {
+                &[News::Disconnected, News::Over]
+            }
+            Some(_) => &[News::Unreachable],
+        };
+        let news = self.news.entry(owner).or_default();
+        news.extend(told.iter().cloned().map(|news| Told {
+            id,
+            context: context.unwrap_or_default(),
+            news,
+        }));
     }
 
     fn less(&mut self, program: Program, less: impl FnOnce(&mut Has)) {
@@ -346,11 +368,15 @@ impl<P: HostPlatform + Payload> Connections<P> {
         }
     }
 
-    fn forget(&mut self, id: ConnectionId, program: Program) {
+    fn disown(&mut self, id: ConnectionId, program: Program) {
         if let Some(owned) = self.owners.remove(&id) {
             self.named.remove(&(owned.qpn, id.number()));
             self.less(program, |has| has.connections -= 1);
         }
+    }
+
+    fn forget(&mut self, id: ConnectionId, program: Program) {
+        self.disown(id, program);
         if let Some(news) = self.news.get_mut(&program) {
             news.retain(|told| told.id != id);
         }

@@ -1,14 +1,25 @@
 //! What librdmacm and the kernel do, and this library did otherwise.
 
+mod functions;
+mod ports;
+mod races;
+mod states;
+
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use e810_attach::messages::{CallBytes, Connecting};
+use e810_cm::ip::PortSpace;
+use e810_cm::machine::{Listen, ListenerId};
+use e810_connect::Call;
 use e810_rdmacm::abi::AddrInfo;
 use e810_rdmacm::calls::{establish, notify};
 use e810_rdmacm::endpoints::{create_ep, destroy_ep, get_request};
 use e810_rdmacm::multicast::join_multicast;
 use e810_rdmacm::refused::reject_ece;
+use e810_verbs::device::context::OpenContext;
 
 use super::*;
 
@@ -74,6 +85,65 @@ fn requested(channel: *mut EventChannel) -> *mut CmId {
         assert_eq!(ack_cm_event(request), 0);
         id
     }
+}
+
+/// 0, or the number in `errno`.
+fn answer(answer: c_int) -> c_int {
+    if answer == 0 { 0 } else { number() }
+}
+
+/// Event and status of what happens in so many milliseconds.
+fn happens_within(channel: *mut EventChannel, ms: c_int) -> Option<(c_int, c_int)> {
+    let mut poll = libc::pollfd {
+        // SAFETY: it exists.
+        fd: unsafe { (*channel).fd },
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one descriptor; the event is acknowledged once.
+    unsafe {
+        if libc::poll(&raw mut poll, 1, ms) != 1 {
+            return None;
+        }
+        let mut event = ptr::null_mut();
+        assert_eq!(get_cm_event(channel, &raw mut event), 0);
+        let got = ((*event).event, (*event).status);
+        ack_cm_event(event);
+        Some(got)
+    }
+}
+
+fn reuses(id: *mut CmId, mut on: c_int) -> c_int {
+    // SAFETY: the id exists.
+    answer(unsafe { set_option(id, 0, 1, (&raw mut on).cast(), 4) })
+}
+
+/// As another program on the function of an id does.
+fn another_listens(id: *mut CmId, address: [u8; 4], port: u16) -> ListenerId {
+    let call = CallBytes::of(&Call::Listen(Listen {
+        space: PortSpace::Tcp,
+        port,
+        address: IpAddr::from(address),
+        only_family: true,
+        backlog: 1,
+        // No id of this process has this word.
+        context: 1 << 60,
+    }));
+    let listening = match *asks(id, call) {
+        e810_connect::Answer::Listener(listener, _) => Some(listener),
+        _ => None,
+    };
+    listening.unwrap()
+}
+
+fn ends(id: *mut CmId, listener: ListenerId) {
+    asks(id, CallBytes::of(&Call::Unlisten(listener)));
+}
+
+fn asks(id: *mut CmId, call: CallBytes) -> Box<e810_connect::Answer> {
+    // SAFETY: the id exists, and has a function.
+    let control = unsafe { OpenContext::of((*id).verbs) }.control();
+    control.ask(Connecting { call }).unwrap().unwrap()
 }
 
 #[test]
@@ -244,14 +314,10 @@ fn who_listens_on_one_function_only_does_not_listen() {
     // SAFETY: as above.
     unsafe {
         let (here, everywhere) = (id(channel), id(channel));
-        let mut on: c_int = 1;
-        for id in [here, everywhere] {
-            assert_eq!(set_option(id, 0, 1, (&raw mut on).cast(), 4), 0);
-        }
-        let (mut second, mut any) = (of_bytes([10, 8, 1, 2], PORT), of_bytes([0; 4], PORT));
+        let (mut second, mut any) = (of_bytes([10, 8, 1, 2], 0), of_bytes([0; 4], PORT));
         assert_eq!(bind_addr(here, (&raw mut second).cast()), 0);
+        let other = another_listens(here, [10, 8, 1, 2], PORT);
         assert_eq!(bind_addr(everywhere, (&raw mut any).cast()), 0);
-        assert_eq!(listen(here, 1), 0);
         is_refused(listen(everywhere, 1), libc::EADDRINUSE);
         // Nobody does on the first one.
         let active = routed(channel, port_space::TCP);
@@ -262,6 +328,7 @@ fn who_listens_on_one_function_only_does_not_listen() {
         assert_eq!(((*refused).id, (*refused).status), (active, 8));
         assert_eq!(ack_cm_event(refused), 0);
         // Later it does, on both.
+        ends(here, other);
         assert_eq!(destroy_id(here), 0);
         assert_eq!(listen(everywhere, 1), 0);
         destroy_qp(active);

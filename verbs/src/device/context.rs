@@ -246,66 +246,83 @@ const EXTENDED: usize = usize::MAX;
 pub unsafe extern "C" fn open_device(device: *mut Device) -> *mut Context {
     catch_panics(ptr::null_mut(), || {
         // SAFETY: the caller's.
-        let listed = unsafe { ListedDevice::of(device) };
-        if let Err(refused) = memory::check() {
-            return no_object(refused.errno);
-        }
-        let control = match listed.control() {
-            Ok(control) => control,
-            Err(NotOpened { why, errno }) => {
-                complain(&why);
-                return no_object(errno);
-            }
-        };
-        let name = listed.name();
-        let events = ContextEvents::new(&name);
-        let made = events.and_then(|events| Ok((events, CommandFd::new()?)));
-        let (events, commands) = match made {
-            Ok(made) => made,
-            Err(error) => {
-                complain(&format!(
-                    "{name}: a context takes {DESCRIPTORS} descriptors: {error}; close what is not needed, or raise the limit (`ulimit -n`)"
-                ));
-                return no_object(errno::of_io(&error));
-            }
-        };
-        let events = Arc::new(events);
-        let sink: Arc<dyn EventSink> = events.clone();
-        control.listen(&sink);
-        // Only now: a device that goes from here on is reported as an event.
-        let vectors = match control.ask(QueryDevice {}) {
-            Ok(attr) => attr.completion_vectors,
-            Err(refused) => return no_object(refused.errno),
-        };
-        let context = Context {
-            device,
-            ops: ops(control.data_path()),
-            cmd_fd: commands.fd(),
-            async_fd: events.fd(),
-            num_comp_vectors: vectors as c_int,
-            mutex: [0; 5],
-            abi_compat: EXTENDED,
-        };
-        let open = Box::new(OpenContext {
-            verbs: verbs(context).into(),
-            control: RwLock::new(control),
-            events,
-            live: Mutex::default(),
-            is_closed: AtomicBool::new(false),
-            process: Process::this(),
-            commands,
-        });
-        let open = Box::into_raw(open);
-        // Made from the box's own pointer, with which all of it is found again and freed.
-        // SAFETY: a part of what was made above; nobody else has it.
-        let context =
-            unsafe { &raw mut (*(&raw mut (*open).verbs).cast::<VerbsContext>()).context };
-        // SAFETY: as above.
-        let open = unsafe { &*open };
-        open.commands.enter(context);
-        open.events.enter_context(context);
-        context
+        unsafe { open(device, true) }
     })
+}
+
+/// [`open_device`] for a device whose server has ended: waits for no other one, and says nothing.
+///
+/// # Safety
+/// As there.
+pub unsafe fn open_again(device: *mut Device) -> *mut Context {
+    // SAFETY: the caller's.
+    catch_panics(ptr::null_mut(), || unsafe { open(device, false) })
+}
+
+/// # Safety
+/// As [`open_device`].
+unsafe fn open(device: *mut Device, is_first: bool) -> *mut Context {
+    // SAFETY: the caller's.
+    let listed = unsafe { ListedDevice::of(device) };
+    if let Err(refused) = memory::check() {
+        return no_object(refused.errno);
+    }
+    let control = match listed.control(is_first) {
+        Ok(control) => control,
+        Err(NotOpened { why, errno }) => {
+            if is_first {
+                complain(&why);
+            }
+            return no_object(errno);
+        }
+    };
+    let name = listed.name();
+    let events = ContextEvents::new(&name);
+    let made = events.and_then(|events| Ok((events, CommandFd::new()?)));
+    let (events, commands) = match made {
+        Ok(made) => made,
+        Err(error) => {
+            complain(&format!(
+                "{name}: a context takes {DESCRIPTORS} descriptors: {error}; close what is not needed, or raise the limit (`ulimit -n`)"
+            ));
+            return no_object(errno::of_io(&error));
+        }
+    };
+    let events = Arc::new(events);
+    let sink: Arc<dyn EventSink> = events.clone();
+    control.listen(&sink);
+    // Only now: a device that goes from here on is reported as an event.
+    let vectors = match control.ask(QueryDevice {}) {
+        Ok(attr) => attr.completion_vectors,
+        Err(refused) => return no_object(refused.errno),
+    };
+    let context = Context {
+        device,
+        ops: ops(control.data_path()),
+        cmd_fd: commands.fd(),
+        async_fd: events.fd(),
+        num_comp_vectors: vectors as c_int,
+        mutex: [0; 5],
+        abi_compat: EXTENDED,
+    };
+    let open = Box::new(OpenContext {
+        verbs: verbs(context).into(),
+        control: RwLock::new(control),
+        events,
+        live: Mutex::default(),
+        is_closed: AtomicBool::new(false),
+        process: Process::this(),
+        commands,
+    });
+    let open = Box::into_raw(open);
+    // Made from the box's own pointer, with which all of it is found again and freed.
+    // SAFETY: a part of what was made above; nobody else has it.
+    let context = unsafe { &raw mut (*(&raw mut (*open).verbs).cast::<VerbsContext>()).context };
+    // SAFETY: as above.
+    let open = unsafe { &*open };
+    open.commands.enter(context);
+    open.events.enter_context(context);
+    context
 }
 
 /// `ibv_close_device`. A child of `fork` that closes its parent's context changes nothing.

@@ -31,7 +31,7 @@ impl ListedDevice {
         let control = match (up, self.known_mac()) {
             (Some(control), _) => control,
             (None, Some(mac)) => return Ok(eui64(mac)),
-            (None, None) => self.control()?,
+            (None, None) => self.control(true)?,
         };
         let attr = control.ask(QueryDevice {});
         attr.map(|attr| attr.node_guid)
@@ -69,7 +69,7 @@ mod tests {
             let device = listed(text);
             let before = device.guid().unwrap();
             assert!(device.up.lock().unwrap().is_none(), "brought up");
-            let up = device.control().unwrap();
+            let up = device.control(true).unwrap();
             assert_eq!(up.ask(QueryDevice {}).unwrap().node_guid, before);
             assert_eq!(device.guid().unwrap(), before);
         }

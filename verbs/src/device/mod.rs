@@ -6,6 +6,7 @@
 use core::ffi::{c_char, c_int};
 use core::ptr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use complain::complain;
 
@@ -124,11 +125,11 @@ impl ListedDevice {
     ///
     /// # Errors
     /// Why it cannot be brought up.
-    pub(crate) fn control(&self) -> Result<Arc<dyn ControlPlane>, NotOpened> {
-        self.here()?.bring_up()
+    pub(crate) fn control(&self, may_wait: bool) -> Result<Arc<dyn ControlPlane>, NotOpened> {
+        self.here()?.bring_up(may_wait)
     }
 
-    fn bring_up(&self) -> Result<Arc<dyn ControlPlane>, NotOpened> {
+    fn bring_up(&self, may_wait: bool) -> Result<Arc<dyn ControlPlane>, NotOpened> {
         let mut up = self.up.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(up) = &*up {
             let control = up.control.upgrade();
@@ -142,7 +143,10 @@ impl ListedDevice {
         }
         let control = match &self.named {
             Named::Own(opening) => in_process::open(opening.clone())?,
-            Named::At { path, wait } => attached::open(path, *wait)?,
+            Named::At { path, wait } => {
+                let wait = if may_wait { *wait } else { Duration::ZERO };
+                attached::open(path, wait)?
+            }
         };
         *up = Some(Up {
             control: Arc::downgrade(&control),

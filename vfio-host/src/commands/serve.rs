@@ -31,6 +31,7 @@ use crate::cli::device::places;
 use crate::commands::sim::{SWITCH_LINK, state};
 use crate::monitor::SERVE;
 use crate::output::ending::Steps;
+use crate::output::lasting::Lasting;
 use crate::pci_functions::workload;
 use crate::stop::{Stop, watched};
 use crate::usage::{Usage, refuse};
@@ -114,10 +115,11 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
     let functions: Vec<Function> = functions.collect();
     // A signal ends it as the end of its process ends any owner: its programs see a device that is
     // gone.
-    let out = RefCell::new(out);
+    let out = RefCell::new(Lasting::new(out));
     let watch = || {
         if is_up.swap(false, Ordering::Relaxed) {
-            let mut out = out.borrow_mut();
+            let mut lasting = out.borrow_mut();
+            let out = lasting.out();
             for line in &serving {
                 writeln!(out, "{line}")?;
             }
@@ -125,7 +127,9 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
         }
         let switched = links.try_iter().last();
         if let Some(is_up) = switched {
-            writeln!(out.borrow_mut(), "links {}", state(is_up))?;
+            // Programs keep their function when nobody reads this.
+            let said = format!("links {}", state(is_up));
+            out.borrow_mut().say(|out| Ok(writeln!(out, "{said}")?));
         }
         match stop.check() {
             Err(signal) if draining.is_over(&signal) => Err(signal.into()),

@@ -444,3 +444,23 @@ fn limits_have_keys() {
         assert!(error.to_string().contains(part), "{words}: {error}");
     }
 }
+
+/// Who has read the server's first line may be gone, as with `head -1`: a signal for the cables ends no
+/// program's function (`e810 sim` goes on, too).
+#[test]
+fn a_server_whose_output_nobody_reads_outlives_the_cables() {
+    let (folder, at) = folder("serve-unread");
+    let mut serve = folder.e810(&format!("serve --device sim --at {at}"));
+    let mut server = Server::of(serve.stdout(Stdio::piped()).stderr(Stdio::null()));
+    let mut line = [0; 4];
+    server
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut line)
+        .unwrap();
+    drop(server.stdout.take());
+    signal(&server, "-USR2");
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(server.try_wait().unwrap(), None, "the server has ended");
+}

@@ -172,7 +172,7 @@ impl Rig {
         match which {
             0 => drop(machine.reached(id, now)),
             1 => drop(machine.accept(id, &accept_with(41))),
-            2 => drop(machine.reject(id, Reason::CONSUMER_DEFINED, &[])),
+            2 => drop(machine.reject(id, Reason::CONSUMER_DEFINED, &[], now)),
             3 => drop(machine.ready(id)),
             4 => machine.data_arrived(id),
             5 => drop(machine.disconnect(id, now)),

@@ -270,9 +270,10 @@ fn requests_that_nobody_takes() {
 #[test]
 fn a_program_that_refuses() {
     let (mut bench, id) = Bench::requested();
+    let now = bench.now;
     bench
         .machine
-        .reject(id, Reason::CONSUMER_DEFINED, b"no")
+        .reject(id, Reason::CONSUMER_DEFINED, b"no", now)
         .unwrap();
     let sent = bench.sent();
     let [Message::Rej(rej)] = sent[..] else {
@@ -293,10 +294,15 @@ fn a_program_that_refuses() {
         most: 148,
     };
     assert_eq!(
-        bench.machine.reject(id, Reason::NO_RESOURCES, &too_long),
+        bench
+            .machine
+            .reject(id, Reason::NO_RESOURCES, &too_long, now),
         Err(wrong)
     );
-    bench.machine.reject(id, Reason::NO_RESOURCES, &[]).unwrap();
+    bench
+        .machine
+        .reject(id, Reason::NO_RESOURCES, &[], now)
+        .unwrap();
     assert!(matches!(bench.sent()[..], [Message::Rej(rej)] if rej.message_rejected == 1));
 }
 
@@ -304,7 +310,10 @@ fn a_program_that_refuses() {
 #[test]
 fn a_reason_without_a_name_counts_as_0() {
     let (mut bench, id) = Bench::requested();
-    bench.machine.reject(id, Reason(34), &[]).unwrap();
+    bench
+        .machine
+        .reject(id, Reason(34), &[], bench.now)
+        .unwrap();
     assert_eq!(bench.machine.counters().rejected[0], 1);
 }
 

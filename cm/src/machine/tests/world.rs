@@ -297,7 +297,9 @@ impl<'t> World<'t> {
                 let mut peers = this.links.values().map(|link| link.peer);
                 assert!(peers.all(|known| known != peer), "delivered twice");
                 let Some(qpn) = this.take_qp(&mut self.dice) else {
-                    this.machine.reject(id, crate::Reason::NO_QP, &[]).unwrap();
+                    this.machine
+                        .reject(id, crate::Reason::NO_QP, &[], now)
+                        .unwrap();
                     return this.machine.release(id, now).unwrap();
                 };
                 let link = Link::new(qpn, peer);

@@ -63,28 +63,27 @@ mod none {
 mod waits {
     use super::*;
 
-    pub(super) unsafe extern "C" fn get_cm_event(
-        from: *mut EventChannel,
-        event: *mut *mut CmEvent,
-    ) -> c_int {
-        // SAFETY: the caller's.
-        unsafe { channel::get_cm_event(from, event) }
+    macro_rules! waits {
+        ($($name:ident($($argument:ident: $kind:ty),*) = $path:path;)+) => {
+            $(pub(super) unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
+                // SAFETY: the caller's.
+                unsafe { $path($($argument),*) }
+            })+
+        };
     }
 
-    pub(super) unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, limit: c_int) -> c_int {
-        // SAFETY: the caller's.
-        unsafe { refused::poll(fds, count, limit) }
-    }
-
-    pub(super) unsafe extern "C" fn select(
-        count: c_int,
-        read: *mut fd_set,
-        write: *mut fd_set,
-        except: *mut fd_set,
-        limit: *mut timeval,
-    ) -> c_int {
-        // SAFETY: the caller's.
-        unsafe { refused::select(count, read, write, except, limit) }
+    waits! {
+        accept(id: IdPtr, param: *mut ConnParam) = connecting::accept;
+        connect(id: IdPtr, param: *mut ConnParam) = connecting::connect;
+        disconnect(id: IdPtr) = calls::disconnect;
+        get_cm_event(from: *mut EventChannel, event: *mut *mut CmEvent) = channel::get_cm_event;
+        get_request(listener: IdPtr, id: *mut IdPtr) = endpoints::get_request;
+        join_multicast(id: IdPtr, group: *mut sockaddr, context: *mut c_void) = multicast::join_multicast;
+        join_multicast_ex(id: IdPtr, attr: *mut JoinMcAttr, context: *mut c_void) = multicast::join_multicast_ex;
+        poll(fds: *mut pollfd, count: nfds_t, limit: c_int) = refused::poll;
+        resolve_addr(id: IdPtr, from: *mut sockaddr, to: *mut sockaddr, limit: c_int) = resolve::resolve_addr;
+        resolve_route(id: IdPtr, limit: c_int) = resolve::resolve_route;
+        select(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, limit: *mut timeval) = refused::select;
     }
 }
 
@@ -92,28 +91,28 @@ type Str = *const c_char;
 type IdPtr = *mut CmId;
 
 api! {
-    accept = "rdma_accept", (IdPtr, *mut ConnParam) -> c_int, connecting::accept;
+    accept = "rdma_accept", (IdPtr, *mut ConnParam) -> c_int, waits::accept;
     ack_cm_event = "rdma_ack_cm_event", (*mut CmEvent) -> c_int, channel::ack_cm_event;
     bind_addr = "rdma_bind_addr", (IdPtr, *mut sockaddr) -> c_int, resolve::bind_addr;
-    connect = "rdma_connect", (IdPtr, *mut ConnParam) -> c_int, connecting::connect;
+    connect = "rdma_connect", (IdPtr, *mut ConnParam) -> c_int, waits::connect;
     create_event_channel = "rdma_create_event_channel", () -> *mut EventChannel, channel::create_event_channel;
     create_id = "rdma_create_id", (*mut EventChannel, *mut IdPtr, *mut c_void, c_int) -> c_int, calls::create_id;
     destroy_event_channel = "rdma_destroy_event_channel", (*mut EventChannel), channel::destroy_event_channel;
     destroy_id = "rdma_destroy_id", (IdPtr) -> c_int, calls::destroy_id;
-    disconnect = "rdma_disconnect", (IdPtr) -> c_int, calls::disconnect;
+    disconnect = "rdma_disconnect", (IdPtr) -> c_int, waits::disconnect;
     event_str = "rdma_event_str", (c_int) -> Str, strings::event_str;
     free_devices = "rdma_free_devices", (*mut *mut Context), devices::free_devices;
     get_cm_event = "rdma_get_cm_event", (*mut EventChannel, *mut *mut CmEvent) -> c_int, waits::get_cm_event;
     get_devices = "rdma_get_devices", (*mut c_int) -> *mut *mut Context, devices::get_devices;
     get_dst_port = "rdma_get_dst_port", (IdPtr) -> u16, calls::get_dst_port;
-    get_request = "rdma_get_request", (IdPtr, *mut IdPtr) -> c_int, endpoints::get_request;
+    get_request = "rdma_get_request", (IdPtr, *mut IdPtr) -> c_int, waits::get_request;
     get_src_port = "rdma_get_src_port", (IdPtr) -> u16, calls::get_src_port;
     listen = "rdma_listen", (IdPtr, c_int) -> c_int, calls::listen;
     migrate_id = "rdma_migrate_id", (IdPtr, *mut EventChannel) -> c_int, channel::migrate_id;
     notify = "rdma_notify", (IdPtr, c_int) -> c_int, calls::notify;
     reject = "rdma_reject", (IdPtr, *const c_void, u8) -> c_int, calls::reject;
-    resolve_addr = "rdma_resolve_addr", (IdPtr, *mut sockaddr, *mut sockaddr, c_int) -> c_int, resolve::resolve_addr;
-    resolve_route = "rdma_resolve_route", (IdPtr, c_int) -> c_int, resolve::resolve_route;
+    resolve_addr = "rdma_resolve_addr", (IdPtr, *mut sockaddr, *mut sockaddr, c_int) -> c_int, waits::resolve_addr;
+    resolve_route = "rdma_resolve_route", (IdPtr, c_int) -> c_int, waits::resolve_route;
     set_option = "rdma_set_option", (IdPtr, c_int, c_int, *mut c_void, usize) -> c_int, options::set_option;
     establish = "rdma_establish", (IdPtr) -> c_int, calls::establish;
     create_ep = "rdma_create_ep", (*mut IdPtr, *mut AddrInfo, *mut Pd, *mut QpInitAttr) -> c_int, endpoints::create_ep;
@@ -123,9 +122,9 @@ api! {
     destroy_qp = "rdma_destroy_qp", (IdPtr), queue_pairs::destroy_qp;
     freeaddrinfo = "rdma_freeaddrinfo", (*mut AddrInfo), info::freeaddrinfo;
     getaddrinfo = "rdma_getaddrinfo", (Str, Str, *const AddrInfo, *mut *mut AddrInfo) -> c_int, info::getaddrinfo;
-    join_multicast = "rdma_join_multicast", (IdPtr, *mut sockaddr, *mut c_void) -> c_int, multicast::join_multicast;
+    join_multicast = "rdma_join_multicast", (IdPtr, *mut sockaddr, *mut c_void) -> c_int, waits::join_multicast;
     leave_multicast = "rdma_leave_multicast", (IdPtr, *mut sockaddr) -> c_int, multicast::leave_multicast;
-    join_multicast_ex = "rdma_join_multicast_ex", (IdPtr, *mut JoinMcAttr, *mut c_void) -> c_int, multicast::join_multicast_ex;
+    join_multicast_ex = "rdma_join_multicast_ex", (IdPtr, *mut JoinMcAttr, *mut c_void) -> c_int, waits::join_multicast_ex;
     init_qp_attr = "rdma_init_qp_attr", (IdPtr, *mut QpAttr, *mut c_int) -> c_int, queue_pairs::init_qp_attr;
     get_remote_ece = "rdma_get_remote_ece", (IdPtr, *mut Ece) -> c_int, refused::get_remote_ece;
     reject_ece = "rdma_reject_ece", (IdPtr, *const c_void, u8) -> c_int, refused::reject_ece;

@@ -189,6 +189,7 @@ fn service(space: PortSpace, port: u16) -> ServiceSnapshot {
         PortSpace::Tcp => "tcp",
         PortSpace::Udp => "udp",
         PortSpace::Ib => "ib",
+        PortSpace::Ipoib => "ipoib",
     };
     ServiceSnapshot {
         space: name.to_owned(),
