@@ -379,6 +379,13 @@ impl<P: Platform> Gsi<P> {
         }
     }
 
+    /// Whether datagrams are on their way to the wire, as far as [`receive`](Self::receive) has seen.
+    #[must_use]
+    pub fn is_sending(&self) -> bool {
+        let mut handles = self.handles.iter().flatten();
+        handles.any(|kept| kept.in_flight > 0)
+    }
+
     /// The next datagram that has come; also takes note of sends that are done.
     ///
     /// # Errors

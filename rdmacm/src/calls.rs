@@ -16,7 +16,7 @@ use crate::abi::{CmEvent, CmId, EventChannel, event};
 use crate::address;
 use crate::channel::get_cm_event;
 use crate::devices::{self, Device};
-use crate::id::{Id, Phase, space};
+use crate::id::{self, Id, Phase, space};
 use crate::resolve::{bind, check_port, free_port, ports};
 
 /// Requests that wait for a listener, at most: the kernel's `default_backlog`.
@@ -173,39 +173,80 @@ fn listen_at_port(id: &Arc<Id>, backlog: c_int) -> Result<Listeners, c_int> {
 
 /// On all devices of its address, or on none.
 fn listen_everywhere(id: &Arc<Id>, backlog: c_int) -> Result<Listeners, c_int> {
-    let space = space(id.seen().ps).ok_or(libc::EINVAL)?;
-    let (local, own, device, options) = {
-        let state = id.state();
-        let local = state.local.ok_or(libc::EINVAL)?;
-        (local, state.own, state.device.clone(), state.options)
-    };
-    let listen = Listen {
-        space,
-        port: local.port(),
-        address: own.map_or(address::any(&local.ip()), |own| own.ip),
-        only_family: options.is_of_family(local),
+    let device = {
+        let mut state = id.state();
         // As the kernel: its limit stands for 0 and for more.
-        backlog: u32::try_from(backlog)
-            .ok()
-            .filter(|backlog| (1..=BACKLOG).contains(backlog))
-            .unwrap_or(BACKLOG),
-        context: id.token,
+        let asked = u32::try_from(backlog).unwrap_or_default();
+        let is_usual = (1..=BACKLOG).contains(&asked);
+        state.backlog = if is_usual { asked } else { BACKLOG };
+        state.device.clone()
     };
     let mut listeners = Vec::new();
     for device in device.map_or_else(devices::all, |device| vec![device]) {
-        let number = match device.call(&Call::Listen(listen)) {
-            Ok(Answer::Listener(listener, _)) => {
-                listeners.push((device, listener));
-                continue;
+        match listen_on(id, &device) {
+            Ok(listener) => listeners.push((device, listener)),
+            Err(number) => {
+                for (device, listener) in listeners {
+                    let _ = device.call(&Call::Unlisten(listener));
+                }
+                return Err(number);
             }
-            other => other.err().unwrap_or(libc::EIO),
-        };
-        for (device, listener) in listeners {
-            let _ = device.call(&Call::Unlisten(listener));
         }
-        return Err(number);
     }
     Ok(listeners)
+}
+
+fn listen_on(id: &Id, device: &Device) -> Result<ListenerId, c_int> {
+    let space = space(id.seen().ps).ok_or(libc::EINVAL)?;
+    let listen = {
+        let state = id.state();
+        let local = state.local.ok_or(libc::EINVAL)?;
+        let any = address::any(&local.ip());
+        Listen {
+            space,
+            port: local.port(),
+            address: state.own.map_or(any, |own| own.ip),
+            only_family: state.options.is_of_family(local),
+            backlog: state.backlog,
+            context: id.token,
+        }
+    };
+    match device.call(&Call::Listen(listen))? {
+        Answer::Listener(listener, _) => Ok(listener),
+        _ => Err(libc::EIO),
+    }
+}
+
+/// Those that listen on all devices, there are and there will be.
+fn everywhere() -> Vec<Arc<Id>> {
+    id::all(|id| {
+        let state = id.state();
+        state.phase == Phase::Listening && state.device.is_none()
+    })
+}
+
+pub(crate) fn is_listened_everywhere() -> bool {
+    !everywhere().is_empty()
+}
+
+/// A device is there again: who listens everywhere listens there, too.
+pub(crate) fn listen_again(device: &Arc<Device>) {
+    for id in everywhere() {
+        // If another program has got the port meanwhile, nobody can be told, as in the kernel.
+        let Ok(listener) = listen_on(&id, device) else {
+            continue;
+        };
+        let mut state = id.state();
+        if !state.is_over {
+            state
+                .listeners
+                .retain(|(before, _)| before.listed != device.listed);
+            state.listeners.push((device.clone(), listener));
+            continue;
+        }
+        drop(state);
+        let _ = device.call(&Call::Unlisten(listener));
+    }
 }
 
 /// Private data.

@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 use std::net::IpAddr;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use e810::{DeviceAttr, Gid};
 use e810_attach::messages::{
     CallBytes, Connecting, ControlEvent, DeviceEvent, EventSink, QueryDevice, QueryGids, Refused,
 };
+use e810_attach::threads::spawn;
 use e810_cm::machine;
 use e810_connect::{Answer, Call, Told};
 use e810_verbs::abi::device::{Context, Device as Listed};
@@ -23,17 +25,20 @@ use e810_verbs::fork::{PerProcess, Process};
 use e810_verbs::panics::catch_panics;
 use e810_verbs::pd::alloc_pd;
 
-use crate::news;
+use crate::{calls, news};
 
 /// How long a call waits for the way to a peer.
 const WAIT: Duration = Duration::from_secs(3);
+
+/// How often a device that is gone is looked for.
+const RETURN: Duration = Duration::from_millis(500);
 
 /// A device that is open.
 #[derive(Debug)]
 pub(crate) struct Device {
     /// Programs see it, and never close it.
     pub(crate) context: *mut Context,
-    listed: *mut Listed,
+    pub(crate) listed: *mut Listed,
     /// For programs that name none.
     pub(crate) pd: *mut Pd,
     process: Process,
@@ -64,6 +69,7 @@ impl EventSink for Heard {
     fn notify(&self, event: ControlEvent) {
         if event == ControlEvent::Device(DeviceEvent::DeviceFatal) {
             news::device_is_gone(self.0);
+            await_return();
         }
     }
 
@@ -201,7 +207,13 @@ pub(crate) fn all() -> Vec<Arc<Device>> {
         let before = known.iter().find(|one| one.listed == listed).cloned();
         let is_first = before.is_none();
         let device = before.clone().filter(|device| !device.is_over());
-        let device = device.or_else(|| Device::open(listed, is_first));
+        let device = device.or_else(|| {
+            let opened = Device::open(listed, is_first)?;
+            if !is_first {
+                calls::listen_again(&opened);
+            }
+            Some(opened)
+        });
         // One that is gone stays known, as one that is to be opened again.
         now_known.extend(device.clone().or(before));
         found.extend(device);
@@ -212,6 +224,29 @@ pub(crate) fn all() -> Vec<Arc<Device>> {
     unsafe { free_device_list(list) };
     *lock(&KNOWN) = now_known;
     found
+}
+
+/// Who listens at any address goes on to do so when a device is there again, as in the kernel: it is told
+/// nothing, and may wait in `rdma_get_cm_event`. So a thread looks for the device as long as there is a
+/// listener.
+fn await_return() {
+    static IS_AWAITED: PerProcess<AtomicBool> = PerProcess::new();
+    let is_awaited = IS_AWAITED.get_or_init(AtomicBool::default);
+    if is_awaited.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let awaits = spawn("e810-return", move || {
+        loop {
+            thread::sleep(RETURN);
+            if !calls::is_listened_everywhere() || all().len() == lock(&KNOWN).len() {
+                break;
+            }
+        }
+        is_awaited.store(false, Ordering::Release);
+    });
+    if awaits.is_err() {
+        is_awaited.store(false, Ordering::Release);
+    }
 }
 
 /// The device with a number.
@@ -249,10 +284,14 @@ pub(crate) type Source = (Arc<Device>, Own);
 /// no address, stands for the first device. Only a device knows whether it has a way.
 ///
 /// # Errors
-/// ENODEV without a device of that family.
+/// ENODEV without a device, ENETUNREACH without one that has an address of that family.
 pub(crate) fn towards(destination: IpAddr) -> Result<(Vec<Source>, IpAddr), c_int> {
     let mut sources: Vec<Source> = Vec::new();
-    for device in all() {
+    let devices = all();
+    if devices.is_empty() {
+        return Err(libc::ENODEV);
+    }
+    for device in devices {
         let own = device.addresses();
         // What is the device's own comes back to it.
         if let Some(own) = own.iter().find(|own| own.ip == destination) {
@@ -267,13 +306,13 @@ pub(crate) fn towards(destination: IpAddr) -> Result<(Vec<Source>, IpAddr), c_in
     }
     if is_itself(destination) {
         sources.truncate(1);
-        let (_, own) = sources.first().ok_or(libc::ENODEV)?;
+        let (_, own) = sources.first().ok_or(libc::ENETUNREACH)?;
         let ip = own.ip;
         return Ok((sources, ip));
     }
     sources.sort_by_key(|(_, own)| is_apart(own.ip, destination));
     match sources.is_empty() {
-        true => Err(libc::ENODEV),
+        true => Err(libc::ENETUNREACH),
         false => Ok((sources, destination)),
     }
 }

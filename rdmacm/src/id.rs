@@ -57,6 +57,8 @@ pub(crate) struct State {
     pub(crate) connection: Option<ConnectionId>,
     pub(crate) listeners: Vec<(Arc<Device>, ListenerId)>,
     pub(crate) request: Option<Requested>,
+    /// Requests that wait for it, at most.
+    pub(crate) backlog: u32,
     /// Its port is one that the library has chosen.
     pub(crate) has_any_port: bool,
     pub(crate) options: Options,
@@ -185,6 +187,7 @@ impl Id {
                 connection: None,
                 listeners: Vec::new(),
                 request: None,
+                backlog: 0,
                 has_any_port: false,
                 options: Options::default(),
                 responder_resources: 0,

@@ -86,7 +86,7 @@ pub enum Command {
     Bind(BindArgs),
     /// Give functions back to the drivers they had before.
     Unbind(BindArgs),
-    /// Run an unmodified libibverbs program on this driver.
+    /// Run an unmodified program of libibverbs or librdmacm on this driver.
     Run(RunArgs),
     /// Own a function that libibverbs programs share.
     ///

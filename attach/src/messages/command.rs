@@ -233,6 +233,19 @@ operations! {
 }
 
 impl Command {
+    /// Whether the peer of a connection hears by it that there is, or will be, none.
+    #[must_use]
+    pub fn ends_connection(&self) -> bool {
+        use e810_connect::Call;
+        let Self::Connecting(asked) = self else {
+            return false;
+        };
+        matches!(
+            asked.call.call(),
+            Some(Call::Release(_) | Call::Reject(..) | Call::Disconnect(_) | Call::Answer(..))
+        )
+    }
+
     /// Whether the command takes memory.
     #[must_use]
     pub const fn makes_something(&self) -> bool {

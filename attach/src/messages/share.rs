@@ -110,7 +110,7 @@ impl Resource {
             Self::Files => "files with rings",
             Self::Questions => "questions for addresses of peers under way",
             Self::Connections => "connections",
-            Self::Listeners => "ports that connections are taken at",
+            Self::Listeners => "listeners for connections",
             Self::Programs => "attached programs",
         }
     }

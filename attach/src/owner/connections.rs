@@ -1,5 +1,8 @@
 //! Connections of programs: one connection manager for all, on queue pair 1, from the first call on.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use e810::{Control, QpAttr, QpState, Qpn};
 use e810_backends::interrupts::HostPlatform;
 use e810_cm::Reason;
@@ -67,6 +70,22 @@ impl<P: HostPlatform> Owner<P> {
         // Datagrams go at once. If that fails, the function's thread finds out, too.
         let _ = self.progress_connections(state);
         Ok(answer.map(Box::new))
+    }
+
+    /// Waits until the datagrams of connections are on the wire, at most for `limit`: of a function whose
+    /// process ends next, peers would not hear the end of a connection.
+    pub fn let_datagrams_leave(&self, program: ProgramId, limit: Duration) {
+        let until = Instant::now() + limit;
+        loop {
+            let mut state = self.turn(program);
+            let _ = self.progress_connections(&mut state);
+            let manager = state.connections.as_mut();
+            if !manager.is_some_and(Connections::is_sending) || Instant::now() >= until {
+                return;
+            }
+            drop(state);
+            thread::yield_now();
+        }
     }
 
     /// Whether a queue pair is another program's.

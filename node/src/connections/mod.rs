@@ -438,6 +438,11 @@ impl<P: HostPlatform + Payload> Connections<P> {
         self.manager.machine().peer_port(id)
     }
 
+    /// Whether datagrams are on their way to the wire.
+    pub fn is_sending(&mut self) -> bool {
+        self.manager.gsi().is_sending()
+    }
+
     /// Datagrams that could not be sent.
     #[must_use]
     pub const fn not_sent(&self) -> u64 {

@@ -9,7 +9,7 @@ use e810_hal::Ns;
 pub enum Unresolved {
     /// The next hop does not answer.
     #[error(
-        "resolving {destination}: {via} answered no {} within {limit}; check that it is up, that its address is right (`e810 ping`) and that both ports are in one VLAN, or give its Ethernet address with --peer-mac", question(*via)
+        "resolving {destination}: {via} answered no {} within {limit}; check that it is up, that its address is right (`e810 ping`) and that both ports are in one VLAN, or, where a command has --peer-mac, give it its Ethernet address", question(*via)
     )]
     NoAnswer {
         /// Where packets are to go.
@@ -21,7 +21,7 @@ pub enum Unresolved {
     },
     /// None of our addresses could send to it.
     #[error(
-        "resolving {destination}: no address of the function has a route there; give one of that family with --ip ADDR/LEN, and --gateway if the peer is in none of these networks"
+        "resolving {destination}: no address of the function has a route there; give it one of that family (--ip ADDR/LEN, or ADDR/LEN after the `@`), and a gateway (--gateway, or gateway=IP) if the peer is in none of these networks"
     )]
     NoRoute {
         /// Where packets are to go.
@@ -69,7 +69,7 @@ pub enum Unresolved {
     },
     /// This function has no resolver.
     #[error(
-        "{destination}: its Ethernet address is not known, and this function cannot ask for it ({why}); give it with --peer-mac"
+        "{destination}: its Ethernet address is not known, and this function cannot ask for it ({why}); give it with --peer-mac, where a command has that"
     )]
     NoStation {
         /// Where packets are to go.

@@ -175,3 +175,159 @@ fn a_server_that_has_ended_does_not_hold_up_another_function() {
         );
     }
 }
+
+/// Who says that there is no connection any more, and is gone.
+const LAST: &str = "as_linux::functions::last";
+const WIRE: &str = "sim:wire=rdmacm-last,mac=02:00:00:00:02:0";
+
+#[test]
+fn last() {
+    if !is_program(LAST) {
+        return;
+    }
+    let channel = create_event_channel();
+    let _listener = listens(channel, port_space::TCP);
+    let passive = requested(channel);
+    // SAFETY: as above.
+    unsafe {
+        let refused = match env::var("E810_ENDS_BY").unwrap().as_str() {
+            "reject" => reject(passive, ptr::null(), 0),
+            "destroy" => destroy_id(passive),
+            _ => {
+                queue_pair(passive);
+                let mut grants = param(b"");
+                assert_eq!(accept(passive, &raw mut grants), 0);
+                takes(channel, event::ESTABLISHED);
+                disconnect(passive)
+            }
+        };
+        assert_eq!(refused, 0);
+        libc::_exit(0);
+    }
+}
+
+/// The kernel sends what a program has said, whatever becomes of the program. Here the function ends with
+/// it.
+#[test]
+fn what_a_program_says_last_is_heard() {
+    const PART: &str = "as_linux::functions::what_a_program_says_last_is_heard";
+    if !is_program(PART) {
+        return as_a_program_on(PART, &format!("{WIRE}1@10.8.1.2/24"));
+    }
+    let channel = create_event_channel();
+    for (ends_by, heard) in [
+        ("reject", event::REJECTED),
+        ("destroy", event::REJECTED),
+        ("disconnect", event::DISCONNECTED),
+    ] {
+        let mut peer = Command::new(env::current_exe().unwrap())
+            .args(["--exact", LAST, "--nocapture"])
+            .env("E810_PART", LAST)
+            .env("E810_ENDS_BY", ends_by)
+            .env("E810_VERBS", format!("{WIRE}2@10.8.1.1/24"))
+            .spawn()
+            .unwrap();
+        // It is asked until it listens.
+        let (active, happened) = loop {
+            let active = id(channel);
+            let mut to = of_bytes([10, 8, 1, 1], PORT);
+            let to = (&raw mut to).cast();
+            // SAFETY: as above.
+            unsafe {
+                assert_eq!(resolve_addr(active, ptr::null_mut(), to, 30_000), 0);
+                takes(channel, event::ADDR_RESOLVED);
+                assert_eq!(resolve_route(active, 1000), 0);
+                takes(channel, event::ROUTE_RESOLVED);
+                queue_pair(active);
+                let mut asks = param(b"hello");
+                assert_eq!(connect(active, &raw mut asks), 0);
+            }
+            let happened = happens_within(channel, 10_000);
+            if happened != Some((event::REJECTED, 8)) {
+                break (active, happened);
+            }
+            // SAFETY: as above.
+            unsafe {
+                destroy_qp(active);
+                assert_eq!(destroy_id(active), 0);
+            }
+        };
+        let happened = match happened {
+            Some((event::ESTABLISHED, 0)) => happens_within(channel, 10_000),
+            happened => happened,
+        };
+        assert_eq!(happened.map(|(event, _)| event), Some(heard), "{ends_by}");
+        assert!(peer.wait().unwrap().success());
+        // SAFETY: as above.
+        unsafe {
+            destroy_qp(active);
+            assert_eq!(destroy_id(active), 0);
+        }
+    }
+}
+
+/// cma_add_one: who listens at any address goes on when there is a device again.
+#[test]
+fn a_listener_of_any_address_outlives_a_server() {
+    const PART: &str = "as_linux::functions::a_listener_of_any_address_outlives_a_server";
+    let folder = env::temp_dir().join(format!("e810-rdmacm-l-{}", std::process::id()));
+    if !is_program(PART) {
+        std::fs::create_dir_all(&folder).unwrap();
+        let at = folder.join("at");
+        // The program starts the server.
+        as_a_program_on(PART, &format!("at:{}@wait=20", at.display()));
+        return std::fs::remove_dir_all(&folder).unwrap();
+    }
+    let functions = env::var("E810_VERBS").unwrap();
+    let at = functions
+        .trim_start_matches("at:")
+        .trim_end_matches("@wait=20");
+    let server = env::current_exe().unwrap();
+    let server = server.parent().unwrap().with_file_name("e810");
+    let serve = || {
+        Command::new(&server)
+            .args(["serve", "--device", "sim@10.8.1.1/24", "--at", at])
+            .env("E810_LOCKS", format!("{at}-locks"))
+            .spawn()
+            .unwrap()
+    };
+    let mut first = serve();
+    let (passives, actives) = (create_event_channel(), create_event_channel());
+    let listener = id(passives);
+    let mut any = of_bytes([0; 4], PORT);
+    // SAFETY: as above.
+    unsafe {
+        assert_eq!(bind_addr(listener, (&raw mut any).cast()), 0);
+        assert_eq!(listen(listener, 1), 0);
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let mut second = serve();
+    // Nothing is told of it, so it is asked until it listens.
+    let asked = (0..1000).any(|_| {
+        let mut active = ptr::null_mut();
+        // SAFETY: as above.
+        unsafe {
+            if create_id(actives, &raw mut active, ptr::null_mut(), port_space::TCP) != 0 {
+                thread::sleep(Duration::from_millis(20));
+                return false;
+            }
+            let mut to = address(PORT);
+            if resolve_addr(active, ptr::null_mut(), (&raw mut to).cast(), 1000) != 0 {
+                return false;
+            }
+            takes(actives, event::ADDR_RESOLVED);
+            assert_eq!(resolve_route(active, 1000), 0);
+            takes(actives, event::ROUTE_RESOLVED);
+            let mut asks = param(b"hello");
+            asks.qp_num = 0x80_0000;
+            assert_eq!(connect(active, &raw mut asks), 0);
+        }
+        happens_within(actives, 20).is_none()
+    });
+    let requested = happens_within(passives, 10_000);
+    second.kill().unwrap();
+    second.wait().unwrap();
+    assert!(asked);
+    assert_eq!(requested, Some((event::CONNECT_REQUEST, 0)));
+}

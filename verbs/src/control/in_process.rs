@@ -6,6 +6,7 @@ use std::env;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use e810::{CqKey, QpChange};
@@ -26,6 +27,9 @@ use crate::fork::Process;
 use crate::limits::complain_of_table;
 use crate::memory;
 use crate::rings::{DataPathOps, PlatformRings, RingMaker};
+
+/// How long the last datagram of a connection may take to the wire. A card needs microseconds.
+const LAST_WORD: Duration = Duration::from_millis(20);
 
 /// The environment variable that declares the program trusted (`direct`): it leaves the memory that
 /// it has registered in place, and writable. A simulated function of the process then accesses that
@@ -161,7 +165,12 @@ impl<P: HostPlatform> ControlPlane for InProcess<P> {
         if command.makes_something() {
             memory::check()?;
         }
+        let ends = command.ends_connection();
         let answer = self.owner.call(self.program, command);
+        if ends {
+            // The function ends with its process, which may be next.
+            self.owner.let_datagrams_leave(self.program, LAST_WORD);
+        }
         if let Err(refused) = &answer {
             complain_of_table(refused);
         }

@@ -183,8 +183,8 @@ impl<P: Platform> PlatformCqRings<P> {
         done as c_int
     }
 
-    /// `ibv_req_notify_cq`: 0. Completions that are already there cause no event: a program polls
-    /// once more after the request.
+    /// `ibv_req_notify_cq`: 0. Completions that are already there may cause an event, or none: a
+    /// program polls once more after the request.
     ///
     /// # Safety
     /// `cq` was made by a control plane on this platform, and is not destroyed.

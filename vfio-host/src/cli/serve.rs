@@ -115,8 +115,8 @@ pub struct ServeArgs {
     /// What a program may have, in place of half of what there is: KEY=N,KEY=N.
     ///
     /// The keys are qps, cqs, mrs, ahs, pds, groups (multicast), bytes (of registered memory and
-    /// rings; with K, M or G), files (with rings) and questions (for addresses of peers, under
-    /// way). A program that has as much gets ENOMEM, and others notice nothing.
+    /// rings; with K, M or G), files (with rings), questions (for addresses of peers, under way),
+    /// connections and listeners. A program that has as much gets ENOMEM, and others notice nothing.
     #[arg(long, value_name = "KEY=N,..", value_delimiter = ',', value_parser = of_program)]
     pub program_limits: Vec<(Resource, u64)>,
     /// The same for all programs together of a user, in place of three quarters; also programs=N.
