@@ -178,7 +178,6 @@ fn a_server_that_has_ended_does_not_hold_up_another_function() {
 
 /// Who says that there is no connection any more, and is gone.
 const LAST: &str = "as_linux::functions::last";
-const WIRE: &str = "sim:wire=rdmacm-last,mac=02:00:00:00:02:0";
 
 #[test]
 fn last() {
@@ -206,14 +205,45 @@ fn last() {
     }
 }
 
-/// The kernel sends what a program has said, whatever becomes of the program. Here the function ends with
-/// it.
+/// The kernel sends what a program has said, whatever becomes of the program. Here nobody works on the
+/// function any more, which is there as a card is: in another process.
 #[test]
 fn what_a_program_says_last_is_heard() {
     const PART: &str = "as_linux::functions::what_a_program_says_last_is_heard";
+    let folder = env::temp_dir().join(format!("e810-rdmacm-s-{}", std::process::id()));
     if !is_program(PART) {
-        return as_a_program_on(PART, &format!("{WIRE}1@10.8.1.2/24"));
+        let card = env::current_exe().unwrap();
+        let card = card.parent().unwrap().with_file_name("e810");
+        std::fs::create_dir_all(&folder).unwrap();
+        let [own, peers, package] = ["own", "peers", "package"].map(|name| folder.join(name));
+        // SAFETY: the other threads of this process read no variables meanwhile.
+        unsafe { env::set_var("E810_DDP", &package) };
+        let mut card = Command::new(card)
+            .arg("sim")
+            .arg("--package")
+            .arg(&package)
+            .args([
+                std::path::Path::new("--socket"),
+                &own,
+                "--socket".as_ref(),
+                &peers,
+            ])
+            .spawn()
+            .unwrap();
+        while !peers.exists() {
+            assert_eq!(card.try_wait().unwrap(), None);
+            thread::sleep(Duration::from_millis(5));
+        }
+        let ran = std::panic::catch_unwind(|| {
+            as_a_program_on(PART, &format!("vfio-user:{}@10.8.1.2/24", own.display()));
+        });
+        card.kill().unwrap();
+        card.wait().unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        return ran.unwrap();
     }
+    let functions = env::var("E810_VERBS").unwrap();
+    let peers = functions.replace("own@10.8.1.2", "peers@10.8.1.1");
     let channel = create_event_channel();
     for (ends_by, heard) in [
         ("reject", event::REJECTED),
@@ -224,7 +254,7 @@ fn what_a_program_says_last_is_heard() {
             .args(["--exact", LAST, "--nocapture"])
             .env("E810_PART", LAST)
             .env("E810_ENDS_BY", ends_by)
-            .env("E810_VERBS", format!("{WIRE}2@10.8.1.1/24"))
+            .env("E810_VERBS", &peers)
             .spawn()
             .unwrap();
         // It is asked until it listens.

@@ -61,7 +61,7 @@ fn what_it_says_is_checked() {
     for complaint in [
         "does not speak this protocol (queue pair 000001)",
         "is not LID:QPN:PSN:GID",
-        "resolving 10.8.10.1: no address of the function has a route there; give one of that family with --ip",
+        "resolving 10.8.10.1: no address of the function has a route there; give it one of that family (--ip ADDR/LEN",
     ] {
         assert!(end.err.contains(complaint), "{end:?}");
     }
