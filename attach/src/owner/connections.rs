@@ -72,16 +72,17 @@ impl<P: HostPlatform> Owner<P> {
         Ok(answer.map(Box::new))
     }
 
-    /// Waits until the datagrams of connections are on the wire, at most for `limit`: of a function whose
-    /// process ends next, peers would not hear the end of a connection.
-    pub fn let_datagrams_leave(&self, program: ProgramId, limit: Duration) {
+    /// Waits until the datagrams of connections are on the wire, at most for `limit`; returns whether they
+    /// are. Of a function whose process ends next, peers would not hear the end of a connection.
+    pub fn let_datagrams_leave(&self, program: ProgramId, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         loop {
             let mut state = self.turn(program);
             let _ = self.progress_connections(&mut state);
             let manager = state.connections.as_mut();
-            if !manager.is_some_and(Connections::is_sending) || Instant::now() >= until {
-                return;
+            let have_left = !manager.is_some_and(Connections::is_sending);
+            if have_left || Instant::now() >= until {
+                return have_left;
             }
             drop(state);
             thread::yield_now();

@@ -350,6 +350,31 @@ fn a_program_has_no_more_connections_than_its_share() {
     with_function(Limited);
 }
 
+/// The datagrams that end a connection leave before the program goes on.
+#[derive(Clone, Copy)]
+struct LastWord;
+
+impl Scenario for LastWord {
+    fn run<D: HostDevice>(self, owner: &Arc<Owner<D>>, function: &D) {
+        let passive = Side::of(Client::attached(owner, function));
+        let active = Side::of(Client::attached(owner, function));
+        passive.listen(1);
+        let connection = active.connect(2);
+        passive.accept(&active);
+        active.stop();
+        active.call(Call::Disconnect(connection));
+        let program = owner.programs()[1].0;
+        assert!(owner.let_datagrams_leave(program, Duration::from_secs(30)));
+        assert!(owner.let_datagrams_leave(program, Duration::ZERO));
+        assert_eq!(passive.client.is_told().news, News::Disconnected);
+    }
+}
+
+#[test]
+fn what_ends_a_connection_leaves() {
+    with_function(LastWord);
+}
+
 /// A program has given up its queue pair, and waits for the end of its connection. Another program gets the
 /// queue pair's number: the first hears of the end all the same.
 #[derive(Clone, Copy)]

@@ -28,8 +28,9 @@ use crate::limits::complain_of_table;
 use crate::memory;
 use crate::rings::{DataPathOps, PlatformRings, RingMaker};
 
-/// How long the last datagram of a connection may take to the wire. A card needs microseconds.
-const LAST_WORD: Duration = Duration::from_millis(20);
+/// How long the last datagram of a connection may take to the wire. A card needs microseconds; the thread of
+/// a simulated one may wait for a processor.
+const LAST_WORD: Duration = Duration::from_millis(500);
 
 /// The environment variable that declares the program trusted (`direct`): it leaves the memory that
 /// it has registered in place, and writable. A simulated function of the process then accesses that

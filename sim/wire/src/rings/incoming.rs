@@ -205,13 +205,15 @@ impl Incoming {
         {
             if ring.is_gone() {
                 match ring.state {
-                    State::Started => {
+                    // A writer may have ended before it told its number: all its datagrams are here,
+                    // so what it has written comes next.
+                    State::Offered if !is_drained => {}
+                    State::Started | State::Offered => {
                         ring.reader.end();
                         ring.state = State::Ended;
                     }
-                    State::Offered if is_drained => ring.state = State::Broken,
                     // It is started first.
-                    State::Offered | State::Told => {}
+                    State::Told => {}
                     State::Ended | State::Broken => {}
                 }
             }
