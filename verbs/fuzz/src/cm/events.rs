@@ -224,7 +224,7 @@ fn request(engine: &mut CmEngine, channel: usize, event: &CmEvent) -> usize {
             port_space::TCP => (known.port, known.qpn) == (port, conn.qp_num),
             _ => known.port == port,
         };
-        !known.is_requested && names && known.data == data && known.space == of.ports()
+        !known.is_requested && names && known.data == data && known.space == of.space
     };
     let mut found: Vec<(usize, bool)> = engine
         .world
@@ -401,7 +401,7 @@ fn connected(engine: &mut CmEngine, at: usize, told: &CmEvent) -> Phase {
 
 /// Whether a refusal says what it has to.
 fn refused(conn: &Conn, told: &CmEvent, data: &[u8]) -> bool {
-    let is_datagrams = conn.space == port_space::UDP;
+    let is_datagrams = matches!(conn.space, port_space::UDP | port_space::IPOIB);
     match &conn.refusal {
         Some((status, given)) => (*status, given.as_slice()) == (told.status, data),
         // Nobody listens there, or not at this address; or the listener has ended.

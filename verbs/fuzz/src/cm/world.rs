@@ -100,15 +100,6 @@ impl LiveId {
         matches!(self.space, port_space::UDP | port_space::IPOIB)
     }
 
-    /// Its port space at the connection manager, where both kinds of datagrams are one.
-    #[must_use]
-    pub fn ports(&self) -> c_int {
-        match self.space {
-            port_space::IPOIB => port_space::UDP,
-            space => space,
-        }
-    }
-
     /// What the library shows of it.
     #[must_use]
     pub fn shown(&self) -> CmId {

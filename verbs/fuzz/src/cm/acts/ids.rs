@@ -93,7 +93,7 @@ fn is_taken(engine: &CmEngine, at: usize, local: SocketAddr, of_family: bool) ->
             there.ip() == local.ip() || there.ip().is_unspecified() || local.ip().is_unspecified();
         let both = this.reuses && id.reuses && id.phase != Phase::Listening;
         let is_same_family = there.is_ipv4() == local.is_ipv4();
-        id.ports() == this.ports()
+        id.space == this.space
             && there.port() == local.port()
             && meets
             && !both
@@ -188,7 +188,7 @@ pub(in crate::cm) fn bind_any(engine: &mut CmEngine) {
     }
 }
 
-/// Whether two listeners cannot be there at a time, and whether they may not.
+/// Whether one may not listen beside another.
 fn meets(one: SocketAddr, two: SocketAddr) -> bool {
     let meets = one.ip() == two.ip() || one.ip().is_unspecified() || two.ip().is_unspecified();
     one.port() == two.port() && meets
@@ -199,7 +199,7 @@ fn listen(engine: &mut CmEngine, at: usize) {
     let id = engine.world.ids.get(at).clone();
     let may_be_taken = id.local.is_some_and(|local| {
         engine.world.ids.iter().any(|(other, known)| {
-            let is_there = known.phase == Phase::Listening && known.ports() == id.ports();
+            let is_there = known.side == 0 && known.space == id.space;
             other != at && is_there && known.local.is_some_and(|there| meets(there, local))
         })
     });
@@ -207,7 +207,7 @@ fn listen(engine: &mut CmEngine, at: usize) {
         Phase::Idle => &[0],
         // It has an address only if it was bound.
         Phase::Bound if id.local.is_none() => &[0, EINVAL],
-        Phase::Bound if may_be_taken => &[0, EADDRINUSE],
+        Phase::Bound if may_be_taken => &[0, EADDRINUSE, EADDRNOTAVAIL],
         Phase::Bound => &[0, ENOMEM],
         _ => &[EINVAL],
     };
@@ -261,9 +261,12 @@ pub(in crate::cm) fn option(engine: &mut CmEngine) {
     let mut value = draw.number(&[0_u64, 1, 16, 14, 32, 255]);
     let is_null = draw.once_in(20);
     let is_early = matches!(id.phase, Phase::Idle | Phase::Bound);
+    // Taken back only before there is an address.
+    let may_reuse = value != 0 && id.phase != Phase::Listening;
     let allowed: &[c_int] = match (level, name, length) {
         (0, 3, _) if id.is_datagrams() => &[EINVAL],
-        (0, 0 | 3, 1) | (0, 1, 4) if !is_null => &[0],
+        (0, 0 | 3, 1) if !is_null => &[0],
+        (0, 1, 4) if !is_null && (may_reuse || value == 0 && id.phase == Phase::Idle) => &[0],
         (0, 2, 4) if is_early && !is_null => &[0],
         (0, 0..=3, _) => &[EINVAL],
         _ if is_null => &[EINVAL, ENOSYS],
@@ -410,5 +413,5 @@ pub(in crate::cm) fn takes(listener: &LiveId, space: c_int, remote: SocketAddr) 
         }
         ip => ip == remote.ip(),
     };
-    listener.ports() == space && local.port() == remote.port() && is_there
+    listener.space == space && local.port() == remote.port() && is_there
 }

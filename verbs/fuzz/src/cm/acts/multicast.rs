@@ -57,8 +57,10 @@ fn join(engine: &mut CmEngine, at: usize) {
         false => group(engine, is_v6),
     };
     let own = id.local.filter(|_| !id.shown().verbs.is_null());
-    let is_possible =
-        id.is_datagrams() && !is_none && own.is_some_and(|own| own.is_ipv4() == address.is_ipv4());
+    let is_possible = id.is_datagrams()
+        && !is_none
+        && matches!(id.phase, Phase::Bound | Phase::Resolved)
+        && own.is_some_and(|own| own.is_ipv4() == address.is_ipv4());
     // Twice the same is two groups to the id, and one to its queue pair.
     let is_known = id.groups.iter().any(|group| group.address == address);
     if is_possible && (is_known || id.groups.len() >= MOST) {

@@ -18,8 +18,8 @@ const LIMITS: &[c_int] = &[2000, 0, 1, -1, c_int::MAX];
 
 /// Somebody who listens, as seen from outside; or an address at which nobody does, or that nobody has.
 fn target(engine: &mut CmEngine, at: usize) -> SocketAddr {
-    let ports = engine.world.ids.get(at).ports();
-    let listens = |id: &LiveId| id.phase == Phase::Listening && id.ports() == ports;
+    let ports = engine.world.ids.get(at).space;
+    let listens = |id: &LiveId| id.phase == Phase::Listening && id.space == ports;
     let listener = engine.world.ids.pick(&mut engine.run.draw, listens);
     let local = listener.and_then(|listener| engine.world.ids.get(listener).local);
     let no_port = engine.no_port();
