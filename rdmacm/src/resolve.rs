@@ -14,7 +14,7 @@ use e810_verbs::fork::PerProcess;
 use e810_verbs::panics::catch_panics;
 use libc::sockaddr;
 
-use crate::abi::{CmId, PathRec, event};
+use crate::abi::{CmId, PathRec, event, port_space};
 use crate::address;
 use crate::calls::done;
 use crate::devices::{self, Device, is_itself};
@@ -39,6 +39,9 @@ pub(crate) fn bind(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
         ip if ip.is_loopback() => devices::towards(ip)?.0.pop(),
         ip => Some(devices::with(ip)?),
     };
+    if source.is_some() && is_for_infiniband(id) {
+        return Err(libc::EINVAL);
+    }
     let ip = source.as_ref().map_or(local.ip(), |(_, own)| own.ip);
     let reuses = id.state().options.reuses_address;
     let _ports = ports();
@@ -60,6 +63,11 @@ pub(crate) fn bind(id: &Arc<Id>, local: SocketAddr) -> Result<(), c_int> {
     state.has_any_port = local.port() == 0;
     state.phase = Phase::Bound;
     Ok(())
+}
+
+/// Port space IPOIB: as in the kernel, its ids get no device of another kind.
+fn is_for_infiniband(id: &Id) -> bool {
+    id.seen().ps == port_space::IPOIB
 }
 
 /// Held from the check of a port until an id has it.
@@ -223,6 +231,7 @@ fn resolve(id: &Arc<Id>, destination: SocketAddr, limit: Duration) -> Result<(),
         for (device, own) in sources {
             // Nobody is asked about a group.
             found = match to.is_multicast() {
+                _ if is_for_infiniband(&asks) => Err(libc::EINVAL),
                 true => Ok(()),
                 false => ask(&asks, &device, (to, own.vlan), deadline),
             };

@@ -105,29 +105,27 @@ fn a_port_that_the_library_chooses_is_free() {
     assert_eq!(failed, Vec::<c_int>::new(), "of listeners at port 0");
 }
 
-/// Port space IPOIB (0x0002) has ports, and service numbers, of its own.
+/// cma_acquire_dev_by_src_ip: port space IPOIB has ports of its own, and no device but InfiniBand's.
 #[test]
 fn ipoib_is_another_port_space() {
     const PART: &str = "as_linux::ports::ipoib_is_another_port_space";
     if !is_program(PART) {
         return as_a_program_on(PART, ONE);
     }
-    let (passives, actives) = (create_event_channel(), create_event_channel());
-    let _listener = listens(passives, port_space::UDP);
+    let channel = create_event_channel();
+    let _listener = listens(channel, port_space::UDP);
+    let (ours, everywhere) = (
+        id_of(channel, port_space::IPOIB),
+        id_of(channel, port_space::IPOIB),
+    );
+    let (mut own, mut any) = (address(PORT), of_bytes([0; 4], PORT));
     // SAFETY: as above.
     unsafe {
-        let same = id_of(passives, port_space::IPOIB);
-        let mut own = address(PORT);
-        let bound = answer(bind_addr(same, (&raw mut own).cast()));
-        // Nobody listens in its space.
-        let active = routed(actives, port_space::IPOIB);
-        let mut asks = param(b"hello");
-        assert_eq!(connect(active, &raw mut asks), 0);
-        let asked = happens_within(passives, 2000);
-        assert_eq!(
-            (bound, asked),
-            (0, None),
-            "the same port; a request of a listener in space UDP"
-        );
+        is_refused(bind_addr(ours, (&raw mut own).cast()), libc::EINVAL);
+        assert_eq!(bind_addr(everywhere, (&raw mut any).cast()), 0);
+        let to = (&raw mut own).cast();
+        assert_eq!(resolve_addr(everywhere, ptr::null_mut(), to, 1000), 0);
+        let happened = happens_within(channel, 5000);
+        assert_eq!(happened, Some((event::ADDR_ERROR, -libc::EINVAL)));
     }
 }

@@ -435,6 +435,63 @@ static void names(void) {
     say_error("ep-request-of-an-active-one", rdma_get_request(new_id(RDMA_PS_TCP), &request));
 }
 
+/* Calls in states where only some of them are allowed. */
+static void states(void) {
+    int yes = 1, no = 0;
+    struct rdma_cm_id *listener = listening(RDMA_PS_TCP, 23480), *bound = new_id(RDMA_PS_TCP);
+    struct sockaddr_in here = own(23481);
+    NEED(!rdma_bind_addr(bound, (struct sockaddr *)&here));
+    say_error("reuseaddr-listening", rdma_set_option(listener, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)));
+    say_error("reuseaddr-off-bound", rdma_set_option(bound, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &no, sizeof(no)));
+    say_error("reuseaddr-on-bound", rdma_set_option(bound, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)));
+    struct rdma_cm_id *two[2];
+    struct sockaddr_in shared = own(23482);
+    for (int n = 0; n < 2; n++) {
+        two[n] = new_id(RDMA_PS_TCP);
+        NEED(!rdma_set_option(two[n], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)));
+        say_error(n ? "reuse-second" : "reuse-first", rdma_bind_addr(two[n], (struct sockaddr *)&shared));
+    }
+    say_error("listen-beside-another", rdma_listen(two[0], 1));
+    say_error("listen-alone", (rdma_destroy_id(two[1]), rdma_listen(two[0], 1)));
+    struct rdma_cm_id *four = new_id(RDMA_PS_TCP), *six = new_id(RDMA_PS_TCP);
+    struct sockaddr_in any = at("0.0.0.0", 23483);
+    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_port = htons(23483)};
+    NEED(!rdma_set_option(four, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &no, sizeof(no)));
+    NEED(!rdma_set_option(six, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &yes, sizeof(yes)));
+    say_error("only-IPv6", rdma_bind_addr(six, (struct sockaddr *)&any6));
+    say_error("IPv4-for-all", rdma_bind_addr(four, (struct sockaddr *)&any));
+    struct sockaddr_in group = at("239.1.2.3", 0), datagrams = own(23484);
+    struct rdma_cm_id *udp = listening(RDMA_PS_UDP, 23484), *ipoib = new_id(RDMA_PS_IPOIB);
+    say_error("group-listening", rdma_join_multicast(udp, (struct sockaddr *)&group, NULL));
+    say_error("group-routed", rdma_join_multicast(routed(RDMA_PS_UDP, 7), (struct sockaddr *)&group, NULL));
+    say_error("ipoib-bound", rdma_bind_addr(ipoib, (struct sockaddr *)&datagrams));
+    say_error("ipoib-resolved", rdma_resolve_addr(ipoib, NULL, (struct sockaddr *)&datagrams, 2000));
+    happens("ipoib-resolved-event");
+}
+
+/* Ends of connections that are none yet. */
+static void early(void) {
+    struct ends ends = requested(23485);
+    say_error("disconnect-asked", rdma_disconnect(ends.active));
+    say_error("disconnect-requested", rdma_disconnect(ends.passive));
+    ends = requested(23486);
+    say_error("reject-asked", rdma_reject(ends.active, NULL, 0));
+    listening(RDMA_PS_UDP, 23487);
+    struct rdma_cm_id *active = routed(RDMA_PS_UDP, 23487);
+    struct rdma_conn_param param = {0};
+    struct rdma_cm_event *event;
+    static const char data[137];
+    NEED(!rdma_connect(active, &param));
+    NEED(event = next());
+    NEED(event->event == RDMA_CM_EVENT_CONNECT_REQUEST);
+    struct rdma_cm_id *passive = event->id;
+    rdma_ack_cm_event(event);
+    need_queues(passive, IBV_QPT_UD);
+    param = (struct rdma_conn_param){.private_data = data, .private_data_len = sizeof(data)};
+    say_error("answer-137-bytes", rdma_accept(passive, &param));
+    happens("which-is-refused");
+}
+
 static const struct check checks[] = {
     {"id/create", create},
     {"id/bind", bind_addr},
@@ -444,12 +501,14 @@ static const struct check checks[] = {
     {"id/channels", channels},
     {"id/multicast", multicast},
     {"id/names", names},
+    {"id/states", states},
     {"connect/idle", idle},
     {"connect/queue-pairs", queue_pairs},
     {"connect/attributes", attributes},
     {"connect/connect", connects},
     {"connect/accept", accepts},
     {"connect/end", ends_},
+    {"connect/early", early},
     {"connect/destroy", destroys},
     {NULL, NULL},
 };

@@ -171,7 +171,6 @@ impl CmEngine {
             port_space::TCP,
             port_space::UDP,
             port_space::UDP,
-            port_space::IPOIB,
             port_space::IB,
         ])
     }
