@@ -81,7 +81,7 @@ pub unsafe extern "C" fn create_id(
     ps: c_int,
 ) -> c_int {
     catch_panics(-1, || {
-        if devices::all().is_empty() {
+        if !devices::are_known() {
             return fail(libc::ENODEV);
         }
         if space(ps).is_none() {
@@ -189,6 +189,7 @@ fn listen_everywhere(id: &Arc<Id>, backlog: c_int) -> Result<Listeners, c_int> {
                 for (device, listener) in listeners {
                     let _ = device.call(&Call::Unlisten(listener));
                 }
+                id.end_requests();
                 return Err(number);
             }
         }

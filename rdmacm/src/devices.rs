@@ -43,7 +43,7 @@ pub(crate) struct Device {
     pub(crate) pd: *mut Pd,
     process: Process,
     /// It hears as long as the device is here.
-    _heard: Arc<dyn EventSink>,
+    heard: Arc<Heard>,
 }
 
 // SAFETY: any thread may use a context and a protection domain.
@@ -61,20 +61,25 @@ fn lock<T: Default + Send>(mutex: &'static PerProcess<Mutex<T>>) -> MutexGuard<'
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is heard of a device, by its context.
+/// What is heard of a device.
 #[derive(Debug)]
-struct Heard(usize);
+struct Heard {
+    /// Its context.
+    device: usize,
+    is_gone: AtomicBool,
+}
 
 impl EventSink for Heard {
     fn notify(&self, event: ControlEvent) {
         if event == ControlEvent::Device(DeviceEvent::DeviceFatal) {
-            news::device_is_gone(self.0);
+            self.is_gone.store(true, Ordering::Release);
+            news::device_is_gone(self.device);
             await_return();
         }
     }
 
     fn connection(&self, told: &Told) {
-        news::told(self.0, told);
+        news::told(self.device, told);
     }
 }
 
@@ -97,15 +102,19 @@ impl Device {
             unsafe { close_device(context) };
             return None;
         }
-        let heard: Arc<dyn EventSink> = Arc::new(Heard(context.addr()));
+        let heard = Arc::new(Heard {
+            device: context.addr(),
+            is_gone: AtomicBool::new(false),
+        });
+        let sink: Arc<dyn EventSink> = heard.clone();
         // SAFETY: it was opened just now, and nobody closes it.
-        unsafe { OpenContext::of(context) }.control().listen(&heard);
+        unsafe { OpenContext::of(context) }.control().listen(&sink);
         Some(Arc::new(Self {
             context,
             listed,
             pd,
             process: Process::this(),
-            _heard: heard,
+            heard,
         }))
     }
 
@@ -121,7 +130,7 @@ impl Device {
 
     /// Whether it is of no use any more.
     fn is_over(&self) -> bool {
-        !self.process.is_this() || self.control().ask(QueryDevice {}).is_err()
+        !self.process.is_this() || self.heard.is_gone.load(Ordering::Acquire)
     }
 
     /// Its addresses, by index.
@@ -247,6 +256,11 @@ fn await_return() {
     if awaits.is_err() {
         is_awaited.store(false, Ordering::Release);
     }
+}
+
+/// Whether there are devices, or were: an id can be made while the only server is away.
+pub(crate) fn are_known() -> bool {
+    !lock(&KNOWN).is_empty() || !all().is_empty()
 }
 
 /// The device with a number.

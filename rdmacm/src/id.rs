@@ -454,12 +454,12 @@ impl Id {
     /// Ends it: its listeners and its connection, and the events that wait. Waits until those that a
     /// program has taken are acknowledged.
     pub(crate) fn end(self: &Arc<Self>) {
-        let (listeners, connection, queue) = {
+        let (listeners, connection) = {
             let mut state = self.state();
             state.is_over = true;
             let listeners = core::mem::take(&mut state.listeners);
             let connection = state.connection.take().zip(state.device.clone());
-            (listeners, connection, state.queue.clone())
+            (listeners, connection)
         };
         for (device, listener) in listeners {
             let _ = device.call(&Call::Unlisten(listener));
@@ -476,12 +476,7 @@ impl Id {
             let _ = device.call(&Call::Release(connection));
         }
         self.give_up_event();
-        // Those that wait for a listener are of requests that nobody takes.
-        for happening in self.take_events(&queue) {
-            if happening.event == event::CONNECT_REQUEST {
-                happening.id.end();
-            }
-        }
+        self.end_requests();
         self.events.wait();
         let (is_synchronous, channel) = {
             let state = self.state();
@@ -490,6 +485,16 @@ impl Id {
         if is_synchronous {
             // SAFETY: this id's own, and nobody waits there any more.
             unsafe { Channel::free(channel) };
+        }
+    }
+
+    /// Drops its events that wait; requests among them end, because nobody takes them.
+    pub(crate) fn end_requests(self: &Arc<Self>) {
+        let queue = self.state().queue.clone();
+        for happening in self.take_events(&queue) {
+            if happening.event == event::CONNECT_REQUEST {
+                happening.id.end();
+            }
         }
     }
 
