@@ -35,15 +35,15 @@ const CONNECTIONS: usize = 4096;
 pub const LISTENERS: usize = 256;
 /// Datagrams that may arrive between two looks.
 const RECEIVES: u16 = 512;
+/// The most that is done at once, so that others get the lock.
+const ROUNDS: usize = 64;
+
 /// How many connections a function has that was brought up with so many queue pairs: each can have
 /// one.
 #[must_use]
 pub fn connections_of(queue_pairs: u32) -> usize {
     CONNECTIONS.max(queue_pairs as usize)
 }
-
-/// The most that is done at once, so that others get the lock.
-const ROUNDS: usize = 64;
 
 /// A program's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
