@@ -313,7 +313,9 @@ pub unsafe extern "C-unwind" fn disconnect(id: *mut CmId) -> c_int {
         id.stop();
         let (device, connection) = id.connection()?;
         // As the kernel: it does not matter whether there is anything to end yet, or any more.
-        let _ = device.call(&Call::Disconnect(connection));
+        if device.call(&Call::Disconnect(connection)).is_ok() {
+            id.state().has_left = true;
+        }
         Ok(true)
     });
     match begun {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use e810_cm::ip::PortSpace;
 use e810_cm::machine::{ConnectionId, ListenerId};
-use e810_connect::{Call, Requested};
+use e810_connect::{Attributes, Call, Requested};
 use e810_verbs::abi::constants::qp_type;
 use e810_verbs::acknowledged::Acknowledged;
 use e810_verbs::fork::PerProcess;
@@ -57,6 +57,10 @@ pub(crate) struct State {
     pub(crate) connection: Option<ConnectionId>,
     pub(crate) listeners: Vec<(Arc<Device>, ListenerId)>,
     pub(crate) request: Option<Requested>,
+    /// How its queue pair is changed, once that was known.
+    pub(crate) attributes: Option<Box<Attributes>>,
+    /// The program has ended its connection, and may not have heard yet that it is over.
+    pub(crate) has_left: bool,
     /// Requests that wait for it, at most.
     pub(crate) backlog: u32,
     /// Its port is one that the library has chosen.
@@ -187,6 +191,8 @@ impl Id {
                 connection: None,
                 listeners: Vec::new(),
                 request: None,
+                attributes: None,
+                has_left: false,
                 backlog: 0,
                 has_any_port: false,
                 options: Options::default(),

@@ -117,19 +117,26 @@ unsafe fn change(qp: *mut Qp, (mut attr, mask): (QpAttr, c_int)) -> Result<(), c
     }
 }
 
-/// What the connection manager says of the queue pair of a connection.
+/// What the connection manager says of the queue pair of a connection. It says so until the connection
+/// is accepted; programs may ask later, too.
 fn attributes(id: &Id, depths: [u8; 2]) -> Result<Attributes, c_int> {
     let (device, connection) = id.connection()?;
-    match device.call(&Call::Attributes(connection, depths))? {
-        Answer::Attributes(mut attributes) => {
-            if let Some(code) = id.state().options.ack_timeout {
-                // Any number can be chosen; the queue pair has five bits for it.
-                attributes.to_rts.timeout = Some(code.min(31));
-            }
-            Ok(attributes)
+    let mut attributes = match device.call(&Call::Attributes(connection, depths)) {
+        Ok(Answer::Attributes(attributes)) => {
+            id.state().attributes = Some(Box::new(attributes));
+            attributes
         }
-        _ => Err(libc::EIO),
+        Ok(_) => return Err(libc::EIO),
+        Err(number) => match &id.state().attributes {
+            Some(said) if number == libc::EINVAL => **said,
+            _ => return Err(number),
+        },
+    };
+    if let Some(code) = id.state().options.ack_timeout {
+        // Any number can be chosen; the queue pair has five bits for it.
+        attributes.to_rts.timeout = Some(code.min(31));
     }
+    Ok(attributes)
 }
 
 /// Brings the queue pair of a connection from INIT to RTS.
@@ -455,6 +462,9 @@ fn steps(id: &Id, state: c_int) -> Result<(QpAttr, c_int), c_int> {
     }
     let depths = {
         let state = id.state();
+        if state.has_left || state.phase == Phase::Ending {
+            return Err(libc::EINVAL);
+        }
         let request = state.request.as_ref();
         request.map_or([0, 0], |request| {
             [request.initiator_depth, request.responder_resources]

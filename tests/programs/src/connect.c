@@ -258,18 +258,28 @@ static void queue_pairs(void) {
     row("ud-state"), say("%s", state_name(attr.qp_state));
 }
 
-static void attributes(void) {
+static void its_attributes(const char *whose, struct rdma_cm_id *id) {
     static const enum ibv_qp_state states[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_ERR};
-    struct rdma_cm_id *id = routed(RDMA_PS_TCP, 7), *ud = routed(RDMA_PS_UDP, 7);
     for (size_t n = 0; n < COUNT(states); n++) {
         struct ibv_qp_attr attr = {.qp_state = states[n]};
         int mask = 0;
-        row("rc-%s", state_name(states[n]));
+        row("%s-%s", whose, state_name(states[n]));
         say_error("", rdma_init_qp_attr(id, &attr, &mask)), say(" %#x", mask);
-        attr.qp_state = states[n], mask = 0;
-        row("ud-%s", state_name(states[n]));
-        say_error("", rdma_init_qp_attr(ud, &attr, &mask)), say(" %#x", mask);
     }
+}
+
+static void attributes(void) {
+    its_attributes("rc", routed(RDMA_PS_TCP, 7));
+    its_attributes("ud", routed(RDMA_PS_UDP, 7));
+    struct ends ends = requested(23463);
+    its_attributes("asking", ends.active);
+    its_attributes("asked", ends.passive);
+    ends = established(23464);
+    its_attributes("active", ends.active);
+    its_attributes("passive", ends.passive);
+    NEED(!rdma_disconnect(ends.active));
+    need_event(RDMA_CM_EVENT_DISCONNECTED);
+    its_attributes("disconnected", ends.active);
 }
 
 static void connects(void) {

@@ -363,8 +363,10 @@ fn attributes(engine: &mut CmEngine, at: usize) {
     let allowed: &[c_int] = match (has_device, attr.qp_state) {
         (false, _) => &[EINVAL],
         _ if id.is_datagrams() || is_alone => &[0],
-        (_, 1) => &[0],
-        (_, 2 | 3) => &[0, EINVAL],
+        (_, 1) if id.phase == Phase::Requested => &[0],
+        (_, 1) if id.phase == Phase::Ended => &[EINVAL],
+        // Either side may have ended it.
+        (_, 1..=3) => &[0, EINVAL],
         _ => &[EINVAL],
     };
     let answer = rdma!(
