@@ -134,17 +134,19 @@ impl Device {
     }
 
     /// Its addresses, by index.
-    pub(crate) fn addresses(&self) -> Vec<Own> {
-        let Ok(table) = self.control().ask(QueryGids {}) else {
-            return Vec::new();
-        };
+    ///
+    /// # Errors
+    /// The number for `errno`.
+    pub(crate) fn addresses(&self) -> Result<Vec<Own>, c_int> {
+        let table = self.control().ask(QueryGids {});
+        let table = table.map_err(|refused: Refused| refused.errno)?;
         let own = table.entries().map(|(index, entry)| Own {
             index,
             ip: entry.gid.ip(),
             gid: entry.gid,
             vlan: entry.vlan,
         });
-        own.collect()
+        Ok(own.collect())
     }
 
     pub(crate) fn attributes(&self) -> Result<DeviceAttr, c_int> {
@@ -272,18 +274,20 @@ pub(crate) fn known(key: usize) -> Option<Arc<Device>> {
 /// The device that has an address, with it.
 ///
 /// # Errors
-/// ENODEV without a device, EADDRNOTAVAIL.
+/// ENODEV without a device, EADDRNOTAVAIL; of a device that does not say what it has, its own.
 pub(crate) fn with(ip: IpAddr) -> Result<(Arc<Device>, Own), c_int> {
-    let devices = all();
-    let found = devices.iter().find_map(|device| {
-        let own = device.addresses().into_iter().find(|own| own.ip == ip)?;
-        Some((device.clone(), own))
-    });
-    match (found, devices.is_empty()) {
-        (Some(found), _) => Ok(found),
-        (None, true) => Err(libc::ENODEV),
-        (None, false) => Err(libc::EADDRNOTAVAIL),
+    let mut number = libc::ENODEV;
+    for device in all() {
+        match device.addresses() {
+            Ok(own) => match own.into_iter().find(|own| own.ip == ip) {
+                Some(own) => return Ok((device, own)),
+                None if number == libc::ENODEV => number = libc::EADDRNOTAVAIL,
+                None => {}
+            },
+            Err(silent) => number = silent,
+        }
     }
+    Err(number)
 }
 
 /// Whether an address stands for whoever uses it, as a destination.
@@ -298,15 +302,22 @@ pub(crate) type Source = (Arc<Device>, Own);
 /// no address, stands for the first device. Only a device knows whether it has a way.
 ///
 /// # Errors
-/// ENODEV without a device, ENETUNREACH without one that has an address of that family.
+/// ENODEV without a device, ENETUNREACH without one that has an address of that family; of devices that
+/// do not say what they have, their own.
 pub(crate) fn towards(destination: IpAddr) -> Result<(Vec<Source>, IpAddr), c_int> {
     let mut sources: Vec<Source> = Vec::new();
-    let devices = all();
-    if devices.is_empty() {
-        return Err(libc::ENODEV);
-    }
-    for device in devices {
-        let own = device.addresses();
+    let mut number = libc::ENODEV;
+    for device in all() {
+        let own = match device.addresses() {
+            Ok(own) => own,
+            Err(silent) => {
+                number = silent;
+                continue;
+            }
+        };
+        if number == libc::ENODEV {
+            number = libc::ENETUNREACH;
+        }
         // What is the device's own comes back to it.
         if let Some(own) = own.iter().find(|own| own.ip == destination) {
             return Ok((vec![(device, *own)], destination));
@@ -320,13 +331,13 @@ pub(crate) fn towards(destination: IpAddr) -> Result<(Vec<Source>, IpAddr), c_in
     }
     if is_itself(destination) {
         sources.truncate(1);
-        let (_, own) = sources.first().ok_or(libc::ENETUNREACH)?;
+        let (_, own) = sources.first().ok_or(number)?;
         let ip = own.ip;
         return Ok((sources, ip));
     }
     sources.sort_by_key(|(_, own)| is_apart(own.ip, destination));
     match sources.is_empty() {
-        true => Err(libc::ENETUNREACH),
+        true => Err(number),
         false => Ok((sources, destination)),
     }
 }
