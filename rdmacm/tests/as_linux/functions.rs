@@ -218,12 +218,11 @@ fn a_listener_of_any_address_outlives_a_server() {
         let mut active = ptr::null_mut();
         // SAFETY: as above.
         unsafe {
-            if create_id(actives, &raw mut active, ptr::null_mut(), port_space::TCP) != 0 {
-                thread::sleep(Duration::from_millis(20));
-                return false;
-            }
             let mut to = address(PORT);
-            if resolve_addr(active, ptr::null_mut(), (&raw mut to).cast(), 1000) != 0 {
+            if create_id(actives, &raw mut active, ptr::null_mut(), port_space::TCP) != 0
+                || resolve_addr(active, ptr::null_mut(), (&raw mut to).cast(), 1000) != 0
+            {
+                thread::sleep(Duration::from_millis(20));
                 return false;
             }
             takes(actives, event::ADDR_RESOLVED);
