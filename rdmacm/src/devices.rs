@@ -274,7 +274,7 @@ pub(crate) fn known(key: usize) -> Option<Arc<Device>> {
 /// The device that has an address, with it.
 ///
 /// # Errors
-/// ENODEV without a device, EADDRNOTAVAIL; of a device that does not say what it has, its own.
+/// ENODEV without a device, EADDRNOTAVAIL, or the error of a device that was asked for its addresses.
 pub(crate) fn with(ip: IpAddr) -> Result<(Arc<Device>, Own), c_int> {
     let mut number = libc::ENODEV;
     for device in all() {
@@ -302,8 +302,8 @@ pub(crate) type Source = (Arc<Device>, Own);
 /// no address, stands for the first device. Only a device knows whether it has a way.
 ///
 /// # Errors
-/// ENODEV without a device, ENETUNREACH without one that has an address of that family; of devices that
-/// do not say what they have, their own.
+/// ENODEV without a device, ENETUNREACH without one that has an address of that family, or the error of a
+/// device that was asked for its addresses.
 pub(crate) fn towards(destination: IpAddr) -> Result<(Vec<Source>, IpAddr), c_int> {
     let mut sources: Vec<Source> = Vec::new();
     let mut number = libc::ENODEV;

@@ -57,9 +57,9 @@ pub(crate) struct State {
     pub(crate) connection: Option<ConnectionId>,
     pub(crate) listeners: Vec<(Arc<Device>, ListenerId)>,
     pub(crate) request: Option<Requested>,
-    /// How its queue pair is changed, once that was known.
+    /// How its queue pair is brought up, as the connection manager said last.
     pub(crate) attributes: Option<Box<Attributes>>,
-    /// The program has ended its connection, and may not have heard yet that it is over.
+    /// The program has disconnected it; DISCONNECTED may not be here yet.
     pub(crate) has_left: bool,
     /// Requests that wait for it, at most.
     pub(crate) backlog: u32,

@@ -117,26 +117,21 @@ unsafe fn change(qp: *mut Qp, (mut attr, mask): (QpAttr, c_int)) -> Result<(), c
     }
 }
 
-/// What the connection manager says of the queue pair of a connection. It says so until the connection
-/// is accepted; programs may ask later, too.
+/// What the connection manager says of the queue pair of a connection, until the connection is accepted.
 fn attributes(id: &Id, depths: [u8; 2]) -> Result<Attributes, c_int> {
     let (device, connection) = id.connection()?;
-    let mut attributes = match device.call(&Call::Attributes(connection, depths)) {
-        Ok(Answer::Attributes(attributes)) => {
-            id.state().attributes = Some(Box::new(attributes));
-            attributes
+    match device.call(&Call::Attributes(connection, depths))? {
+        Answer::Attributes(mut attributes) => {
+            let mut state = id.state();
+            if let Some(code) = state.options.ack_timeout {
+                // Any number can be chosen; the queue pair has five bits for it.
+                attributes.to_rts.timeout = Some(code.min(31));
+            }
+            state.attributes = Some(Box::new(attributes));
+            Ok(attributes)
         }
-        Ok(_) => return Err(libc::EIO),
-        Err(number) => match &id.state().attributes {
-            Some(said) if number == libc::EINVAL => **said,
-            _ => return Err(number),
-        },
-    };
-    if let Some(code) = id.state().options.ack_timeout {
-        // Any number can be chosen; the queue pair has five bits for it.
-        attributes.to_rts.timeout = Some(code.min(31));
+        _ => Err(libc::EIO),
     }
-    Ok(attributes)
 }
 
 /// Brings the queue pair of a connection from INIT to RTS.
@@ -470,10 +465,20 @@ fn steps(id: &Id, state: c_int) -> Result<(QpAttr, c_int), c_int> {
             [request.initiator_depth, request.responder_resources]
         })
     };
+    // Programs may also ask when the connection is established: what was said before is still so.
+    let attributes = || match attributes(id, depths) {
+        Err(libc::EINVAL) => id
+            .state()
+            .attributes
+            .as_deref()
+            .copied()
+            .ok_or(libc::EINVAL),
+        said => said,
+    };
     match state {
         INIT => Ok(to_init(1)),
-        RTR => Ok(as_verbs(&attributes(id, depths)?.to_rtr)),
-        RTS => Ok(as_verbs(&attributes(id, depths)?.to_rts)),
+        RTR => Ok(as_verbs(&attributes()?.to_rtr)),
+        RTS => Ok(as_verbs(&attributes()?.to_rts)),
         _ => Err(libc::EINVAL),
     }
 }
