@@ -25,8 +25,10 @@ fn main() -> ExitCode {
         Err(said) => return help::tell(&said, std::env::args_os()),
     };
     let mut out = Standard::lock();
-    let result = e810_host::run(&cli, &mut out).and_then(|()| Ok(out.flush()?));
-    match result {
+    let result = e810_host::run(&cli, &mut out);
+    // What a command that failed has said is still written.
+    let written = out.flush();
+    match result.and_then(|()| Ok(written?)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => ending::tell(&error, out.is_closed(), cli.command.prints_json()),
     }

@@ -57,32 +57,34 @@ impl Standard {
     }
 
     /// Writes the line so far.
-    fn put(&mut self, width: usize) -> io::Result<()> {
+    fn put(&mut self) -> io::Result<()> {
         let line = std::mem::take(&mut self.line);
-        let text = wrap(&String::from_utf8_lossy(&line), width);
-        let result = self.out.write_all(text.as_bytes());
+        let result = match self.width {
+            Some(width) => {
+                let text = wrap(&String::from_utf8_lossy(&line), width);
+                self.out.write_all(text.as_bytes())
+            }
+            None => self.out.write_all(&line),
+        };
         self.note(result)
     }
 }
 
 impl Write for Standard {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(width) = self.width else {
-            let result = self.out.write(bytes);
-            return self.note(result);
-        };
+        // A line is one write: a reader that leaves after a line must not see half of it fail.
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(part);
             if part.ends_with(b"\n") {
-                self.put(width)?;
+                self.put()?;
             }
         }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if let Some(width) = self.width.filter(|_| !self.line.is_empty()) {
-            self.put(width)?;
+        if !self.line.is_empty() {
+            self.put()?;
         }
         let result = self.out.flush();
         self.note(result)

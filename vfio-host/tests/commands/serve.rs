@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Read as _;
 use std::ops::{Deref, DerefMut};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -451,15 +451,17 @@ fn limits_have_keys() {
 fn a_server_whose_output_nobody_reads_outlives_the_cables() {
     let (folder, at) = folder("serve-unread");
     let mut serve = folder.e810(&format!("serve --device sim --at {at}"));
-    let mut server = Server::of(serve.stdout(Stdio::piped()).stderr(Stdio::null()));
-    let mut line = [0; 4];
-    server
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut line)
-        .unwrap();
-    drop(server.stdout.take());
+    // A datagram is what one write said: a line that came in two would fail for a reader that left.
+    let (reader, output) = UnixDatagram::pair().unwrap();
+    let mut server = Server::of(serve.stdout(OwnedFd::from(output)).stderr(Stdio::null()));
+    // The command holds the end that the server has, too.
+    drop(serve);
+    reader.set_read_timeout(Some(LIMIT)).unwrap();
+    let mut line = [0; 200];
+    let length = reader.recv(&mut line).unwrap();
+    let line = std::str::from_utf8(&line[..length]).unwrap();
+    assert_eq!(line, format!("serving sim at {at}\n"));
+    drop(reader);
     signal(&server, "-USR2");
     thread::sleep(Duration::from_secs(1));
     assert_eq!(server.try_wait().unwrap(), None, "the server has ended");
