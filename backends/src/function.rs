@@ -268,10 +268,10 @@ impl<T: Transport> Function<T> {
 }
 
 /// Checks the ids, which are read from the open function.
-pub(crate) fn identify<T: Transport>(
-    transport: &T,
-    accept: Accept,
-) -> Result<Identity, BackendError> {
+///
+/// # Errors
+/// [`BackendError`]: not an E810, or the transport failed.
+pub fn identify<T: Transport>(transport: &T, accept: Accept) -> Result<Identity, BackendError> {
     let mut space = [0; PciIds::LEN];
     transport.config_read(config::VENDOR, &mut space)?;
     let ids = PciIds::of_config(space);

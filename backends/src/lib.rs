@@ -95,7 +95,7 @@ pub use accept::Accept;
 pub use device::{HostDevice, Lends, Shares, TransportInfo};
 pub use e810_shared::memory;
 pub use error::BackendError;
-pub use function::{Function, Identity, Options};
+pub use function::{Function, Identity, Options, identify};
 pub use lan::lan;
 pub use open::{DeviceVisitor, open};
 pub use transport::{DmaRegion, Notice, Properties, Transport};

@@ -47,7 +47,8 @@ pub trait Observer: fmt::Debug + Send + Sync {
 
 /// The memory that a driver has allocated for its device, readable by the device's addresses.
 ///
-/// Memory that was mapped for the device (payload) is not included.
+/// Memory that was mapped for the device (payload) is not included, unless the driver is in another
+/// process: of that, all memory is that the device sees.
 #[derive(Debug, Default)]
 pub struct DeviceMemory(Mutex<BTreeMap<u64, Block>>);
 
@@ -56,6 +57,7 @@ pub struct DeviceMemory(Mutex<BTreeMap<u64, Block>>);
 struct Block {
     words: NonNull<AtomicU64>,
     len: usize,
+    is_writable: bool,
 }
 
 // SAFETY: the words are atomic. Readers hold the lock of the map that contains them, and they are
@@ -65,6 +67,51 @@ unsafe impl Send for Block {}
 impl DeviceMemory {
     fn blocks(&self) -> MutexGuard<'_, BTreeMap<u64, Block>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters memory that the device sees at `at`, a multiple of 8. What was entered at the same
+    /// address is forgotten.
+    ///
+    /// # Safety
+    /// Until [`DeviceMemory::remove`] of the same address, the `len` words are valid for reads, and
+    /// for writes if `is_writable`; and nobody has a Rust reference to them, but to atomics of eight
+    /// bytes.
+    pub unsafe fn insert(
+        &self,
+        at: Iova,
+        words: NonNull<AtomicU64>,
+        len: usize,
+        is_writable: bool,
+    ) {
+        let block = Block {
+            words,
+            len,
+            is_writable,
+        };
+        self.blocks().insert(at.0, block);
+    }
+
+    /// Forgets the memory that begins at `at`.
+    pub fn remove(&self, at: Iova) {
+        self.blocks().remove(&at.0);
+    }
+
+    /// Writes `word` to `at`, a multiple of 8, if `expected` stands there. Returns whether it did.
+    pub fn replace(&self, at: Iova, expected: u64, word: u64) -> bool {
+        let blocks = self.blocks();
+        let Some((start, block)) = blocks.range(..=at.0).next_back() else {
+            return false;
+        };
+        let index = usize::try_from((at.0 - start) / 8).unwrap_or(usize::MAX);
+        if index >= block.len || !block.is_writable {
+            return false;
+        }
+        // SAFETY: as in `read`; the block is writable.
+        let shared = unsafe { block.words.add(index).as_ref() };
+        let order = Ordering::Relaxed;
+        shared
+            .compare_exchange(expected, word, order, order)
+            .is_ok()
     }
 
     /// Reads words from `at`, a multiple of 8, on: as many as are in one allocation and fit.
@@ -165,6 +212,7 @@ unsafe impl DmaAlloc for Observed {
         let block = Block {
             words: raw.words,
             len: raw.len,
+            is_writable: true,
         };
         self.memory.blocks().insert(raw.iova.0, block);
         self.observer.allocated(self.now(), raw.iova, raw.len * 8);

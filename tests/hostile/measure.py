@@ -90,7 +90,7 @@ class Sim:
 
     def __init__(self, *more, sockets=("a",)):
         self.sockets = [path(name) for name in sockets]
-        words = [E810, "sim", "--profile", "small", *more]
+        words = self.words(*more)
         for name in self.sockets:
             words += ["--socket", name]
         self.log = path(f"{sockets[0]}.log")
@@ -103,6 +103,10 @@ class Sim:
             if self.process.poll() is not None or time.monotonic() > end:
                 raise SystemExit(Path(self.log).read_text(errors="replace"))
             time.sleep(0.05)
+
+    @staticmethod
+    def words(*more):
+        return [E810, "sim", "--profile", "small", *more]
 
     @staticmethod
     def answers(name):
@@ -173,6 +177,14 @@ class Sim:
         lines = text.count("\n")
         if len(text) > MOST_LOG or lines > MOST_LINES:
             row.fail(f"a log of {lines} lines and {len(text)} bytes")
+
+
+class Proxy(Sim):
+    """`e810 proxy` on a simulated function of its own."""
+
+    @staticmethod
+    def words(*_):
+        return [E810, "proxy", "--device", "sim", "--trace", path("trace")]
 
 
 class Command:

@@ -1,4 +1,4 @@
-"""Hostile users of `e810 sim`."""
+"""Hostile users of `e810 sim` and of `e810 proxy`."""
 
 import contextlib
 import json
@@ -7,7 +7,7 @@ import random
 import socket
 import struct
 
-from measure import ANSWER, Row, Sim
+from measure import ANSWER, Proxy, Row, Sim
 from measure import path as path_of
 from messages import (
     BODIES, DMA_MAP, DMA_UNMAP, READ, RESET, SET_IRQS, VERSION, WRITE, User, healthy, memory,
@@ -15,8 +15,12 @@ from messages import (
 )
 
 
+# What the users connect to.
+SERVER = Sim
+
+
 def started(*more):
-    sim = Sim(*more)
+    sim = SERVER(*more)
     if not healthy(sim.sockets[0]):
         raise SystemExit("the server does not serve")
     sim.begin()
@@ -49,8 +53,26 @@ def session(row, path):
         row.fail(f"a session ended: {error}")
 
 
+def behind_proxy(users):
+    """The same class of users, of a proxy."""
+
+    def proxied():
+        global SERVER
+        SERVER = Proxy
+        try:
+            row = users()
+        finally:
+            SERVER = Sim
+        row.name = f"proxy: {row.name}"
+        return row
+
+    return proxied
+
+
 def seen(row, key, least):
-    """Holds a number of the server's report to what the class is about."""
+    """Holds a number of the server's report, if it has one, to what the class is about."""
+    if SERVER is Proxy:
+        return
     with open(path_of("report"), encoding="utf-8") as report:
         number = json.load(report)["functions"][0][key]
     if number < least:

@@ -11,7 +11,7 @@ use e810_adminq::Opcode as AdminqOpcode;
 use e810_card::record::{from_hex, words_from_hex};
 use similar::TextDiff;
 
-use crate::record::{Descriptor, Event, Hex, Record, Trace, WorkQueue};
+use crate::record::{Descriptor, Event, Hex, Record, Trace};
 use crate::show::{Fields, Kinds, opcode_of, register_line};
 
 /// Lines around a difference.
@@ -47,10 +47,10 @@ fn lines(trace: &Trace, kinds: Kinds) -> String {
             continue;
         }
         match &record.event {
-            Event::Allocated { at, bytes } => {
+            Event::Allocated { at, bytes } | Event::Mapped { at, bytes, .. } => {
                 memory.insert(at.0, *bytes);
             }
-            Event::Freed { at } => {
+            Event::Freed { at } | Event::Unmapped { at, .. } => {
                 memory.remove(&at.0);
             }
             _ => {}
@@ -181,17 +181,43 @@ fn line(event: &Event, memory: &Memory) -> Option<String> {
         Event::Wqe {
             qp, queue, bytes, ..
         } => {
-            let queue = match queue {
-                WorkQueue::Send => "send",
-                WorkQueue::Receive => "receive",
-            };
-            format!("QP {qp} {queue}{}", words(bytes, memory))
+            format!("QP {qp} {}{}", queue.name(), words(bytes, memory))
         }
         Event::Cqe { cq, bytes, .. } => format!("CQ {cq}{}", words(bytes, memory)),
         Event::Ceqe { ceq, bytes, .. } => format!("CEQ {ceq}{}", words(bytes, memory)),
         Event::Aeqe { bytes, .. } => format!("AEQ{}", words(bytes, memory)),
+        Event::LanPosted {
+            queue,
+            number,
+            bytes,
+            ..
+        } => format!("LAN {} {number}{}", queue.name(), words(bytes, memory)),
+        Event::LanWritten {
+            queue,
+            number,
+            bytes,
+            ..
+        } => format!(
+            "LAN {} {number} written{}",
+            queue.name(),
+            words(bytes, memory)
+        ),
+        Event::ConfigRead { offset, bytes } => {
+            format!("read configuration {:#x} {bytes}", offset.0)
+        }
+        Event::ConfigWrite { offset, bytes } => {
+            format!("write configuration {:#x} {bytes}", offset.0)
+        }
+        Event::Mapped { bytes, .. } => format!("{bytes} bytes mapped"),
+        Event::Unmapped { bytes, .. } => format!("{bytes} bytes unmapped"),
+        Event::Connected { first, vectors } => format!("vectors from {first}: {vectors:?}"),
+        Event::Reset => "reset".to_owned(),
         Event::Note { text } => text.clone(),
-        Event::Trace { .. }
+        // How much was seen is chance.
+        Event::NotSeen { .. }
+        | Event::User { .. }
+        | Event::Shadow { .. }
+        | Event::Trace { .. }
         | Event::Device { .. }
         | Event::Again { .. }
         | Event::Interrupts { .. }

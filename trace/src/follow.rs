@@ -6,20 +6,37 @@
 mod adminq;
 mod cqp;
 mod entries;
+mod hmc;
+mod lan;
+mod place;
+mod shadows;
 mod work;
 
 pub(crate) use adminq::AdminqFollower;
 pub(crate) use cqp::{CqpFollower, Learned};
 pub(crate) use entries::{EntryKind, EntryRings};
+pub(crate) use lan::LanFollower;
+pub(crate) use shadows::Shadows;
 pub(crate) use work::{QueuePair, WorkQueues};
 
 use e810_backends::observed::DeviceMemory;
 use e810_hal::Iova;
 
-/// `count` words of the device's memory from `at` on, or as many as are there.
+/// `count` words of the device's memory from `at` on, or as many as are there. They may lie in
+/// several pieces, one behind the other.
 fn words(memory: &DeviceMemory, at: u64, count: usize) -> Vec<u64> {
     let mut words = vec![0; count];
-    let there = memory.read(Iova(at), &mut words);
+    let mut there = 0;
+    while let Some(left) = words.get_mut(there..).filter(|left| !left.is_empty()) {
+        let read = match at.checked_add(there as u64 * 8) {
+            Some(at) => memory.read(Iova(at), left),
+            None => 0,
+        };
+        if read == 0 {
+            break;
+        }
+        there += read;
+    }
     words.truncate(there);
     words
 }

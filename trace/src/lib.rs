@@ -7,6 +7,7 @@
 //! with dynamic debug; [`diff()`] says in what two of them differ. `docs/trace.md` describes the
 //! format.
 
+pub mod adminq_rings;
 mod diff;
 mod file;
 mod follow;

@@ -76,6 +76,24 @@ pub enum WorkQueue {
     Receive,
 }
 
+impl WorkQueue {
+    /// Its name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Send => "SQ",
+            Self::Receive => "RQ",
+        }
+    }
+}
+
+/// Which kind of queue a shadow area belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShadowOf {
+    Cq,
+    Qp,
+}
+
 /// What happened.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -186,10 +204,83 @@ pub enum Event {
         /// Its 16 bytes.
         bytes: String,
     },
-    /// The driver takes interrupts.
+    /// A descriptor that the driver gives to a LAN queue; its line is before that of the tail.
+    LanPosted {
+        queue: WorkQueue,
+        number: u32,
+        index: u32,
+        /// Its 16 bytes, or 32 of a receive queue.
+        bytes: String,
+    },
+    /// A descriptor of a LAN queue that the device has written back.
+    LanWritten {
+        queue: WorkQueue,
+        number: u32,
+        index: u32,
+        /// Its 16 bytes, or 32 of a receive queue.
+        bytes: String,
+    },
+    /// The shadow area of a queue: of a completion queue as the driver leaves it when it arms the
+    /// queue, of a queue pair when the device has written there.
+    Shadow {
+        /// Whose it is.
+        of: ShadowOf,
+        /// The number of that queue.
+        number: u32,
+        /// Its 64 bytes, without the zeros at its end.
+        bytes: String,
+    },
+    /// The driver takes interrupts; in a recording of another process' driver, the device sends
+    /// them.
     Interrupts {
         /// Their vectors.
         vectors: Vec<u16>,
+    },
+    /// A driver in another process begins to use the device, or is done with it.
+    User { is_there: bool },
+    /// That driver reads configuration space.
+    ConfigRead {
+        /// From which byte on.
+        offset: Hex,
+        bytes: String,
+    },
+    /// That driver writes configuration space.
+    ConfigWrite {
+        /// From which byte on.
+        offset: Hex,
+        bytes: String,
+    },
+    /// That driver, or the machine that it is in, lets the device see memory.
+    Mapped {
+        /// Where the device sees it.
+        at: Hex,
+        bytes: u64,
+        /// The device may write it.
+        is_writable: bool,
+    },
+    /// The device sees it no more.
+    Unmapped {
+        /// Where the device saw it.
+        at: Hex,
+        bytes: u64,
+    },
+    /// That driver connects vectors to its interrupts, or disconnects them.
+    Connected {
+        /// The first of them.
+        first: u32,
+        /// For each, whether it is connected.
+        vectors: Vec<bool>,
+    },
+    /// The function is reset, not by a register.
+    Reset,
+    /// The device, or the driver, has written over entries that nobody looked at before.
+    NotSeen {
+        /// What they are.
+        what: String,
+        /// The number of their queue.
+        number: u32,
+        /// At least so many.
+        entries: u64,
     },
     /// What the trace does not have, and why.
     Note {
@@ -225,7 +316,18 @@ impl Line for Record {
         "cqe",
         "ceqe",
         "aeqe",
+        "lan-posted",
+        "lan-written",
+        "shadow",
         "interrupts",
+        "user",
+        "config-read",
+        "config-write",
+        "mapped",
+        "unmapped",
+        "connected",
+        "reset",
+        "not-seen",
         "note",
         "end",
     ];

@@ -4,12 +4,14 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use e810_backends::observed::{DeviceMemory, Observer};
-use e810_hal::regs::{PFPE_WQEALLOC, find};
+use e810_hal::regs::{PFGEN_CTRL, PFPE_CCQPLOW, PFPE_CQARM, PFPE_WQEALLOC, find};
 use e810_hal::{Iova, Ns, RegOffset, Vector};
 
 use crate::file::TraceFile;
-use crate::follow::{AdminqFollower, CqpFollower, EntryRings, Learned, WorkQueues};
-use crate::record::{Event, Hex, Record};
+use crate::follow::{
+    AdminqFollower, CqpFollower, EntryKind, EntryRings, LanFollower, Learned, Shadows, WorkQueues,
+};
+use crate::record::{Event, Hex, Record, ShadowOf};
 
 /// Writes what happens at one device to a trace, which several can share.
 #[derive(Debug)]
@@ -19,6 +21,9 @@ pub struct Recorder<W: Write> {
     state: Mutex<State>,
 }
 
+/// PFSWR of PFGEN_CTRL (control-path 2.7).
+const RESET: u32 = 1;
+
 /// What was seen of a device.
 #[derive(Debug, Default)]
 struct State {
@@ -26,8 +31,23 @@ struct State {
     cqp: CqpFollower,
     entries: EntryRings,
     work: WorkQueues,
+    lan: LanFollower,
+    shadows: Shadows,
     /// The last read, and how often it was repeated since its line.
     last_read: Option<(RegOffset, u32, u64)>,
+}
+
+impl State {
+    /// LAN queues that commands of the firmware make and end.
+    fn learn_of_firmware(&mut self, events: &[Event]) {
+        for event in events {
+            match event {
+                Event::AdminqCommand(found) => self.lan.firmware(found, false),
+                Event::AdminqReply(found) => self.lan.firmware(found, true),
+                _ => {}
+            }
+        }
+    }
 }
 
 impl<W: Write> Recorder<W> {
@@ -78,12 +98,21 @@ impl<W: Write> Recorder<W> {
         let mut state = self.state();
         for learned in learned {
             match learned {
-                Learned::Ring(kind, number, base, entries) => {
-                    state.entries.add(kind, number, base, entries);
+                Learned::Ring(kind, number, place, entries) => {
+                    state.entries.add(kind, number, place, entries);
                 }
-                Learned::RingGone(kind, number) => state.entries.remove(kind, number),
+                Learned::RingGone(kind, number) => {
+                    state.entries.remove(kind, number);
+                    if kind == EntryKind::Cqe {
+                        state.shadows.remove(ShadowOf::Cq, number);
+                    }
+                }
                 Learned::Queues(qp, queues) => state.work.add(qp, queues),
-                Learned::QueuesGone(qp) => state.work.remove(qp),
+                Learned::QueuesGone(qp) => {
+                    state.work.remove(qp);
+                    state.shadows.remove(ShadowOf::Qp, qp);
+                }
+                Learned::Shadow(of, number, at) => state.shadows.add(of, number, at),
                 Learned::Hidden(what) => {
                     let text = format!("{what}: its entries are not in this trace");
                     self.put(now, Event::Note { text });
@@ -96,9 +125,14 @@ impl<W: Write> Recorder<W> {
     fn scan(&self, now: Ns, memory: &DeviceMemory) {
         let mut state = self.state();
         let State {
-            cqp, entries, work, ..
+            cqp,
+            entries,
+            work,
+            lan,
+            ..
         } = &mut *state;
         let mut events = work.scan(memory);
+        events.extend(lan.scan(memory));
         for (event, command) in entries.scan(memory) {
             events.push(event);
             events.extend(command.and_then(|index| cqp.completed(memory, index)));
@@ -108,6 +142,60 @@ impl<W: Write> Recorder<W> {
             self.end_of_reads(now);
         }
         self.put_all(now, events);
+    }
+}
+
+/// What is recorded of a driver in another process, whose accesses pass through this one.
+impl<W: Write> Recorder<W> {
+    /// Puts `event`, which is no access to a register.
+    pub fn event(&self, now: Ns, event: Event) {
+        if self.is_open() {
+            self.end_of_reads(now);
+            self.put(now, event);
+        }
+    }
+
+    /// Puts what device and driver have written to their queues since the last look. The driver
+    /// does not say when it has read an entry: call this often.
+    pub fn look(&self, now: Ns, memory: &DeviceMemory) {
+        if !self.is_open() {
+            return;
+        }
+        let mut state = self.state();
+        let mut events = state.adminq.look(memory);
+        state.learn_of_firmware(&events);
+        events.extend(state.shadows.look(memory));
+        drop(state);
+        if !events.is_empty() {
+            self.end_of_reads(now);
+            self.put_all(now, events);
+        }
+        self.scan(now, memory);
+    }
+
+    /// The memory that begins at `at` is about to be taken from the device.
+    pub fn unmapped(&self, now: Ns, memory: &DeviceMemory, at: Iova, bytes: u64) {
+        if self.is_open() {
+            self.look(now, memory);
+            self.gone(memory, at);
+            let at = Hex(at.0);
+            self.event(now, Event::Unmapped { at, bytes });
+        }
+    }
+
+    /// The function is reset, or its driver is gone: it has no queues any more.
+    pub fn reset(&self, now: Ns, memory: &DeviceMemory, event: Event) {
+        self.look(now, memory);
+        *self.state() = State::default();
+        self.event(now, event);
+    }
+
+    /// Queues in this memory are followed no more.
+    fn gone(&self, memory: &DeviceMemory, at: Iova) {
+        let mut state = self.state();
+        state.entries.freed(memory, at);
+        state.work.freed(memory, at);
+        state.lan.freed(memory, at);
     }
 }
 
@@ -130,6 +218,7 @@ impl<W: Write + Send + std::fmt::Debug> Observer for Recorder<W> {
             _ => false,
         };
         let mut events = state.adminq.read(memory, offset, value);
+        state.learn_of_firmware(&events);
         events.extend(state.cqp.read(memory, offset, value));
         drop(state);
         if !is_again {
@@ -155,12 +244,27 @@ impl<W: Write + Send + std::fmt::Debug> Observer for Recorder<W> {
             return;
         }
         self.end_of_reads(now);
+        let is_reset = offset == PFGEN_CTRL.off() && value & RESET != 0;
+        if is_reset || offset == PFPE_CCQPLOW.off() && value != 0 {
+            // The engine has no queues after a reset, nor with a new Control QP.
+            self.scan(now, memory);
+            let mut state = self.state();
+            (state.entries, state.work, state.shadows) = Default::default();
+            if is_reset {
+                state.lan.reset();
+            }
+        }
         let mut state = self.state();
         let mut events = state.adminq.write(memory, offset, value);
+        state.learn_of_firmware(&events);
+        events.extend(state.lan.write(memory, offset, value));
         let (commands, learned) = state.cqp.write(memory, offset, value);
         events.extend(commands);
         if offset == PFPE_WQEALLOC.off() {
             events.extend(state.work.scan_one(memory, value & 0xFF_FFFF));
+        }
+        if offset == PFPE_CQARM.off() {
+            events.extend(state.shadows.armed(memory, value & 0x7_FFFF));
         }
         drop(state);
         self.put_all(now, events);
@@ -176,22 +280,15 @@ impl<W: Write + Send + std::fmt::Debug> Observer for Recorder<W> {
     }
 
     fn allocated(&self, now: Ns, at: Iova, bytes: usize) {
-        if self.is_open() {
-            self.end_of_reads(now);
-            let (at, bytes) = (Hex(at.0), bytes as u64);
-            self.put(now, Event::Allocated { at, bytes });
-        }
+        let (at, bytes) = (Hex(at.0), bytes as u64);
+        self.event(now, Event::Allocated { at, bytes });
     }
 
     fn freed(&self, now: Ns, memory: &DeviceMemory, at: Iova) {
         if self.is_open() {
             self.scan(now, memory);
-            let mut state = self.state();
-            state.entries.freed(memory, at);
-            state.work.freed(memory, at);
-            drop(state);
-            self.end_of_reads(now);
-            self.put(now, Event::Freed { at: Hex(at.0) });
+            self.gone(memory, at);
+            self.event(now, Event::Freed { at: Hex(at.0) });
         }
     }
 
@@ -202,10 +299,7 @@ impl<W: Write + Send + std::fmt::Debug> Observer for Recorder<W> {
     }
 
     fn interrupts(&self, now: Ns, vectors: &[Vector]) {
-        if self.is_open() {
-            self.end_of_reads(now);
-            let vectors = vectors.iter().map(|vector| vector.get() as u16).collect();
-            self.put(now, Event::Interrupts { vectors });
-        }
+        let vectors = vectors.iter().map(|vector| vector.get() as u16).collect();
+        self.event(now, Event::Interrupts { vectors });
     }
 }

@@ -15,7 +15,7 @@ use e810_cqp::Opcode;
 use e810_hal::RegOffset;
 use e810_hal::regs::find;
 
-use crate::record::{Descriptor, Event, Hex, Record, Trace, WorkQueue};
+use crate::record::{Descriptor, Event, Hex, Record, ShadowOf, Trace, WorkQueue};
 use hexdump::{by_byte, by_word};
 
 /// Which lines of a trace are printed.
@@ -53,7 +53,11 @@ impl Kinds {
     /// Whether lines of this event are among them. What is about the trace itself always is.
     pub(crate) const fn has(self, event: &Event) -> bool {
         match event {
-            Event::Read { .. } | Event::Write { .. } | Event::Again { .. } => self.registers,
+            Event::Read { .. }
+            | Event::Write { .. }
+            | Event::Again { .. }
+            | Event::ConfigRead { .. }
+            | Event::ConfigWrite { .. } => self.registers,
             Event::AdminqCommand(_) | Event::AdminqReply(_) | Event::AdminqEvent(_) => self.adminq,
             Event::CqpContext { .. } | Event::CqpCommand { .. } | Event::CqpReply { .. } => {
                 self.cqp
@@ -62,11 +66,22 @@ impl Kinds {
             | Event::Cqe { .. }
             | Event::Ceqe { .. }
             | Event::Aeqe { .. }
+            | Event::LanPosted { .. }
+            | Event::LanWritten { .. }
+            | Event::Shadow { .. }
+            | Event::Connected { .. }
             | Event::Interrupts { .. } => self.queues,
-            Event::Allocated { .. } | Event::Freed { .. } => self.memory,
-            Event::Trace { .. } | Event::Device { .. } | Event::Note { .. } | Event::End { .. } => {
-                true
-            }
+            Event::Allocated { .. }
+            | Event::Freed { .. }
+            | Event::Mapped { .. }
+            | Event::Unmapped { .. } => self.memory,
+            Event::Trace { .. }
+            | Event::Device { .. }
+            | Event::User { .. }
+            | Event::Reset
+            | Event::NotSeen { .. }
+            | Event::Note { .. }
+            | Event::End { .. } => true,
         }
     }
 }
@@ -173,10 +188,11 @@ fn lines(record: &Record) -> Vec<String> {
             index,
             bytes,
         } => {
-            let (queue, what) = match queue {
-                WorkQueue::Send => ("SQ", labels::send(bytes)),
-                WorkQueue::Receive => ("RQ", "receive"),
+            let what = match queue {
+                WorkQueue::Send => labels::send(bytes),
+                WorkQueue::Receive => "receive",
             };
+            let queue = queue.name();
             let mut lines = vec![format!(
                 "{device} # {what}, QP {qp}, quantum {index} of the {queue}"
             )];
@@ -204,7 +220,71 @@ fn lines(record: &Record) -> Vec<String> {
             lines.extend(words("WQE: AEQ_ENTRY WQE", bytes));
             lines
         }
+        Event::LanPosted {
+            queue,
+            number,
+            index,
+            bytes,
+        } => lan_descriptor(&device, "posted", (*queue, *number, *index), bytes),
+        Event::LanWritten {
+            queue,
+            number,
+            index,
+            bytes,
+        } => lan_descriptor(&device, "written back", (*queue, *number, *index), bytes),
+        Event::Shadow { of, number, bytes } => {
+            let of = match of {
+                ShadowOf::Cq => "CQ",
+                ShadowOf::Qp => "QP",
+            };
+            let mut lines = vec![format!("{device} # shadow area of {of} {number}")];
+            lines.extend(words(&format!("{of}: SHADOW AREA"), bytes));
+            lines
+        }
         Event::Interrupts { vectors } => vec![format!("{device} interrupts: vectors {vectors:?}")],
+        Event::User { is_there: true } => vec![format!("{device} a driver comes")],
+        Event::User { is_there: false } => vec![format!("{device} the driver is gone")],
+        Event::ConfigRead { offset, bytes } => {
+            vec![format!(
+                "{device} read  configuration {:#05x}: {bytes}",
+                offset.0
+            )]
+        }
+        Event::ConfigWrite { offset, bytes } => {
+            vec![format!(
+                "{device} write configuration {:#05x}: {bytes}",
+                offset.0
+            )]
+        }
+        Event::Mapped {
+            at,
+            bytes,
+            is_writable,
+        } => {
+            let access = if *is_writable { "" } else { ", read only" };
+            vec![format!(
+                "{device} {bytes} bytes mapped at {:#x}{access}",
+                at.0
+            )]
+        }
+        Event::Unmapped { at, bytes } => {
+            vec![format!("{device} {bytes} bytes unmapped at {:#x}", at.0)]
+        }
+        Event::Connected { first, vectors } => {
+            let on = vectors.iter().filter(|is_on| **is_on).count();
+            let all = vectors.len();
+            vec![format!(
+                "{device} {on} of {all} vectors from {first} on are connected"
+            )]
+        }
+        Event::Reset => vec![format!("{device} the function is reset")],
+        Event::NotSeen {
+            what,
+            number,
+            entries,
+        } => vec![format!(
+            "{device} not seen: {entries} or more entries, {what} {number}"
+        )],
         Event::Note { text } => vec![format!("{device} {text}")],
         Event::End { complete: true, .. } => vec!["the trace is whole".to_owned()],
         Event::End { why, .. } => {
@@ -233,6 +313,24 @@ pub(crate) fn register_line(name: &str, offset: Hex, value: Hex) -> String {
         }
     }
     line
+}
+
+/// A descriptor of a LAN queue: queue, its number, and the descriptor's index.
+fn lan_descriptor(
+    device: &str,
+    what: &str,
+    (queue, number, index): (WorkQueue, u32, u32),
+    bytes: &str,
+) -> Vec<String> {
+    let queue = match queue {
+        WorkQueue::Send => "TX",
+        WorkQueue::Receive => "RX",
+    };
+    let mut lines = vec![format!(
+        "{device} # {what}, entry {index} of {queue} queue {number}"
+    )];
+    lines.extend(words(&format!("LAN {queue}: DESCRIPTOR"), bytes));
+    lines
 }
 
 /// The opcode of a command of the Control QP.

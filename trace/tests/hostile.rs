@@ -3,23 +3,24 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use e810_backends::observed::Observed;
+use e810_backends::observed::{DeviceMemory, Observed};
 use e810_hal::regs::{
     PF_FW_ARQBAH, PF_FW_ARQBAL, PF_FW_ARQH, PF_FW_ARQLEN, PF_FW_ARQT, PF_FW_ATQBAH, PF_FW_ATQBAL,
-    PF_FW_ATQH, PF_FW_ATQLEN, PF_FW_ATQT, PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_CQPDB, PFPE_CQPTAIL,
-    PFPE_WQEALLOC,
+    PF_FW_ATQH, PF_FW_ATQLEN, PF_FW_ATQT, PFGEN_CTRL, PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_CQARM,
+    PFPE_CQPDB, PFPE_CQPTAIL, PFPE_WQEALLOC,
 };
-use e810_hal::{Barrier, Bus, DmaBuf, DmaLayout, DmaWords, RegOffset};
+use e810_hal::{Barrier, Bus, DmaBuf, DmaLayout, DmaWords, Ns, RegOffset};
 use e810_sim::Sim;
-use e810_trace::{Kinds, Recorder, Trace, TraceFile, diff, show};
+use e810_trace::{Event, Kinds, Recorder, Trace, TraceFile, diff, show};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// Registers by which queues are followed.
-const REGISTERS: [RegOffset; 15] = [
+const REGISTERS: [RegOffset; 25] = [
     PF_FW_ATQBAL.off(),
     PF_FW_ATQBAH.off(),
     PF_FW_ATQLEN.off(),
@@ -35,6 +36,17 @@ const REGISTERS: [RegOffset; 15] = [
     PFPE_CQPDB.off(),
     PFPE_CQPTAIL.off(),
     PFPE_WQEALLOC.off(),
+    PFPE_CQARM.off(),
+    PFGEN_CTRL.off(),
+    // QTX_COMM_DBELL, QRX_TAIL, QRX_CTRL and QRX_CONTEXT of queue 0, and of the next one.
+    RegOffset::new(0x2c_0000),
+    RegOffset::new(0x29_0000),
+    RegOffset::new(0x12_0000),
+    RegOffset::new(0x28_2000),
+    RegOffset::new(0x28_4000),
+    RegOffset::new(0x28_6000),
+    RegOffset::new(0x2c_0004),
+    RegOffset::new(0x29_0004),
 ];
 
 /// What is done with a device.
@@ -50,6 +62,8 @@ enum Step {
     /// A command of the Control QP in memory: its entry, its opcode, and an address in its word.
     Command(usize, u8, usize, u16),
     Entries,
+    /// A look at all queues, as of a driver that tells nothing.
+    Look,
 }
 
 const WORDS: usize = 1024;
@@ -66,6 +80,7 @@ fn step() -> impl Strategy<Value = Step> {
         (0..16_usize, 0..64_u8, 0..8_usize, any::<u16>())
             .prop_map(|(entry, opcode, at, offset)| Step::Command(entry, opcode, at, offset)),
         Just(Step::Entries),
+        Just(Step::Look),
     ]
 }
 
@@ -84,10 +99,14 @@ proptest! {
     fn any_driver_is_followed(steps in vec(step(), 1..60)) {
         let sim = Sim::builder().build();
         let bytes = Arc::new(Mutex::new(TraceFile::begin(Vec::new(), "test", &[]).unwrap()));
-        let recorder = Recorder::new(0, bytes.clone());
-        let device = Observed::new(sim.function(0), Arc::new(recorder));
+        let recorder = Arc::new(Recorder::new(0, bytes.clone()));
+        let device = Observed::new(sim.function(0), recorder.clone());
         let memory = DmaBuf::new(device.clone(), DmaLayout::new(WORDS * 8, 4096)).unwrap();
         let at = |offset: u16| memory.iova().0 + u64::from(offset) % (WORDS as u64 * 8 + 64);
+        let seen = DeviceMemory::default();
+        let words = memory.words();
+        // SAFETY: the memory lives until it is released below, and consists of atomics.
+        unsafe { seen.insert(memory.iova(), NonNull::from(words).cast(), words.len(), true) };
         let put = |index: usize, word: u64| memory.words()[index].store(word, Ordering::Relaxed);
         for step in steps {
             match step {
@@ -114,8 +133,11 @@ proptest! {
                     device.write32(PFPE_CQPDB.off(), entry as u32 + 1);
                 }
                 Step::Entries => device.from_device(),
+                Step::Look => recorder.look(Ns(1), &seen),
             }
         }
+        recorder.reset(Ns(2), &seen, Event::Reset);
+        seen.remove(memory.iova());
         memory.release();
         prop_assert!(bytes.lock().unwrap().finish().is_none());
     }
@@ -123,7 +145,7 @@ proptest! {
     #[test]
     fn any_file_is_shown_or_refused(
         bytes in vec(any::<u8>(), 0..200),
-        kind in 0..22_usize,
+        kind in 0..33_usize,
         text in "[0-9a-fx]{0,80}",
         number in any::<u64>(),
     ) {
@@ -133,10 +155,12 @@ proptest! {
             "device", "read", "write", "again", "allocated", "freed", "adminq-command",
             "adminq-reply", "adminq-event", "cqp-context", "cqp-command", "cqp-reply", "wqe",
             "cqe", "ceqe", "aeqe", "interrupts", "note", "end", "trace", "weather", "",
+            "lan-posted", "lan-written", "shadow", "user", "config-read", "config-write", "mapped",
+            "unmapped", "connected", "reset", "not-seen",
         ];
         let small = number % (1 << 32);
         let line = format!(
-            r#"{{"kind":"{}","ns":{number},"name":"{text}","register":"{text}","offset":"{small:#x}","value":"{small:#x}","times":{number},"at":"{number:#x}","bytes":"{text}","index":{small},"descriptor":"{text}","buffer":"{text}","memory":[{{"word":2,"bytes":"{text}"}}],"header":"{number:#x}","qp":{small},"queue":"send","cq":{small},"ceq":{small},"vectors":[{}],"text":"{text}","complete":false}}"#,
+            r#"{{"kind":"{}","ns":{number},"name":"{text}","register":"{text}","offset":"{small:#x}","value":"{small:#x}","times":{number},"at":"{number:#x}","bytes":"{text}","index":{small},"descriptor":"{text}","buffer":"{text}","memory":[{{"word":2,"bytes":"{text}"}}],"header":"{number:#x}","qp":{small},"queue":"send","cq":{small},"ceq":{small},"vectors":[{}],"text":"{text}","complete":false,"number":{small},"of":"qp","what":"{text}","entries":{number},"first":{small},"is_there":true,"is_writable":false}}"#,
             kinds[kind], number % 65536
         );
         is_shown(format!("{HEAD}\n{line}\n{line}\n").as_bytes());

@@ -20,6 +20,7 @@ mod pair;
 mod perf;
 mod ping;
 mod pingpong;
+mod proxy;
 mod ps;
 mod rendezvous;
 mod report;
@@ -45,6 +46,7 @@ pub use pair::PairArgs;
 pub use perf::{PerfArgs, TestArg};
 pub use ping::PingArgs;
 pub use pingpong::{PingpongArgs, ServiceArg};
+pub use proxy::ProxyArgs;
 pub use ps::PsArgs;
 pub use rendezvous::RendezvousArgs;
 pub use report::{ReportArgs, ResetArg};
@@ -115,6 +117,11 @@ pub enum Command {
     Report(ReportArgs),
     /// Show a trace that `--trace` recorded, or compare two.
     Trace(TraceArgs),
+    /// Pass a function on to a driver in another process or virtual machine, and record both.
+    ///
+    /// It runs until SIGINT or SIGTERM, or until the function is gone, and serves one driver after
+    /// the other. The function is reset before and after each of them.
+    Proxy(ProxyArgs),
     /// Serve simulated functions to other processes and virtual machines over vfio-user.
     ///
     /// It runs until SIGINT or SIGTERM. SIGUSR2 unplugs the cables of all ports; a second one plugs
@@ -145,6 +152,7 @@ impl Command {
             | Self::Serve(_)
             | Self::Report(_)
             | Self::Trace(_)
+            | Self::Proxy(_)
             | Self::Sim(_) => false,
         }
     }

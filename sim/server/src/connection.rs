@@ -16,7 +16,7 @@ use crate::protocol::{self, BadHeader, Function, Refused};
 
 /// Why a connection ended before its user closed it.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Lost {
+pub enum Lost {
     /// The user sent something after which the stream cannot continue.
     #[error("it sent {0}")]
     BadHeader(#[from] BadHeader),
@@ -26,10 +26,10 @@ pub(crate) enum Lost {
 }
 
 /// Answers a user's messages until it leaves.
-pub(crate) fn serve_connection(
-    user: &UnixStream,
-    function: &mut impl Function,
-) -> Result<(), Lost> {
+///
+/// # Errors
+/// [`Lost`]: the connection cannot continue.
+pub fn serve_connection(user: &UnixStream, function: &mut impl Function) -> Result<(), Lost> {
     let (mut body, mut reply) = (Vec::new(), Vec::new());
     let mut stream = user;
     let mut spin = Spin::new();

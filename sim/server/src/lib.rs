@@ -7,7 +7,7 @@
 //!   there.
 //! * [`messages`] and [`protocol`]: messages and their answers. A size is checked before anything is
 //!   allocated or read for it.
-//! * `connection`: one user of a function on a socket.
+//! * [`connection`]: one user of a function on a socket.
 //! * `device`, [`mappings`], [`interrupts`], [`config_space`]: the effects of messages on the
 //!   simulated function.
 //! * `bus_error`: handles a file of a user that becomes shorter.
@@ -20,7 +20,7 @@
 mod bus_error;
 pub mod cables;
 pub mod config_space;
-mod connection;
+pub mod connection;
 mod device;
 pub mod files;
 pub mod interrupts;

@@ -41,6 +41,8 @@ pub trait Function {
     fn read(&mut self, region: u32, offset: u64, into: &mut [u8]);
     /// Writes to a region, within its [`region_len`].
     fn write(&mut self, region: u32, offset: u64, from: &[u8]);
+    /// The user waits until its last write is done.
+    fn settle(&mut self) {}
     /// Shows memory to the function. What it cannot accept it counts: some users wait for ever if
     /// this is refused.
     fn map(&mut self, map: &DmaMap, file: Option<File>);
@@ -232,6 +234,9 @@ fn obey(
             let bytes = within_region(&access)?;
             let data = data.get(..bytes).ok_or(INVALID)?;
             function.write(access.region, access.offset, data);
+            if header.flags & NO_REPLY == 0 {
+                function.settle();
+            }
             reply.extend(access.as_bytes());
             Ok(())
         }

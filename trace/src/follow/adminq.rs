@@ -1,117 +1,69 @@
-//! The firmware's queues: commands and answers (ATQ), events (ARQ); control-path 9.1.
+//! What passes between driver and firmware: commands and answers (ATQ), events (ARQ); control-path
+//! 9.1.
 
 use e810_backends::observed::DeviceMemory;
 use e810_card::record::hex;
 use e810_hal::RegOffset;
-use e810_hal::regs::{
-    PF_FW_ARQBAH, PF_FW_ARQBAL, PF_FW_ARQH, PF_FW_ARQLEN, PF_FW_ATQBAH, PF_FW_ATQBAL, PF_FW_ATQH,
-    PF_FW_ATQLEN, PF_FW_ATQT,
-};
+use e810_hal::regs::{PF_FW_ARQH, PF_FW_ATQH};
 
 use super::words;
+use crate::adminq_rings::{AdminqRing, AdminqRings, Written};
 use crate::record::{Descriptor, Event};
 
 /// 64-bit words of a descriptor.
 const WORDS: usize = 4;
-/// Entries of a queue, from its length register.
-const LENGTH: u32 = 0x3FF;
-/// The queue is on, in the same register.
-const ENABLE: u32 = 1 << 31;
-/// The descriptor has a buffer (flags of control-path 9.2).
+/// The firmware is done with the descriptor (flags of control-path 9.2).
+const DD: u16 = 1;
+/// The descriptor has a buffer.
 const BUF: u16 = 1 << 12;
 /// The firmware reads the buffer.
 const RD: u16 = 1 << 10;
 /// Most bytes of a buffer.
 const MOST_BUFFER: usize = 4096;
 
-/// One of the two queues.
-#[derive(Debug, Default)]
-struct Queue {
-    base: u64,
-    entries: u32,
-    /// The next entry that the driver has to send, or that an event will be in.
-    next: u32,
-    /// The next entry that the firmware has to answer.
-    answered: u32,
-}
-
-impl Queue {
-    fn set_base_low(&mut self, value: u32) {
-        self.base = self.base & !0xFFFF_FFFF | u64::from(value);
-    }
-
-    fn set_base_high(&mut self, value: u32) {
-        self.base = self.base & 0xFFFF_FFFF | u64::from(value) << 32;
-    }
-
-    fn set_length(&mut self, value: u32) {
-        let entries = if value & ENABLE == 0 {
-            0
-        } else {
-            value & LENGTH
-        };
-        *self = Self {
-            base: self.base,
-            entries,
-            ..Self::default()
-        };
-    }
-
-    /// The descriptor at `index`; `when` says by its flags whether its buffer means something.
-    fn descriptor(
-        &self,
-        memory: &DeviceMemory,
-        index: u32,
-        when: impl Fn(u16) -> bool,
-    ) -> Option<Descriptor> {
-        let at = self.base.checked_add(u64::from(index) * 32)?;
-        let found = words(memory, at, WORDS);
-        let [first, _, _, last] = *found.as_slice() else {
-            return None;
-        };
-        let flags = first as u16;
-        let length = usize::from((first >> 32) as u16).min(MOST_BUFFER);
-        let mut buffer = Vec::new();
-        if flags & BUF != 0 && when(flags) {
-            // The high half comes first.
-            let address = last.rotate_left(32);
-            let found = words(memory, address, length.div_ceil(8));
-            buffer.extend(found.iter().flat_map(|word| word.to_le_bytes()));
-            buffer.truncate(length);
-        }
-        let bytes: Vec<u8> = found.iter().flat_map(|word| word.to_le_bytes()).collect();
-        Some(Descriptor {
-            index,
-            descriptor: hex(&bytes),
-            buffer: hex(&buffer),
-        })
-    }
-}
-
-/// The indexes from `from` to before `to`, which is then `from`. An index that no entry has, as
-/// that of a device that is gone, means the first.
-fn between(from: &mut u32, to: u32, entries: u32) -> impl Iterator<Item = u32> + use<> {
-    let (mut index, to) = if to < entries && *from < entries {
-        (*from, to)
-    } else {
-        (0, 0)
+/// The descriptor at `index`; `when` says by its flags whether its buffer means something.
+fn descriptor(
+    ring: &AdminqRing,
+    memory: &DeviceMemory,
+    index: u32,
+    when: impl Fn(u16) -> bool,
+) -> Option<Descriptor> {
+    let found = words(memory, ring.at(index)?, WORDS);
+    let [first, _, _, last] = *found.as_slice() else {
+        return None;
     };
-    *from = to;
-    std::iter::from_fn(move || {
-        let this = index;
-        if this == to {
-            return None;
-        }
-        index = (index + 1) % entries;
-        Some(this)
+    let flags = first as u16;
+    let length = usize::from((first >> 32) as u16).min(MOST_BUFFER);
+    let mut buffer = Vec::new();
+    if flags & BUF != 0 && when(flags) {
+        // The high half comes first.
+        let address = last.rotate_left(32);
+        let found = words(memory, address, length.div_ceil(8));
+        buffer.extend(found.iter().flat_map(|word| word.to_le_bytes()));
+        buffer.truncate(length);
+    }
+    let bytes: Vec<u8> = found.iter().flat_map(|word| word.to_le_bytes()).collect();
+    Some(Descriptor {
+        index,
+        descriptor: hex(&bytes),
+        buffer: hex(&buffer),
     })
+}
+
+/// Whether the firmware is done with the descriptor at `index`.
+fn is_done(ring: &AdminqRing, memory: &DeviceMemory, index: u32) -> bool {
+    let first = ring.at(index).map(|at| words(memory, at, 1));
+    let first = first.and_then(|found| found.first().copied());
+    first.is_some_and(|first| first as u16 & DD != 0)
 }
 
 /// What passes between driver and firmware.
 #[derive(Debug, Default)]
 pub(crate) struct AdminqFollower {
-    commands: Queue,
-    events: Queue,
+    rings: AdminqRings,
+    /// The last entry for events that the driver has given, and events seen since.
+    posted: Option<u32>,
+    since: u32,
 }
 
 impl AdminqFollower {
@@ -122,30 +74,37 @@ impl AdminqFollower {
         offset: RegOffset,
         value: u32,
     ) -> Vec<Event> {
-        let Self { commands, events } = self;
-        match offset {
-            at if at == PF_FW_ATQBAL.off() => commands.set_base_low(value),
-            at if at == PF_FW_ATQBAH.off() => commands.set_base_high(value),
-            at if at == PF_FW_ATQLEN.off() => commands.set_length(value),
-            at if at == PF_FW_ARQBAL.off() => events.set_base_low(value),
-            at if at == PF_FW_ARQBAH.off() => events.set_base_high(value),
-            at if at == PF_FW_ARQLEN.off() => events.set_length(value),
-            // A driver that takes the queue down sets head and tail to 0 while it is on.
-            at if at == PF_FW_ATQH.off() => {
-                commands.next = value;
-                commands.answered = value;
+        match self.rings.write(offset, value) {
+            Written::Nothing => Vec::new(),
+            Written::SetUp => {
+                self.posted = None;
+                Vec::new()
             }
-            at if at == PF_FW_ARQH.off() => events.next = value,
-            at if at == PF_FW_ATQT.off() => {
-                let sent = between(&mut commands.next, value, commands.entries);
+            Written::Sent {
+                indexes,
+                unanswered,
+            } => {
+                let mut events = Vec::new();
+                events.extend(not_seen("AdminQ replies", unanswered));
                 // Without RD the buffer is for the answer.
                 let is_read = |flags| flags & RD != 0;
-                let sent = sent.filter_map(|at| commands.descriptor(memory, at, is_read));
-                return sent.map(Event::AdminqCommand).collect();
+                let ring = &self.rings.commands;
+                let sent = indexes.into_iter();
+                let sent = sent.filter_map(|at| descriptor(ring, memory, at, is_read));
+                events.extend(sent.map(Event::AdminqCommand));
+                events
             }
-            _ => {}
+            Written::Posted(tail) => {
+                let ring = &mut self.rings.events;
+                let since = std::mem::take(&mut self.since);
+                let before = self.posted.replace(tail);
+                // A driver gives an entry back when it has taken the event. The first are empty.
+                let taken = before.map_or(0, |before| ring.distance(before, tail));
+                let lost = taken.saturating_sub(since);
+                (0..lost).for_each(|_| ring.event_came());
+                not_seen("AdminQ events", lost).into_iter().collect()
+            }
         }
-        Vec::new()
     }
 
     /// The driver has read a register.
@@ -155,35 +114,57 @@ impl AdminqFollower {
         offset: RegOffset,
         value: u32,
     ) -> Vec<Event> {
-        let Self { commands, events } = self;
         let always = |_| true;
+        let AdminqRings { commands, events } = &mut self.rings;
         if offset == PF_FW_ATQH.off() {
-            let answered = between(&mut commands.answered, value, commands.entries);
-            let answered = answered.filter_map(|at| commands.descriptor(memory, at, always));
+            let answered = commands.answered_to(value);
+            let answered = answered.filter_map(|at| descriptor(commands, memory, at, always));
             answered.map(Event::AdminqReply).collect()
         } else if offset == PF_FW_ARQH.off() {
-            let found = between(&mut events.next, value, events.entries);
-            let found = found.filter_map(|at| events.descriptor(memory, at, always));
-            found.map(Event::AdminqEvent).collect()
+            let found = events.events_to(value, self.posted.unwrap_or(value));
+            let found = found.filter_map(|at| descriptor(events, memory, at, always));
+            let found: Vec<Event> = found.map(Event::AdminqEvent).collect();
+            self.since += found.len() as u32;
+            found
         } else {
             Vec::new()
         }
     }
+
+    /// Answers and events that the firmware has marked as done, which the driver may find without
+    /// reading a register.
+    pub(crate) fn look(&mut self, memory: &DeviceMemory) -> Vec<Event> {
+        let always = |_| true;
+        let AdminqRings { commands, events } = &mut self.rings;
+        let mut found = Vec::new();
+        while let Some(index) = commands.first_open() {
+            if !is_done(commands, memory, index) {
+                break;
+            }
+            let answered = descriptor(commands, memory, index, always);
+            found.extend(answered.map(Event::AdminqReply));
+            commands.answer_first();
+        }
+        // No more than the queue has: nobody clears them meanwhile.
+        let mut first = None;
+        while let Some(index) = events.next_event() {
+            if first == Some(index) || !is_done(events, memory, index) {
+                break;
+            }
+            first.get_or_insert(index);
+            let came = descriptor(events, memory, index, always);
+            found.extend(came.map(Event::AdminqEvent));
+            events.event_came();
+            self.since += 1;
+        }
+        found
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn indexes_wrap_and_nonsense_is_passed_over() {
-        let mut from = 6;
-        assert_eq!(between(&mut from, 1, 8).collect::<Vec<_>>(), [6, 7, 0]);
-        assert_eq!(from, 1);
-        assert_eq!(between(&mut from, 1, 8).count(), 0);
-        // All-ones of a device that is gone, and a queue that is off.
-        assert_eq!(between(&mut from, u32::MAX, 8).count(), 0);
-        assert_eq!(from, 0);
-        assert_eq!(between(&mut from, 1, 0).count(), 0);
-    }
+fn not_seen(what: &str, entries: u32) -> Option<Event> {
+    (entries > 0).then(|| Event::NotSeen {
+        what: what.to_owned(),
+        number: 0,
+        entries: entries.into(),
+    })
 }

@@ -6,11 +6,14 @@ use e810_backends::observed::DeviceMemory;
 use e810_card::record::words_to_hex;
 use e810_cqp::Opcode;
 use e810_cqp::op::QUERY_BYTES;
+use e810_datapath::sizing::QUANTUM_BYTES;
 use e810_hal::RegOffset;
 use e810_hal::regs::{PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_CQPDB, PFPE_CQPTAIL};
 
+use super::hmc::Hmc;
+use super::place::{PAGE, Place};
 use super::{EntryKind, QueuePair, bits, words};
-use crate::record::{Attached, Event, Hex};
+use crate::record::{Attached, Event, Hex, ShadowOf};
 
 /// 64-bit words of a command, and of the host context.
 const WORDS: usize = 8;
@@ -28,13 +31,15 @@ const REPLY_BYTES: usize = 1024;
 /// What a command says of a queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Learned {
-    /// A ring of entries that the device writes: kind, number, first address, entries.
-    Ring(EntryKind, u32, u64, u32),
+    /// A ring of entries that the device writes: kind, number, place, entries.
+    Ring(EntryKind, u32, Place, u32),
     /// There is no such ring any more.
     RingGone(EntryKind, u32),
     Queues(u32, QueuePair),
     /// There is no such queue pair any more.
     QueuesGone(u32),
+    /// The shadow area of a queue: its number, and where the area is.
+    Shadow(ShadowOf, u32, u64),
     /// A queue whose entries cannot be followed.
     Hidden(String),
 }
@@ -85,6 +90,7 @@ pub(crate) struct CqpFollower {
     replies: BTreeMap<u32, (u64, u8, u64, usize)>,
     /// The entry behind the last one that the tail register has passed.
     tail: u32,
+    hmc: Hmc,
 }
 
 impl CqpFollower {
@@ -154,7 +160,22 @@ impl CqpFollower {
                 self.replies.insert(index, (header, word, address, bytes));
             }
         }
-        learned.extend(what_it_says(opcode, &command, memory));
+        if opcode == Opcode::UpdatePeSds {
+            self.hmc.update(&command, memory);
+        }
+        let shadow = command.get(5).copied().unwrap_or(0);
+        match opcode {
+            Opcode::CreateCq => {
+                let cq = bits(header, 18, 0) as u32;
+                learned.push(Learned::Shadow(ShadowOf::Cq, cq, shadow));
+            }
+            Opcode::CreateQp => {
+                let qp = bits(header, 23, 0) as u32;
+                learned.push(Learned::Shadow(ShadowOf::Qp, qp, shadow));
+            }
+            _ => {}
+        }
+        learned.extend(self.what_it_says(opcode, &command, memory));
         Some(Event::CqpCommand {
             index,
             bytes: words_to_hex(&command),
@@ -182,58 +203,109 @@ impl CqpFollower {
     /// The command at `index` is complete.
     pub(crate) fn completed(&mut self, memory: &DeviceMemory, index: u32) -> Option<Event> {
         let (header, word, address, bytes) = self.replies.remove(&index)?;
-        let bytes = attached_words(memory, address, bytes);
+        let mut written = attached_words(memory, address, bytes);
+        match Opcode::from_code(bits(header, 37, 32) as u8) {
+            Opcode::CommitFpmVal => self.hmc.committed(&written),
+            // The first word says how many there are (control-path 6.8). What lies behind them is
+            // the driver's.
+            Opcode::QueryRdmaFeatures => {
+                let features = written.first().map_or(0, |first| bits(*first, 47, 32));
+                written.truncate(features as usize);
+            }
+            _ => {}
+        }
         Some(Event::CqpReply {
             index,
             header: Hex(header),
             memory: vec![Attached {
                 word,
-                bytes: words_to_hex(&bytes),
+                bytes: words_to_hex(&written),
             }],
         })
     }
-}
 
-/// What a command says of a queue (control-path 4.7 to 4.9, 5.2).
-fn what_it_says(opcode: Opcode, command: &[u64], memory: &DeviceMemory) -> Option<Learned> {
-    let &[q0, _, q16, header, q32, ..] = command else {
-        return None;
-    };
-    let virtual_ring = bits(header, 47, 47) == 1;
-    let ring = |kind, number, entries: u64| match virtual_ring {
-        false => Learned::Ring(kind, number, q32, entries as u32),
-        true => Learned::Hidden(format!("{} {number} is mapped by PBLEs", kind.name())),
-    };
-    let cq = bits(header, 18, 0) as u32;
-    let ceq = bits(header, 9, 0) as u32;
-    let qp = bits(header, 23, 0) as u32;
-    Some(match opcode {
-        Opcode::CreateCq => ring(EntryKind::Cqe, cq, bits(q0, 20, 0)),
-        // Only where it resizes.
-        Opcode::ModifyCq if bits(header, 43, 43) == 1 => ring(EntryKind::Cqe, cq, bits(q0, 20, 0)),
-        Opcode::DestroyCq => Learned::RingGone(EntryKind::Cqe, cq),
-        Opcode::CreateCeq => ring(EntryKind::Ceqe, ceq, bits(q16, 21, 0)),
-        Opcode::DestroyCeq => Learned::RingGone(EntryKind::Ceqe, ceq),
-        Opcode::CreateAeq => ring(EntryKind::Aeqe, 0, bits(q16, 18, 0)),
-        Opcode::DestroyAeq => Learned::RingGone(EntryKind::Aeqe, 0),
-        Opcode::CreateQp if bits(header, 45, 45) == 1 => {
-            Learned::Hidden(format!("the queues of QP {qp} are mapped by PBLEs"))
+    /// The place of `bytes` bytes of a ring: at `piece`, or in the pages of the PBLEs from `first` on.
+    fn place(
+        &self,
+        memory: &DeviceMemory,
+        is_virtual: bool,
+        (piece, first): (u64, u64),
+        bytes: u64,
+    ) -> Option<Place> {
+        match is_virtual {
+            false => Some(Place::Piece(piece)),
+            true => {
+                let pages = self
+                    .hmc
+                    .pages(memory, bits(first, 27, 0), bytes.div_ceil(PAGE));
+                pages.map(Place::Pages)
+            }
         }
-        Opcode::CreateQp => {
-            let context = words(memory, q16, 4);
-            let &[w0, send, receive, w24] = context.as_slice() else {
-                return None;
-            };
-            Learned::Queues(
-                qp,
-                QueuePair::new(
-                    (send, 4 << bits(w24, 15, 12)),
-                    (receive, 4 << bits(w24, 11, 8)),
-                    1 << bits(w0, 9, 8),
-                ),
-            )
-        }
-        Opcode::DestroyQp => Learned::QueuesGone(qp),
-        _ => return None,
-    })
+    }
+
+    /// What a command says of a queue (control-path 4.7 to 4.9, 5.2).
+    fn what_it_says(
+        &self,
+        opcode: Opcode,
+        command: &[u64],
+        memory: &DeviceMemory,
+    ) -> Option<Learned> {
+        let &[q0, _, q16, header, q32, _, q48, _] = command else {
+            return None;
+        };
+        let is_virtual = bits(header, 47, 47) == 1;
+        let ring = |kind: EntryKind, number, entries: u64| {
+            let bytes = entries * kind.bytes();
+            match self.place(memory, is_virtual, (q32, q48), bytes) {
+                Some(place) => Learned::Ring(kind, number, place, entries as u32),
+                None => {
+                    Learned::Hidden(format!("{} {number}: its PBLEs are not there", kind.name()))
+                }
+            }
+        };
+        let cq = bits(header, 18, 0) as u32;
+        let ceq = bits(header, 9, 0) as u32;
+        let qp = bits(header, 23, 0) as u32;
+        Some(match opcode {
+            Opcode::CreateCq => ring(EntryKind::Cqe, cq, bits(q0, 20, 0)),
+            // Only where it resizes.
+            Opcode::ModifyCq if bits(header, 43, 43) == 1 => {
+                ring(EntryKind::Cqe, cq, bits(q0, 20, 0))
+            }
+            Opcode::DestroyCq => Learned::RingGone(EntryKind::Cqe, cq),
+            Opcode::CreateCeq => ring(EntryKind::Ceqe, ceq, bits(q16, 21, 0)),
+            Opcode::DestroyCeq => Learned::RingGone(EntryKind::Ceqe, ceq),
+            Opcode::CreateAeq => ring(EntryKind::Aeqe, 0, bits(q16, 18, 0)),
+            Opcode::DestroyAeq => Learned::RingGone(EntryKind::Aeqe, 0),
+            Opcode::CreateQp => {
+                let is_virtual = bits(header, 45, 45) == 1;
+                let queues = self.queues(memory, q16, is_virtual);
+                queues.map_or_else(
+                    || Learned::Hidden(format!("the queues of QP {qp} are not there")),
+                    |queues| Learned::Queues(qp, queues),
+                )
+            }
+            Opcode::DestroyQp => Learned::QueuesGone(qp),
+            _ => return None,
+        })
+    }
+
+    /// The queues that the context at `address` names.
+    fn queues(&self, memory: &DeviceMemory, address: u64, is_virtual: bool) -> Option<QueuePair> {
+        let context = words(memory, address, 4);
+        let &[w0, send, receive, w24] = context.as_slice() else {
+            return None;
+        };
+        let queue = |address, encoded: u64| {
+            let quanta = 4_u32 << encoded;
+            let bytes = u64::from(quanta) * u64::from(QUANTUM_BYTES);
+            let place = self.place(memory, is_virtual, (address, address), bytes)?;
+            Some((place, quanta))
+        };
+        Some(QueuePair::new(
+            queue(send, bits(w24, 15, 12))?,
+            queue(receive, bits(w24, 11, 8))?,
+            1 << bits(w0, 9, 8),
+        ))
+    }
 }

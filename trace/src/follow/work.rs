@@ -7,7 +7,8 @@ use e810_card::record::words_to_hex;
 use e810_datapath::sizing::{QUANTUM_BYTES, inline_quanta, sq_quanta};
 use e810_hal::Iova;
 
-use super::{bits, words};
+use super::bits;
+use super::place::Place;
 use crate::record::{Event, WorkQueue};
 
 /// 64-bit words of a quantum.
@@ -18,21 +19,46 @@ const MOST_QUANTA: u32 = 8;
 /// A ring of work requests, and how far it was followed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Ring {
-    base: u64,
+    place: Place,
     quanta: u32,
     next: u32,
     /// The valid bit of new requests in this lap.
     valid: u64,
+    /// The last request: its index, and its valid bit.
+    last: Option<(u32, u64)>,
 }
 
 impl Ring {
-    const fn new((base, quanta): (u64, u32)) -> Self {
+    fn new((place, quanta): (Place, u32)) -> Self {
         Self {
-            base,
+            place,
             quanta,
             next: 0,
             valid: 1,
+            last: None,
         }
+    }
+
+    /// The header of the request at `index`.
+    fn header(&self, memory: &DeviceMemory, index: u32) -> Option<u64> {
+        let at = u64::from(index) * u64::from(QUANTUM_BYTES) + 24;
+        self.place.words(memory, at, 1).first().copied()
+    }
+
+    /// Goes on where the driver is if it has gone all around since the last look: the quanta that
+    /// were written over, or are not known to begin a request.
+    fn catch_up(&mut self, memory: &DeviceMemory) -> Option<u32> {
+        let (index, valid) = self.last?;
+        if bits(self.header(memory, index)?, 63, 63) == valid {
+            return None;
+        }
+        let valid_of = |index| Some(bits(self.header(memory, index)?, 63, 63));
+        let lap = valid_of(0)?;
+        let next = (0..self.quanta).find(|index| valid_of(*index) != Some(lap));
+        // No other valid bit: the lap ended with the last quantum.
+        (self.next, self.valid) = next.map_or((0, lap ^ 1), |next| (next, lap));
+        self.last = None;
+        Some(self.quanta)
     }
 
     /// The next request, if it was posted; `quanta` says by its header how long it is.
@@ -41,17 +67,17 @@ impl Ring {
         memory: &DeviceMemory,
         quanta: impl Fn(u64) -> u32,
     ) -> Option<(u32, Vec<u64>)> {
-        let at = u64::from(self.next) * u64::from(QUANTUM_BYTES);
-        let at = self.base.checked_add(at)?;
-        let header = words(memory, at.checked_add(24)?, 1);
-        let header = *header.first()?;
+        let header = self.header(memory, self.next)?;
         if bits(header, 63, 63) != self.valid {
             return None;
         }
         let length = quanta(header).clamp(1, MOST_QUANTA);
         let length = length.min(self.quanta - self.next);
-        let request = words(memory, at, (length * WORDS) as usize);
+        let at = u64::from(self.next) * u64::from(QUANTUM_BYTES);
+        let words = (length * WORDS) as usize;
+        let request = self.place.words(memory, at, words);
         let index = self.next;
+        self.last = Some((index, self.valid));
         self.next += length;
         if self.next >= self.quanta {
             self.next = 0;
@@ -83,7 +109,7 @@ pub(crate) struct QueuePair {
 
 impl QueuePair {
     /// Queues from address and quanta, and the quanta of a receive request.
-    pub(crate) const fn new(send: (u64, u32), receive: (u64, u32), slot: u32) -> Self {
+    pub(crate) fn new(send: (Place, u32), receive: (Place, u32), slot: u32) -> Self {
         Self {
             send: Ring::new(send),
             receive: Ring::new(receive),
@@ -98,6 +124,13 @@ impl QueuePair {
             (WorkQueue::Send, &mut self.send, true),
         ] {
             let quanta = |header| if is_send { send_quanta(header) } else { slot };
+            if let Some(lost) = ring.catch_up(memory) {
+                into.push(Event::NotSeen {
+                    what: queue.name().to_owned(),
+                    number: qp,
+                    entries: (lost / if is_send { 1 } else { slot }).into(),
+                });
+            }
             for _ in 0..ring.quanta {
                 let Some((index, request)) = ring.take(memory, quanta) else {
                     break;
@@ -113,14 +146,20 @@ impl QueuePair {
     }
 }
 
+/// Most queue pairs that are followed at once. Engines have fewer that are in use.
+const MOST_PAIRS: usize = 1 << 16;
+
 /// All queue pairs of a device.
 #[derive(Debug, Default)]
 pub(crate) struct WorkQueues(BTreeMap<u32, QueuePair>);
 
 impl WorkQueues {
-    /// A queue pair is created, again if there was one of that number.
+    /// A queue pair is created, again if there was one of that number. Beyond 65,536 a new one is not
+    /// followed.
     pub(crate) fn add(&mut self, qp: u32, queues: QueuePair) {
-        self.0.insert(qp, queues);
+        if self.0.len() < MOST_PAIRS || self.0.contains_key(&qp) {
+            self.0.insert(qp, queues);
+        }
     }
 
     /// A queue pair is destroyed.
@@ -130,11 +169,8 @@ impl WorkQueues {
 
     pub(crate) fn freed(&mut self, memory: &DeviceMemory, at: Iova) {
         self.0.retain(|_, queues| {
-            let gone = |ring: &Ring| {
-                let block = memory.block(Iova(ring.base));
-                block.is_some_and(|(start, _)| start == at)
-            };
-            !gone(&queues.send) && !gone(&queues.receive)
+            let is_gone = |ring: &Ring| ring.place.is_in(memory, at);
+            !is_gone(&queues.send) && !is_gone(&queues.receive)
         });
     }
 

@@ -8,8 +8,8 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::{
-    BackendArgs, Command, MonitorArgs, PairArgs, PerfArgs, PingArgs, ReportArgs, ServeArgs,
-    SimArgs, StartArgs, StatArgs, TapArgs, UpArgs,
+    BackendArgs, Command, MonitorArgs, PairArgs, PerfArgs, PingArgs, ProxyArgs, ReportArgs,
+    ServeArgs, SimArgs, StartArgs, StatArgs, TapArgs, UpArgs,
 };
 use crate::cli::capture::CaptureArgs;
 use crate::usage::Usage;
@@ -259,6 +259,9 @@ impl Command {
                 .writes("--report", report)
                 .writes("--package", package)
                 .capture(capture),
+            Self::Proxy(ProxyArgs { socket, trace, .. }) => files
+                .writes("--socket", [socket])
+                .writes("--trace", [trace]),
             Self::Serve(ServeArgs { at, .. }) => files.writes("--at", at),
             Self::List(_)
             | Self::Doctor(_)

@@ -9,6 +9,7 @@ pub mod monitor;
 pub mod perf;
 pub mod ping;
 pub mod pingpong;
+pub mod proxy;
 pub mod ps;
 pub mod report;
 pub mod run;

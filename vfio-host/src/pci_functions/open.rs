@@ -27,42 +27,71 @@ pub(crate) fn open<const N: usize, V: DeviceVisitor<N, Error = Error>>(
     let Some(path) = backend.trace.as_deref() else {
         return e810_backends::open(specs, options, visitor);
     };
-    let file = begin(path, &specs).map_err(|error| of_file("--trace", path, error))?;
-    let file = Arc::new(Mutex::new(file));
+    let recording = TraceOption::begin(path, &specs)?;
     let traced = Traced {
         visitor,
-        file: file.clone(),
+        file: recording.file.clone(),
     };
-    let outcome = e810_backends::open(specs, options, traced);
-    let ended = file.lock().unwrap_or_else(PoisonError::into_inner).finish();
-    let error = match ended {
-        None => return outcome,
-        Some(Ended::Full) => {
-            log::warn!(
-                "--trace {}: the trace reached the largest size that can be read, and ends there",
-                path.display()
-            );
-            return outcome;
-        }
-        Some(Ended::Failed(error)) => of_unfinished_file("--trace", path, &error),
-    };
-    match outcome {
-        Ok(_) => Err(error),
-        Err(first) => {
-            log::warn!("{error}");
-            Err(first)
-        }
-    }
+    recording.finish(e810_backends::open(specs, options, traced))
 }
 
-fn begin(path: &Path, specs: &[&DeviceSpec]) -> Result<TraceFile<OutputFile>> {
-    let names: Vec<String> = specs.iter().map(ToString::to_string).collect();
-    let program = concat!("e810 ", env!("CARGO_PKG_VERSION"));
-    Ok(TraceFile::begin(
-        OutputFile::create(path)?,
-        program,
-        &names,
-    )?)
+/// The trace of the option `--trace`.
+pub(crate) struct TraceOption<'a> {
+    path: &'a Path,
+    file: Arc<Mutex<TraceFile<OutputFile>>>,
+}
+
+impl<'a> TraceOption<'a> {
+    /// Begins the trace of the devices `specs` in the file at `path`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn begin(path: &'a Path, specs: &[&DeviceSpec]) -> Result<Self> {
+        let names: Vec<String> = specs.iter().map(ToString::to_string).collect();
+        let program = concat!("e810 ", env!("CARGO_PKG_VERSION"));
+        let file = OutputFile::create(path);
+        let file = file.and_then(|file| TraceFile::begin(file, program, &names));
+        let file = file.map_err(|error| of_file("--trace", path, error))?;
+        Ok(Self {
+            path,
+            file: Arc::new(Mutex::new(file)),
+        })
+    }
+
+    /// A recorder of the device with this number among `specs`.
+    pub(crate) fn recorder(&self, device: u8) -> Recorder<OutputFile> {
+        Recorder::new(device, self.file.clone())
+    }
+
+    /// Ends the trace; the result is `outcome`, unless that is well and the trace is not.
+    ///
+    /// # Errors
+    /// That of `outcome`, or a trace that could not be written.
+    pub(crate) fn finish<T>(self, outcome: Result<T>) -> Result<T> {
+        let ended = self
+            .file
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .finish();
+        let error = match ended {
+            None => return outcome,
+            Some(Ended::Full) => {
+                log::warn!(
+                    "--trace {}: the trace reached the largest size that can be read, and ends there",
+                    self.path.display()
+                );
+                return outcome;
+            }
+            Some(Ended::Failed(error)) => of_unfinished_file("--trace", self.path, &error),
+        };
+        match outcome {
+            Ok(_) => Err(error),
+            Err(first) => {
+                log::warn!("{error}");
+                Err(first)
+            }
+        }
+    }
 }
 
 /// A visitor whose devices are traced.

@@ -27,6 +27,7 @@ mod outputs;
 mod overlap;
 mod pcap;
 mod processes;
+mod proxy;
 mod rc_pingpong;
 mod report;
 mod segment;
