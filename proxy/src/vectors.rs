@@ -65,14 +65,23 @@ impl Vectors {
         })
     }
 
-    /// Connects the device's vectors.
+    /// Connects the device's vectors: all, or as many as the machine has room for.
     pub(crate) fn connect<T: Transport>(&self, transport: &T) -> Result<(), BackendError> {
         let borrow = |event: &EventFd| {
             // SAFETY: open as long as `self`, which the call does not outlive.
             Some(unsafe { BorrowedFd::borrow_raw(event.as_raw_fd()) })
         };
         let events: Vec<_> = self.events.iter().map(borrow).collect();
-        transport.connect_vectors(0, &events)
+        let mut some = events.as_slice();
+        while let Err(error) = transport.connect_vectors(0, some) {
+            let (fewer, rest) = some.split_at(some.len() / 2);
+            if fewer.is_empty() {
+                return Err(error);
+            }
+            log::warn!("{error}; {} vectors are left out", rest.len());
+            some = fewer;
+        }
+        Ok(())
     }
 
     /// Waits for messages, at most `ms` milliseconds, and passes them on to the driver; before that,
@@ -171,5 +180,149 @@ impl Vectors {
     pub(crate) fn clear(&self) {
         self.connected.clear();
         self.was_reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use e810_backends::{DmaRegion, Properties};
+    use e810_hal::{Bus, RegOffset};
+
+    use super::*;
+
+    /// A function on a machine that has so many vectors for it.
+    #[derive(Debug)]
+    struct Few {
+        most: usize,
+        connected: Mutex<usize>,
+        properties: Properties,
+    }
+
+    #[derive(Clone, Debug)]
+    struct NoRegisters;
+
+    impl Bus for NoRegisters {
+        fn read32(&self, _: RegOffset) -> u32 {
+            u32::MAX
+        }
+        fn write32(&self, _: RegOffset, _: u32) {}
+    }
+
+    fn refused() -> BackendError {
+        BackendError::Refused {
+            device: "few".to_owned(),
+            during: "connecting interrupts",
+            cause: "no space".to_owned(),
+        }
+    }
+
+    // SAFETY: there is no device that could access memory.
+    unsafe impl Transport for Few {
+        type Registers = NoRegisters;
+        fn name(&self) -> &str {
+            "few"
+        }
+        fn properties(&self) -> &Properties {
+            &self.properties
+        }
+        fn registers(&self) -> NoRegisters {
+            NoRegisters
+        }
+        fn failure(&self) -> Option<&BackendError> {
+            None
+        }
+        fn config_read(&self, _: u16, _: &mut [u8]) -> Result<(), BackendError> {
+            Err(refused())
+        }
+        fn config_write(&self, _: u16, _: &[u8]) -> Result<(), BackendError> {
+            Err(refused())
+        }
+        fn reset(&self) -> Result<(), BackendError> {
+            Ok(())
+        }
+        unsafe fn map(&self, _: &DmaRegion<'_>) -> Result<(), BackendError> {
+            Err(refused())
+        }
+        fn unmap(&self, _: u64, _: u64) -> Result<(), BackendError> {
+            Err(refused())
+        }
+        fn connect_vectors(
+            &self,
+            _: u16,
+            events: &[Option<BorrowedFd<'_>>],
+        ) -> Result<(), BackendError> {
+            let fits = events.len() <= self.most;
+            if fits {
+                *lock(&self.connected) = events.len();
+            }
+            fits.then_some(()).ok_or_else(refused)
+        }
+        fn disconnect_vectors(&self) -> Result<(), BackendError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_machine_with_few_vectors_gives_some() {
+        for (most, connected) in [(16, 16), (15, 8), (3, 2), (1, 1), (0, 0)] {
+            let function = Few {
+                most,
+                connected: Mutex::new(0),
+                properties: Properties {
+                    iova_ranges: Vec::new(),
+                    page: 4096,
+                    maps_any_memory: true,
+                    vectors: 16,
+                    vectors_grow: false,
+                },
+            };
+            let vectors = Vectors::new(16, &[]).unwrap();
+            assert_eq!(vectors.connect(&function).is_ok(), connected > 0);
+            assert_eq!(*lock(&function.connected), connected);
+        }
+    }
+
+    #[test]
+    fn messages_wait_for_their_vector_and_are_lost_without_any() {
+        let vectors = Vectors::new(4, &[]).unwrap();
+        let lines = [
+            EventFd::new(EFD_NONBLOCK).unwrap(),
+            EventFd::new(EFD_NONBLOCK).unwrap(),
+        ];
+        let file = |line: &EventFd| {
+            // SAFETY: open as long as `line`.
+            let fd = unsafe { BorrowedFd::borrow_raw(line.as_raw_fd()) };
+            std::fs::File::from(fd.try_clone_to_owned().unwrap())
+        };
+        let connect = |number, line: &EventFd| {
+            let set = |lines: &Interrupts| lines.set(0x24, number, 1, vec![file(line)]);
+            assert!(vectors.change(|_| {}, set).unwrap());
+        };
+        let fire = |number: usize| vectors.events[number].write(1).unwrap();
+        let seen = Mutex::new(Vec::new());
+        let pass_on = || {
+            vectors
+                .pass_on(0, |fired| {
+                    lock(&seen).extend(fired.iter().map(|one| one.get()));
+                })
+                .unwrap()
+        };
+        fire(1);
+        assert!(pass_on());
+        connect(0, &lines[0]);
+        fire(1);
+        assert!(pass_on());
+        assert!(lines[1].read().is_err());
+        connect(1, &lines[1]);
+        assert_eq!(lines[1].read().unwrap(), 1, "the second of the two");
+        fire(0);
+        fire(1);
+        assert!(pass_on());
+        assert_eq!([lines[0].read().unwrap(), lines[1].read().unwrap()], [1, 1]);
+        assert!(!pass_on());
+        assert_eq!(*lock(&seen), [1, 1, 0, 1]);
+        // It ends a wait without an end.
+        vectors.wake();
+        assert!(!vectors.pass_on(-1, |_| {}).unwrap());
     }
 }

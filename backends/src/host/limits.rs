@@ -18,6 +18,21 @@ pub fn open_files() -> u64 {
     limit.rlim_cur
 }
 
+/// Raises that limit to the most that this process may set, for a function with hundreds of vectors: an
+/// event each.
+pub fn raise_open_files() {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel writes the limits there, or, if it refuses, nothing.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: the limits are read. If it refuses, they stay as they are.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    }
+}
+
 /// How many descriptors this process can still open; `None` if the kernel does not say.
 #[must_use]
 pub fn free_files() -> Option<u64> {

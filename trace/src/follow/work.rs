@@ -99,6 +99,22 @@ fn send_quanta(header: u64) -> u32 {
     }
 }
 
+/// A send request without its inline data (data-path 1.8): a trace has no payload. Its length, and the
+/// bits that say that the data is there, stay.
+fn without_inline_data(mut request: Vec<u64>) -> Vec<u64> {
+    const VALID: u64 = 1 << 63;
+    let [_, first, _, header, rest @ ..] = request.as_mut_slice() else {
+        return request;
+    };
+    if bits(*header, 57, 57) == 1 {
+        *first = 0;
+        for (at, word) in rest.iter_mut().enumerate() {
+            *word &= if at % 4 == 3 { VALID } else { 0 };
+        }
+    }
+    request
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct QueuePair {
     send: Ring,
@@ -132,9 +148,12 @@ impl QueuePair {
                 });
             }
             for _ in 0..ring.quanta {
-                let Some((index, request)) = ring.take(memory, quanta) else {
+                let Some((index, mut request)) = ring.take(memory, quanta) else {
                     break;
                 };
+                if is_send {
+                    request = without_inline_data(request);
+                }
                 into.push(Event::Wqe {
                     qp,
                     queue,
@@ -190,5 +209,22 @@ impl WorkQueues {
             queues.take(memory, qp, &mut found);
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inline_data_is_left_out() {
+        let inline = 1 << 63 | 1 << 57 | 40 << 48;
+        let trailer = 0x80AB_CDEF_0123_4567;
+        let found = vec![5, 6, 7, inline, 9, 9, 9, trailer];
+        let left = [5, 0, 7, inline, 0, 0, 0, 1 << 63];
+        assert_eq!(without_inline_data(found), left);
+        // One with fragments is as it was.
+        let found = vec![5, 6, 7, 1 << 63, 9, 9, 9, trailer];
+        assert_eq!(without_inline_data(found.clone()), found);
     }
 }

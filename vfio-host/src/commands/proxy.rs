@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use e810_backends::host::Host;
-use e810_backends::host::limits::{Memlock, memlock};
+use e810_backends::host::limits::{Memlock, memlock, raise_open_files};
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::vfio::Vfio;
 use e810_backends::vfio_user::VfioUser;
@@ -35,6 +35,7 @@ const IN_ORDER: Duration = Duration::from_secs(20);
 pub fn run(args: &ProxyArgs, out: &mut dyn Write) -> Result<()> {
     let device = chosen(args.device.as_ref())?;
     let stop = Stop::on_signals()?;
+    raise_open_files();
     let recording = TraceOption::begin(&args.trace, &[&device])?;
     let running = Running {
         args,
