@@ -37,7 +37,7 @@ pub(crate) struct Vectors {
 const AT_ONCE: usize = 64;
 
 impl Vectors {
-    /// An event for each of the vectors, and one more descriptor that `wait` ends for.
+    /// An event for each of the vectors. A wait for messages also ends when one of `others` is readable.
     pub(crate) fn new(vectors: u16, others: &[RawFd]) -> io::Result<Self> {
         let epoll = Epoll::new()?;
         let watch = |fd: RawFd, data: u64| {

@@ -20,9 +20,9 @@ pub struct AdminqRing {
     base: u64,
     entries: u32,
     /// The next entry that the driver has to send, or that an event will be in.
-    pub next: u32,
+    next: u32,
     /// The next entry that the firmware has to answer.
-    pub answered: u32,
+    answered: u32,
 }
 
 impl AdminqRing {
@@ -216,6 +216,20 @@ mod tests {
         assert_eq!(between(&mut from, u32::MAX, 8).count(), 0);
         assert_eq!(from, 0);
         assert_eq!(between(&mut from, 1, 0).count(), 0);
+    }
+
+    #[test]
+    fn a_head_that_no_queue_has_means_that_nothing_is_open() {
+        let mut rings = AdminqRings::default();
+        rings.write(PF_FW_ATQLEN.off(), ENABLE | 4);
+        rings.write(PF_FW_ARQLEN.off(), ENABLE | 4);
+        for head in [PF_FW_ATQH.off(), PF_FW_ARQH.off()] {
+            rings.write(head, u32::MAX);
+        }
+        assert_eq!(rings.commands.first_open(), None);
+        rings.commands.answer_first();
+        rings.events.event_came();
+        assert_eq!((rings.commands.answered, rings.events.next), (0, 0));
     }
 
     #[test]
