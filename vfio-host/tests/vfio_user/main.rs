@@ -35,4 +35,5 @@ mod served;
 mod server_stays;
 mod strangers;
 mod trace;
+mod watchdog;
 mod wire;

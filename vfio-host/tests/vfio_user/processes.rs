@@ -15,11 +15,14 @@ use e810_sim_server::{Server, VECTORS};
 use serde_json::Value;
 use vmm_sys_util::tempdir::TempDir;
 
+use super::watchdog::alive;
+
 /// Far above what anything here takes, and above every limit of the command.
 pub(crate) const LIMIT: Duration = Duration::from_secs(300);
 
 /// A folder of its own.
 pub(crate) fn folder() -> TempDir {
+    alive();
     TempDir::new_with_prefix(std::env::temp_dir().join("e810-")).unwrap()
 }
 
@@ -57,6 +60,7 @@ impl E810 {
         arguments: &[S],
         environment: &[(&str, &str)],
     ) -> Self {
+        alive();
         let child = Command::new(env!("CARGO_BIN_EXE_e810"))
             .args(arguments)
             .env_remove("RUST_LOG")
@@ -72,6 +76,7 @@ impl E810 {
 
     pub(crate) fn end(mut self) -> End {
         let status = until("the end of e810", || self.0.try_wait().unwrap());
+        alive();
         let (mut out, mut err) = (String::new(), String::new());
         if let Some(mut pipe) = self.0.stdout.take() {
             pipe.read_to_string(&mut out).unwrap();
