@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
+use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +23,7 @@ use e810_hal::{
 use crate::buffer::{Buffer, Payload};
 use crate::device::TransportInfo;
 use crate::interrupts::Interrupts;
+use crate::memory::SharedMemory;
 use crate::{BackendError, HostDevice, Identity, Notice, Properties};
 
 /// Called at every access, in the order of the accesses of a thread. `now` is the device's clock.
@@ -53,11 +56,13 @@ pub trait Observer: fmt::Debug + Send + Sync {
 pub struct DeviceMemory(Mutex<BTreeMap<u64, Block>>);
 
 /// One allocation: its words and their number.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Block {
     words: NonNull<AtomicU64>,
     len: usize,
     is_writable: bool,
+    /// Where the words are, if nobody else keeps them.
+    _own: Option<Arc<SharedMemory>>,
 }
 
 // SAFETY: the words are atomic. Readers hold the lock of the map that contains them, and they are
@@ -87,8 +92,50 @@ impl DeviceMemory {
             words,
             len,
             is_writable,
+            _own: None,
         };
         self.blocks().insert(at.0, block);
+    }
+
+    /// Enters `bytes` bytes of zeros, in whole pages, at `at`, a multiple of 8: memory of a driver that
+    /// is none. Returns the file that they are in. It has only the pages that were written.
+    ///
+    /// # Errors
+    /// There are no descriptors, addresses or memory.
+    pub fn insert_zeros(&self, at: Iova, bytes: usize) -> io::Result<File> {
+        let memory = Arc::new(SharedMemory::new(bytes, false)?);
+        let file = File::from(memory.file().try_clone_to_owned()?);
+        let block = Block {
+            words: memory.start().cast(),
+            len: memory.len() / 8,
+            is_writable: true,
+            _own: Some(memory),
+        };
+        self.blocks().insert(at.0, block);
+        Ok(file)
+    }
+
+    /// Writes `bytes` from `at` on, as a driver would: those that are in one allocation. Returns how many
+    /// these are.
+    pub fn write(&self, at: Iova, bytes: &[u8]) -> usize {
+        let blocks = self.blocks();
+        let Some((start, block)) = blocks.range(..=at.0).next_back() else {
+            return 0;
+        };
+        let first = usize::try_from(at.0 - start).unwrap_or(usize::MAX);
+        let left = (block.len * 8).saturating_sub(first);
+        let there = bytes.get(..left).unwrap_or(bytes);
+        if !block.is_writable {
+            return 0;
+        }
+        for (byte, at) in there.iter().zip(first..) {
+            // SAFETY: as in `read`; the block is writable.
+            let word = unsafe { block.words.add(at / 8).as_ref() };
+            let shift = at % 8 * 8;
+            let old = word.load(Ordering::Relaxed) & !(0xFF << shift);
+            word.store(old | u64::from(*byte) << shift, Ordering::Relaxed);
+        }
+        there.len()
     }
 
     /// Forgets the memory that begins at `at`.
@@ -213,6 +260,7 @@ unsafe impl DmaAlloc for Observed {
             words: raw.words,
             len: raw.len,
             is_writable: true,
+            _own: None,
         };
         self.memory.blocks().insert(raw.iova.0, block);
         self.observer.allocated(self.now(), raw.iova, raw.len * 8);

@@ -2,22 +2,22 @@
 
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
+use e810_backends::host::clock::monotonic;
 use e810_backends::observed::{DeviceMemory, Observer as _};
-use e810_hal::{Ns, RegOffset, Vector};
+use e810_hal::{RegOffset, Vector};
 use e810_trace::{Event, Recorder};
 
 use crate::guard::{Guard, Stopped};
 
-/// The recording, and the memory that it is read from.
+/// The recording, and the memory that it is read from. Its times are those of the machine's clock, so that
+/// recordings of several functions have one order.
 #[derive(Debug)]
 pub(crate) struct Shared<W: Write> {
     recorder: Recorder<W>,
     pub(crate) memory: DeviceMemory,
     /// Not there if every command may pass.
     guard: Option<Mutex<Guard>>,
-    start: Instant,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -31,18 +31,11 @@ impl<W: Write + Send + std::fmt::Debug> Shared<W> {
             recorder,
             memory: DeviceMemory::default(),
             guard: (!allow_nvm).then(Mutex::default),
-            start: Instant::now(),
         }
     }
 
-    fn now(&self) -> Ns {
-        let ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        // 0 is the time of lines without one.
-        Ns(ns.max(1))
-    }
-
     pub(crate) fn event(&self, event: Event) {
-        self.recorder.event(self.now(), event);
+        self.recorder.event(monotonic(), event);
     }
 
     /// Records what stands in queues and was not seen before.
@@ -51,19 +44,20 @@ impl<W: Write + Send + std::fmt::Debug> Shared<W> {
         if let Some(guard) = &self.guard {
             lock(guard).restore(&self.memory);
         }
-        self.recorder.look(self.now(), &self.memory);
+        self.recorder.look(monotonic(), &self.memory);
     }
 
     /// The driver has read a register.
     pub(crate) fn read(&self, offset: RegOffset, value: u32) {
         self.look();
-        self.recorder.read(self.now(), &self.memory, offset, value);
+        self.recorder.read(monotonic(), &self.memory, offset, value);
     }
 
     /// The driver is about to write a register. Returns the commands that were stopped.
     pub(crate) fn write(&self, offset: RegOffset, value: u32) -> Vec<Stopped> {
         self.look();
-        self.recorder.write(self.now(), &self.memory, offset, value);
+        self.recorder
+            .write(monotonic(), &self.memory, offset, value);
         let Some(guard) = &self.guard else {
             return Vec::new();
         };
@@ -81,17 +75,17 @@ impl<W: Write + Send + std::fmt::Debug> Shared<W> {
     /// The device has sent these interrupts.
     pub(crate) fn interrupts(&self, vectors: &[Vector]) {
         self.look();
-        self.recorder.interrupts(self.now(), vectors);
+        self.recorder.interrupts(monotonic(), vectors);
     }
 
     /// Memory is about to be taken from the device.
     pub(crate) fn unmapped(&self, at: e810_hal::Iova, bytes: u64) {
-        self.recorder.unmapped(self.now(), &self.memory, at, bytes);
+        self.recorder.unmapped(monotonic(), &self.memory, at, bytes);
     }
 
     /// The function has no queues any more.
     pub(crate) fn reset(&self, event: Event) {
-        self.recorder.reset(self.now(), &self.memory, event);
+        self.recorder.reset(monotonic(), &self.memory, event);
         if let Some(guard) = &self.guard {
             *lock(guard) = Guard::default();
         }

@@ -91,6 +91,11 @@ impl AdminqRing {
         (to + self.entries - from) % self.entries
     }
 
+    /// The entries from `from` to before `to`; none if one of them is none.
+    pub fn between(&self, mut from: u32, to: u32) -> impl Iterator<Item = u32> + use<> {
+        between(&mut from, to, self.entries)
+    }
+
     /// The entries that the firmware has answered when its head is `head`; none if that is an
     /// earlier one than is known.
     pub fn answered_to(&mut self, head: u32) -> impl Iterator<Item = u32> + use<> {

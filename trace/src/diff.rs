@@ -215,6 +215,8 @@ fn line(event: &Event, memory: &Memory) -> Option<String> {
         Event::Note { text } => text.clone(),
         // How much was seen is chance.
         Event::NotSeen { .. }
+        // Addresses and nothing else.
+        | Event::Memory { .. }
         | Event::User { .. }
         | Event::Shadow { .. }
         | Event::Trace { .. }

@@ -8,6 +8,7 @@
 //! format.
 
 pub mod adminq_rings;
+mod answer;
 mod diff;
 mod file;
 mod follow;
@@ -15,6 +16,7 @@ pub mod record;
 mod recorder;
 mod show;
 
+pub use answer::{Answer, Answers};
 pub use diff::diff;
 pub use file::{Ended, TraceFile};
 pub use record::{Event, Record, Trace};

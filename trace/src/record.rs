@@ -69,7 +69,7 @@ pub struct Attached {
 }
 
 /// Which queue of a queue pair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkQueue {
     Send,
@@ -87,7 +87,7 @@ impl WorkQueue {
 }
 
 /// Which kind of queue a shadow area belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShadowOf {
     Cq,
@@ -143,6 +143,14 @@ pub enum Event {
     Freed {
         /// Where the device saw it.
         at: Hex,
+    },
+    /// Memory that the device reads without being given its address in a line: page descriptors and
+    /// PBLEs, and descriptors for events of the firmware. Its line is before that of the command, the
+    /// work request or the register write by which the device may read it.
+    Memory {
+        /// Where the device sees it.
+        at: Hex,
+        bytes: String,
     },
     /// A command for the firmware; its line is before that of the register write which sends
     /// it.
@@ -220,8 +228,8 @@ pub enum Event {
         /// Its 16 bytes, or 32 of a receive queue.
         bytes: String,
     },
-    /// The shadow area of a queue: of a completion queue as the driver leaves it when it arms the
-    /// queue, of a queue pair when the device has written there.
+    /// The shadow area of a queue: of a completion queue as the driver has left it, of a queue pair
+    /// when the device has written there.
     Shadow {
         /// Whose it is.
         of: ShadowOf,
@@ -306,6 +314,7 @@ impl Line for Record {
         "again",
         "allocated",
         "freed",
+        "memory",
         "adminq-command",
         "adminq-reply",
         "adminq-event",

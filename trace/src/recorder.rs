@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use e810_backends::observed::{DeviceMemory, Observer};
+use e810_card::record::from_hex;
 use e810_hal::regs::{PFGEN_CTRL, PFPE_CCQPLOW, PFPE_CQARM, PFPE_WQEALLOC, find};
 use e810_hal::{Iova, Ns, RegOffset, Vector};
 
@@ -131,7 +132,7 @@ impl<W: Write> Recorder<W> {
             lan,
             ..
         } = &mut *state;
-        let mut events = work.scan(memory);
+        let mut events = with_lists(cqp, memory, work.scan(memory));
         events.extend(lan.scan(memory));
         for (event, command) in entries.scan(memory) {
             events.push(event);
@@ -199,6 +200,55 @@ impl<W: Write> Recorder<W> {
     }
 }
 
+/// Work requests, each behind the PBLEs on which it relies.
+fn with_lists(cqp: &CqpFollower, memory: &DeviceMemory, requests: Vec<Event>) -> Vec<Event> {
+    let mut events = Vec::with_capacity(requests.len());
+    for request in requests {
+        events.extend(cqp.lists_of_request(memory, &request));
+        events.push(request);
+    }
+    events
+}
+
+/// What a replay needs: the reverse of following.
+impl<W: Write> Recorder<W> {
+    /// Where the driver had put what a line of its says, in the order in which it may be put there:
+    /// addresses, as the device sees them, and bytes. `None` if no queue of that name is followed, or the
+    /// line is no such line. A host context of the Control QP says its address only in the register
+    /// write behind it.
+    #[must_use]
+    pub fn parts(&self, event: &Event) -> Option<Vec<(u64, Vec<u8>)>> {
+        let state = self.state();
+        match event {
+            Event::Memory { at, bytes } => Some(vec![(at.0, from_hex(bytes)?)]),
+            Event::AdminqCommand(found) => state.adminq.parts(found),
+            Event::CqpCommand {
+                index,
+                bytes,
+                memory,
+            } => state.cqp.parts(*index, bytes, memory),
+            Event::Wqe {
+                qp,
+                queue,
+                index,
+                bytes,
+            } => state.work.parts(*qp, *queue, *index, bytes),
+            Event::LanPosted {
+                queue,
+                number,
+                index,
+                bytes,
+            } => state.lan.parts(*queue, *number, *index, bytes),
+            Event::Shadow {
+                of: ShadowOf::Cq,
+                number,
+                bytes,
+            } => state.shadows.parts(ShadowOf::Cq, *number, bytes),
+            _ => None,
+        }
+    }
+}
+
 /// The name of a register; empty if it has none.
 fn name(offset: RegOffset) -> String {
     find(offset).map_or_else(String::new, |element| element.to_string())
@@ -261,7 +311,8 @@ impl<W: Write + Send + std::fmt::Debug> Observer for Recorder<W> {
         let (commands, learned) = state.cqp.write(memory, offset, value);
         events.extend(commands);
         if offset == PFPE_WQEALLOC.off() {
-            events.extend(state.work.scan_one(memory, value & 0xFF_FFFF));
+            let requests = state.work.scan_one(memory, value & 0xFF_FFFF);
+            events.extend(with_lists(&state.cqp, memory, requests));
         }
         if offset == PFPE_CQARM.off() {
             events.extend(state.shadows.armed(memory, value & 0x7_FFFF));

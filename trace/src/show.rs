@@ -73,6 +73,7 @@ impl Kinds {
             | Event::Interrupts { .. } => self.queues,
             Event::Allocated { .. }
             | Event::Freed { .. }
+            | Event::Memory { .. }
             | Event::Mapped { .. }
             | Event::Unmapped { .. } => self.memory,
             Event::Trace { .. }
@@ -266,6 +267,11 @@ fn lines(record: &Record) -> Vec<String> {
                 "{device} {bytes} bytes mapped at {:#x}{access}",
                 at.0
             )]
+        }
+        Event::Memory { at, bytes } => {
+            let mut lines = vec![format!("{device} # memory at {:#x}", at.0)];
+            lines.extend(words("HMC: MEMORY", bytes));
+            lines
         }
         Event::Unmapped { at, bytes } => {
             vec![format!("{device} {bytes} bytes unmapped at {:#x}", at.0)]

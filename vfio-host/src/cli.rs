@@ -5,6 +5,7 @@
 pub mod address;
 mod bind;
 pub mod capture;
+mod card;
 mod connections;
 pub mod device;
 mod doctor;
@@ -37,6 +38,7 @@ mod up;
 use clap::{Arg, Parser, Subcommand};
 
 pub use bind::BindArgs;
+pub use card::{CardArgs, ProfileArg};
 pub use connections::ConnectionsArgs;
 pub use doctor::DoctorArgs;
 pub use link::{LinkArg, NoLink};
@@ -52,7 +54,7 @@ pub use rendezvous::RendezvousArgs;
 pub use report::{ReportArgs, ResetArg};
 pub use run::RunArgs;
 pub use serve::ServeArgs;
-pub use sim::{ProfileArg, SimArgs};
+pub use sim::SimArgs;
 pub use start::{BackendArgs, StartArgs};
 pub use stat::StatArgs;
 pub use tap::TapArgs;

@@ -6,6 +6,7 @@
 
 pub mod binding;
 pub mod card;
+pub mod clock;
 pub mod cpus;
 pub mod dependents;
 pub mod device_nodes;

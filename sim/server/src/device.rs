@@ -8,14 +8,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use e810_hal::{Access, Vector};
-use e810_sim::SimPlatform;
+use e810_hal::{Access, InterruptVectors as _, Vector};
+use e810_sim::{RecordedCard, Sim, SimPlatform};
 use vfio_bindings::bindings::vfio::{
     VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR3_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX,
     VFIO_PCI_MSIX_IRQ_INDEX,
 };
 
-use crate::config_space::{BAR3_LEN, ConfigSpace, Effect, PBA};
+use crate::config_space::{BAR3_LEN, ConfigSpace, Effect, PBA, Place};
 use crate::interrupts::Interrupts;
 use crate::mappings::Mappings;
 use crate::messages::{DmaMap, MAP_WRITE, SetIrqs};
@@ -36,7 +36,7 @@ pub(crate) struct Counts {
 
 /// One served function.
 #[derive(Debug)]
-pub(crate) struct Device {
+pub struct Device {
     nic: SimPlatform,
     config: ConfigSpace,
     interrupts: Arc<Interrupts>,
@@ -45,7 +45,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    pub(crate) fn new(
+    fn new(
         nic: SimPlatform,
         config: ConfigSpace,
         interrupts: Arc<Interrupts>,
@@ -61,6 +61,30 @@ impl Device {
             mappings: Mappings::default(),
             counts,
         }
+    }
+
+    /// Function `function` of `sim`, for users of it, and its interrupts.
+    pub fn of(sim: &Sim, function: u8) -> (Self, Arc<Interrupts>) {
+        let nic = sim.function(function);
+        let interrupts = Arc::new(Interrupts::new(nic.vector_count()));
+        let hook = Arc::clone(&interrupts);
+        sim.set_interrupt_hook(function, Some(Box::new(move |vector| hook.fire(vector))));
+        let place = Place {
+            // One serial number for each card, made from its first address.
+            card: sim.function(0).mac(),
+            function,
+            functions: sim.functions(),
+            vectors: nic.vector_count(),
+        };
+        let recorded = sim.card().and_then(RecordedCard::config_space);
+        let config = match recorded {
+            Some(bytes) => ConfigSpace::recorded(&place, bytes),
+            None => ConfigSpace::new(&place),
+        };
+        (
+            Self::new(nic, config, interrupts.clone(), Arc::default()),
+            interrupts,
+        )
     }
 
     pub(crate) fn counts(&self) -> Arc<Counts> {
@@ -103,7 +127,7 @@ impl Device {
     /// The kernel does the same for a user of VFIO when it connects vectors, and restores it after
     /// a reset. The bits of the MSI-X capability in configuration space are only stored.
     fn unmask_connected(&self) {
-        let vectors = e810_hal::InterruptVectors::vector_count(&self.nic);
+        let vectors = self.nic.vector_count();
         for vector in (0..vectors).filter_map(Vector::new) {
             let connected = self.interrupts.is_connected(vector);
             self.nic.mask_vector(vector, !connected);
@@ -151,7 +175,7 @@ impl Device {
 
 impl Function for Device {
     fn vectors(&self) -> u32 {
-        e810_hal::InterruptVectors::vector_count(&self.nic).into()
+        self.nic.vector_count().into()
     }
 
     fn read(&mut self, region: u32, offset: u64, into: &mut [u8]) {

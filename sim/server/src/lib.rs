@@ -21,7 +21,7 @@ mod bus_error;
 pub mod cables;
 pub mod config_space;
 pub mod connection;
-mod device;
+pub mod device;
 pub mod files;
 pub mod interrupts;
 pub mod mappings;

@@ -18,11 +18,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use e810_hal::InterruptVectors;
-use e810_sim::{RecordedCard, Sim};
+use e810_sim::Sim;
 use e810_sim_wire::{Wire, WireError, WireSpec};
 
-use crate::config_space::{ConfigSpace, Place};
 use crate::connection::serve_connection;
 use crate::device::{Counts, Device};
 use crate::interrupts::Interrupts;
@@ -87,31 +85,14 @@ impl Server {
 
     fn serve(&mut self, function: u8, path: &Path) -> Result<()> {
         let (listener, file) = socket::listen(path)?;
-        let nic = self.sim.function(function);
-        let interrupts = Arc::new(Interrupts::new(nic.vector_count()));
-        let counts = Arc::<Counts>::default();
+        let (device, interrupts) = Device::of(&self.sim, function);
+        let counts = device.counts();
         // From here on we have to remove the path.
         self.sockets.push(Socket {
             file,
-            counts: Arc::clone(&counts),
-            interrupts: Arc::clone(&interrupts),
+            counts,
+            interrupts,
         });
-        let hook = Arc::clone(&interrupts);
-        self.sim
-            .set_interrupt_hook(function, Some(Box::new(move |vector| hook.fire(vector))));
-        let place = Place {
-            // One serial number for each card, made from its first address.
-            card: self.sim.function(0).mac(),
-            function,
-            functions: self.sim.functions(),
-            vectors: nic.vector_count(),
-        };
-        let recorded = self.sim.card().and_then(RecordedCard::config_space);
-        let config = match recorded {
-            Some(bytes) => ConfigSpace::recorded(&place, bytes),
-            None => ConfigSpace::new(&place),
-        };
-        let device = Device::new(nic, config, interrupts, counts);
         thread::Builder::new()
             .name(format!("e810-serve-{function}"))
             .spawn(move || serve_in_turn(&listener, device))?;

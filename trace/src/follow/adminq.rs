@@ -2,13 +2,13 @@
 //! 9.1.
 
 use e810_backends::observed::DeviceMemory;
-use e810_card::record::hex;
+use e810_card::record::{from_hex, hex, words_from_hex, words_to_hex};
 use e810_hal::RegOffset;
 use e810_hal::regs::{PF_FW_ARQH, PF_FW_ATQH};
 
 use super::words;
 use crate::adminq_rings::{AdminqRing, AdminqRings, Written};
-use crate::record::{Descriptor, Event};
+use crate::record::{Descriptor, Event, Hex};
 
 /// 64-bit words of a descriptor.
 const WORDS: usize = 4;
@@ -47,6 +47,15 @@ fn descriptor(
         index,
         descriptor: hex(&bytes),
         buffer: hex(&buffer),
+    })
+}
+
+/// A descriptor that the driver gives for an event.
+fn line(ring: &AdminqRing, memory: &DeviceMemory, index: u32) -> Option<Event> {
+    let at = ring.at(index)?;
+    Some(Event::Memory {
+        at: Hex(at),
+        bytes: words_to_hex(&words(memory, at, WORDS)),
     })
 }
 
@@ -98,13 +107,28 @@ impl AdminqFollower {
                 let ring = &mut self.rings.events;
                 let since = std::mem::take(&mut self.since);
                 let before = self.posted.replace(tail);
+                // What the driver gives now.
+                let given = ring.between(before.unwrap_or(0), tail);
+                let given: Vec<Event> = given.filter_map(|at| line(ring, memory, at)).collect();
                 // A driver gives an entry back when it has taken the event. The first are empty.
                 let taken = before.map_or(0, |before| ring.distance(before, tail));
                 let lost = taken.saturating_sub(since);
                 (0..lost).for_each(|_| ring.event_came());
-                not_seen("AdminQ events", lost).into_iter().collect()
+                not_seen("AdminQ events", lost)
+                    .into_iter()
+                    .chain(given)
+                    .collect()
             }
         }
+    }
+
+    /// Where the driver has put a command and its buffer.
+    pub(crate) fn parts(&self, found: &Descriptor) -> Option<Vec<(u64, Vec<u8>)>> {
+        let at = self.rings.commands.at(found.index)?;
+        let descriptor = from_hex(&found.descriptor)?;
+        let [.., last] = *words_from_hex(&found.descriptor)?.first_chunk::<WORDS>()?;
+        let buffer = from_hex(&found.buffer)?;
+        Some(vec![(last.rotate_left(32), buffer), (at, descriptor)])
     }
 
     /// The driver has read a register.

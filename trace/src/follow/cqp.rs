@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use e810_backends::observed::DeviceMemory;
-use e810_card::record::words_to_hex;
+use e810_card::record::{from_hex, words_from_hex, words_to_hex};
 use e810_cqp::Opcode;
 use e810_cqp::op::QUERY_BYTES;
 use e810_datapath::sizing::QUANTUM_BYTES;
 use e810_hal::RegOffset;
-use e810_hal::regs::{PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_CQPDB, PFPE_CQPTAIL};
+use e810_hal::regs::{PFHMC_PDINV, PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_CQPDB, PFPE_CQPTAIL};
 
 use super::hmc::Hmc;
 use super::place::{PAGE, Place};
 use super::{EntryKind, QueuePair, bits, words};
-use crate::record::{Attached, Event, Hex, ShadowOf};
+use crate::record::{Attached, Event, Hex, ShadowOf, WorkQueue};
 
 /// 64-bit words of a command, and of the host context.
 const WORDS: usize = 8;
@@ -79,6 +79,15 @@ fn attached_words(memory: &DeviceMemory, address: u64, bytes: usize) -> Vec<u64>
     found
 }
 
+/// Bytes of a page of HPAGESIZE `code` (control-path 4.10).
+const fn page_bytes(code: u64) -> u64 {
+    match code {
+        0 => 1 << 12,
+        1 => 1 << 21,
+        _ => 1 << 30,
+    }
+}
+
 /// The commands of a driver.
 #[derive(Debug, Default)]
 pub(crate) struct CqpFollower {
@@ -111,10 +120,13 @@ impl CqpFollower {
             let mut events = Vec::new();
             let to = value & INDEX;
             while self.next != to && to < self.entries {
-                events.extend(self.command(memory, self.next, &mut learned));
+                let command = self.command(memory, self.next, &mut events, &mut learned);
+                events.extend(command);
                 self.next = (self.next + 1) % self.entries;
             }
             return (events, learned);
+        } else if offset == PFHMC_PDINV.off() {
+            return (Vec::from_iter(self.hmc.changed(memory, value)), learned);
         }
         (Vec::new(), learned)
     }
@@ -140,6 +152,7 @@ impl CqpFollower {
         &mut self,
         memory: &DeviceMemory,
         index: u32,
+        lists: &mut Vec<Event>,
         learned: &mut Vec<Learned>,
     ) -> Option<Event> {
         let at = self.base.checked_add(u64::from(index) * 64)?;
@@ -161,8 +174,9 @@ impl CqpFollower {
             }
         }
         if opcode == Opcode::UpdatePeSds {
-            self.hmc.update(&command, memory);
+            lists.extend(self.hmc.update(&command, memory));
         }
+        lists.extend(self.lists(opcode, &command, memory));
         let shadow = command.get(5).copied().unwrap_or(0);
         match opcode {
             Opcode::CreateCq => {
@@ -241,6 +255,93 @@ impl CqpFollower {
                 pages.map(Place::Pages)
             }
         }
+    }
+
+    /// The PBLEs on which a command relies (control-path 6.7).
+    fn lists(&self, opcode: Opcode, command: &[u64], memory: &DeviceMemory) -> Vec<Event> {
+        let &[q0, q8, q16, header, _, _, q48, _] = command else {
+            return Vec::new();
+        };
+        let is_virtual = bits(header, 47, 47) == 1;
+        let of_ring = |kind: EntryKind, entries: u64| {
+            let pages = (entries * kind.bytes()).div_ceil(PAGE);
+            self.hmc.lists(
+                memory,
+                (1, bits(q48, 27, 0)),
+                if is_virtual { pages } else { 0 },
+            )
+        };
+        match opcode {
+            Opcode::CreateCq | Opcode::ModifyCq => of_ring(EntryKind::Cqe, bits(q0, 20, 0)),
+            Opcode::CreateCeq => of_ring(EntryKind::Ceqe, bits(q16, 21, 0)),
+            Opcode::CreateAeq => of_ring(EntryKind::Aeqe, bits(q16, 18, 0)),
+            Opcode::CreateQp if bits(header, 45, 45) == 1 => {
+                let context = words(memory, q16, 4);
+                let &[_, send, receive, w24] = context.as_slice() else {
+                    return Vec::new();
+                };
+                let of_queue = |first: u64, encoded: u64| {
+                    let pages = ((4 << encoded) * u64::from(QUANTUM_BYTES)).div_ceil(PAGE);
+                    self.hmc.lists(memory, (1, bits(first, 27, 0)), pages)
+                };
+                let mut lines = of_queue(send, bits(w24, 15, 12));
+                lines.extend(of_queue(receive, bits(w24, 11, 8)));
+                lines
+            }
+            Opcode::RegMr => {
+                let (level, size) = (bits(header, 45, 44), page_bytes(bits(header, 47, 46)));
+                let pages = ((q0 & (size - 1)) + bits(q8, 45, 0)).div_ceil(size);
+                self.hmc.lists(memory, (level, bits(q48, 27, 0)), pages)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The PBLEs on which a request relies: only a fast registration has some (data-path 1.9).
+    pub(crate) fn lists_of_request(&self, memory: &DeviceMemory, request: &Event) -> Vec<Event> {
+        const FAST_REGISTER: u64 = 0x09;
+        let Event::Wqe {
+            queue: WorkQueue::Send,
+            bytes,
+            ..
+        } = request
+        else {
+            return Vec::new();
+        };
+        let Some(&[q0, q8, q16, header, ..]) = words_from_hex(bytes).as_deref() else {
+            return Vec::new();
+        };
+        if bits(header, 37, 32) != FAST_REGISTER {
+            return Vec::new();
+        }
+        let (level, size) = (bits(header, 45, 44), page_bytes(bits(header, 47, 46)));
+        let pages = ((q0 & (size - 1)) + bits(q16, 47, 0)).div_ceil(size);
+        let first = bits(q8, 11, 0) << 16 | bits(q16, 63, 48);
+        self.hmc.lists(memory, (level, first), pages)
+    }
+
+    /// Where the driver has put a command, and the memory that the command names.
+    pub(crate) fn parts(
+        &self,
+        index: u32,
+        bytes: &str,
+        memory: &[Attached],
+    ) -> Option<Vec<(u64, Vec<u8>)>> {
+        let at = self.base.checked_add(u64::from(index) * 64)?;
+        let command = words_from_hex(bytes)?;
+        let opcode = Opcode::from_code(bits(*command.get(HEADER)?, 37, 32) as u8);
+        let mut parts = Vec::new();
+        for lent in memory {
+            let address = command.get(usize::from(lent.word))? & !0x7;
+            let mut found = from_hex(&lent.bytes)?;
+            // The zeros at its end are not in the line.
+            if let Some((_, bytes, _)) = attached(opcode, &command) {
+                found.resize(bytes, 0);
+            }
+            parts.push((address, found));
+        }
+        parts.push((at, from_hex(bytes)?));
+        Some(parts)
     }
 
     /// What a command says of a queue (control-path 4.7 to 4.9, 5.2).

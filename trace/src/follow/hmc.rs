@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use e810_backends::observed::DeviceMemory;
+use e810_card::record::words_to_hex;
 
 use super::place::PAGE;
 use super::{bits, words};
+use crate::record::{Event, Hex};
 
 /// Bytes that a segment descriptor (SD) covers.
 const SEGMENT: u64 = 2 << 20;
@@ -13,6 +15,10 @@ const SEGMENT: u64 = 2 << 20;
 const INLINE: usize = 3;
 /// Bytes of an entry of an update's buffer: command and data.
 const ENTRY: u64 = 16;
+/// PBLEs of a leaf of a list of level 2.
+const LEAF: u64 = 512;
+/// The most PBLEs of a command that are in a trace: 4 GiB in pages of 4 KiB.
+const MOST_PBLES: u64 = 1 << 20;
 /// Where the reply to COMMIT_FPM_VAL has the base of the PBLEs, in words.
 const PBLE_WORD: usize = 14;
 /// Bases are in units of so many bytes.
@@ -32,14 +38,32 @@ enum Segment {
 pub(crate) struct Hmc {
     segments: BTreeMap<u64, Segment>,
     pble_base: Option<u64>,
+    /// Of the update that is under way.
+    new_pages: Vec<u64>,
+}
+
+/// Words without the zeros at their end.
+fn used(mut found: Vec<u64>) -> Vec<u64> {
+    let last = found.iter().rposition(|word| *word != 0);
+    found.truncate(last.map_or(0, |last| last + 1));
+    found
+}
+
+fn memory_line(at: u64, found: &[u64]) -> Event {
+    Event::Memory {
+        at: Hex(at),
+        bytes: words_to_hex(found),
+    }
 }
 
 impl Hmc {
-    /// The driver gives or takes segments (UPDATE_PE_SDS).
-    pub(crate) fn update(&mut self, command: &[u64], memory: &DeviceMemory) {
+    /// The driver gives or takes segments (UPDATE_PE_SDS). Returns the pages of page descriptors that
+    /// the engine has from now on.
+    pub(crate) fn update(&mut self, command: &[u64], memory: &DeviceMemory) -> Vec<Event> {
         let &[c0, d0, q16, header, c1, d1, c2, d2] = command else {
-            return;
+            return Vec::new();
         };
+        self.new_pages.clear();
         self.set(c0, d0);
         for (command, data) in [(c1, d1), (c2, d2)] {
             if bits(command, 63, 63) == 1 {
@@ -51,6 +75,20 @@ impl Hmc {
         for entry in entries.as_chunks::<2>().0 {
             self.set(entry[0], entry[1]);
         }
+        let pages = std::mem::take(&mut self.new_pages);
+        let line = |at| memory_line(at, &used(words(memory, at, (PAGE / 8) as usize)));
+        pages.into_iter().map(line).collect()
+    }
+
+    /// The driver has changed a page descriptor (PFHMC_PDINV).
+    pub(crate) fn changed(&self, memory: &DeviceMemory, value: u32) -> Option<Event> {
+        let value = u64::from(value);
+        // One of a segment that the driver has not given yet comes with the segment.
+        let Segment::Paged(pages) = self.segments.get(&bits(value, 11, 0))? else {
+            return None;
+        };
+        let at = pages.checked_add(bits(value, 24, 16) * 8)?;
+        Some(memory_line(at, &words(memory, at, 1)))
     }
 
     fn set(&mut self, command: u64, data: u64) {
@@ -62,6 +100,7 @@ impl Hmc {
             }
             (_, 0) => {
                 self.segments.insert(index, Segment::Paged(address));
+                self.new_pages.push(address);
             }
             _ => {
                 self.segments.insert(index, Segment::Direct(address));
@@ -87,6 +126,61 @@ impl Hmc {
                 (entry & !(PAGE - 1)).checked_add(offset % PAGE)
             }
         }
+    }
+
+    /// `count` PBLEs from `first` on, as lines, and what they name: a line for each page in which they
+    /// lie. Those that are not there are left out.
+    fn list(
+        &self,
+        memory: &DeviceMemory,
+        first: u64,
+        count: u64,
+        into: &mut Vec<Event>,
+    ) -> Vec<u64> {
+        let mut found = Vec::new();
+        let count = count.min(MOST_PBLES);
+        while (found.len() as u64) < count {
+            let index = first.saturating_add(found.len() as u64);
+            let address = self.pble_base.zip(index.checked_mul(8));
+            let address = address.and_then(|(base, offset)| base.checked_add(offset));
+            let Some(at) = address.and_then(|address| self.at(memory, address)) else {
+                break;
+            };
+            let left = count - found.len() as u64;
+            let there = words(memory, at, ((PAGE - at % PAGE) / 8).min(left) as usize);
+            if there.is_empty() {
+                break;
+            }
+            into.push(memory_line(at, &there));
+            found.extend(there);
+        }
+        found
+    }
+
+    /// The lines of a list of PBLEs for `pages` pages (control-path 6.7): one of level 1, or of level 2,
+    /// whose roots name leaves.
+    pub(crate) fn lists(
+        &self,
+        memory: &DeviceMemory,
+        (level, first): (u64, u64),
+        pages: u64,
+    ) -> Vec<Event> {
+        let mut lines = Vec::new();
+        match level {
+            1 => {
+                self.list(memory, first, pages, &mut lines);
+            }
+            3 => {
+                let roots = self.list(memory, first, pages.div_ceil(LEAF), &mut lines);
+                let mut left = pages.min(MOST_PBLES);
+                for root in roots {
+                    self.list(memory, bits(root, 27, 0), left.min(LEAF), &mut lines);
+                    left = left.saturating_sub(LEAF);
+                }
+            }
+            _ => {}
+        }
+        lines
     }
 
     /// The pages that `count` PBLEs from `first` on name; `None` if one of them is not there.

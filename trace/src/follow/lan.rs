@@ -185,6 +185,28 @@ impl LanFollower {
         }
     }
 
+    /// Where the driver has put a descriptor. A receive queue may not be on yet.
+    pub(crate) fn parts(
+        &self,
+        queue: WorkQueue,
+        number: u32,
+        index: u32,
+        bytes: &str,
+    ) -> Option<Vec<(u64, Vec<u8>)>> {
+        let bytes = from_hex(bytes)?;
+        let parts = |ring: &Ring| {
+            ring.place
+                .parts(u64::from(index) * ring.words() as u64 * 8, &bytes)
+        };
+        match queue {
+            WorkQueue::Send => self.sends.get(&number).map(parts),
+            WorkQueue::Receive => {
+                let programmed = || self.programmed.get(&number)?.ring().as_ref().map(parts);
+                self.receives.get(&number).map(parts).or_else(programmed)
+            }
+        }
+    }
+
     /// Groups of a parent's TEID, the number of their queues, and these.
     fn add(&mut self, mut buffer: &[u8]) {
         const GROUP: usize = 8;

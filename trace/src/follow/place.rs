@@ -51,6 +51,27 @@ impl Place {
         found
     }
 
+    /// The parts of memory in which `bytes` of the ring lie, from `offset` on: address, and what of
+    /// them. Nothing if they are not in the ring.
+    pub(crate) fn parts(&self, mut offset: u64, mut bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
+        let mut parts = Vec::new();
+        while !bytes.is_empty() {
+            let in_page = (PAGE - offset % PAGE) as usize;
+            let most = match self {
+                Self::Piece(_) => bytes.len(),
+                Self::Pages(_) => bytes.len().min(in_page),
+            };
+            let (part, rest) = bytes.split_at(most);
+            let Some(at) = self.at(offset) else {
+                return Vec::new();
+            };
+            parts.push((at, part.to_vec()));
+            offset = offset.saturating_add(most as u64);
+            bytes = rest;
+        }
+        parts
+    }
+
     /// Whether part of it is in the memory that begins at `start`.
     pub(crate) fn is_in(&self, memory: &DeviceMemory, start: Iova) -> bool {
         let pages = match self {

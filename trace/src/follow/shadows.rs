@@ -3,78 +3,87 @@
 use std::collections::BTreeMap;
 
 use e810_backends::observed::DeviceMemory;
-use e810_card::record::words_to_hex;
+use e810_card::record::{from_hex, words_to_hex};
 
 use super::words;
 use crate::record::{Event, ShadowOf};
 
 /// 64-bit words of an area.
 const WORDS: usize = 8;
-/// Most areas of a kind that are followed at once.
-const MOST: usize = 1 << 16;
+/// Most areas that are followed at once.
+const MOST: usize = 2 << 16;
 
 /// The shadow areas of a function's queues.
 #[derive(Debug, Default)]
-pub(crate) struct Shadows {
-    cqs: BTreeMap<u32, u64>,
-    /// Where it is, and what stood there.
-    qps: BTreeMap<u32, (u64, Vec<u64>)>,
+pub(crate) struct Shadows(BTreeMap<(ShadowOf, u32), Area>);
+
+#[derive(Debug)]
+struct Area {
+    at: u64,
+    /// What stood there.
+    before: Vec<u64>,
+}
+
+impl Area {
+    /// The area now, if it is another than before. It is zeros at first.
+    fn changed(&mut self, memory: &DeviceMemory) -> bool {
+        let found = words(memory, self.at, WORDS);
+        let is_other =
+            |(index, word): (usize, &u64)| *word != self.before.get(index).copied().unwrap_or(0);
+        let is_changed = found.iter().enumerate().any(is_other);
+        if is_changed {
+            self.before = found;
+        }
+        is_changed
+    }
+
+    fn line(&self, of: ShadowOf, number: u32) -> Event {
+        let used = self.before.iter().rposition(|word| *word != 0);
+        let used = used.map_or(0, |last| last + 1);
+        Event::Shadow {
+            of,
+            number,
+            bytes: words_to_hex(self.before.get(..used).unwrap_or_default()),
+        }
+    }
 }
 
 impl Shadows {
     pub(crate) fn add(&mut self, of: ShadowOf, number: u32, at: u64) {
-        match of {
-            ShadowOf::Cq if self.cqs.len() < MOST => {
-                self.cqs.insert(number, at);
-            }
-            ShadowOf::Qp if self.qps.len() < MOST => {
-                self.qps.insert(number, (at, Vec::new()));
-            }
-            ShadowOf::Cq | ShadowOf::Qp => {}
+        if self.0.len() < MOST {
+            let before = Vec::new();
+            self.0.insert((of, number), Area { at, before });
         }
     }
 
     pub(crate) fn remove(&mut self, of: ShadowOf, number: u32) {
-        match of {
-            ShadowOf::Cq => self.cqs.remove(&number).is_some(),
-            ShadowOf::Qp => self.qps.remove(&number).is_some(),
-        };
+        self.0.remove(&(of, number));
     }
 
     /// The driver arms a completion queue.
-    pub(crate) fn armed(&self, memory: &DeviceMemory, cq: u32) -> Option<Event> {
-        let found = words(memory, *self.cqs.get(&cq)?, WORDS);
-        Some(shadow(ShadowOf::Cq, cq, &found))
+    pub(crate) fn armed(&mut self, memory: &DeviceMemory, cq: u32) -> Option<Event> {
+        let area = self.0.get_mut(&(ShadowOf::Cq, cq))?;
+        area.changed(memory);
+        Some(area.line(ShadowOf::Cq, cq))
     }
 
-    /// Areas of queue pairs that have changed since.
+    /// Areas that have changed since.
     pub(crate) fn look(&mut self, memory: &DeviceMemory) -> Vec<Event> {
-        let mut changed = Vec::new();
-        for (qp, (at, before)) in &mut self.qps {
-            let found = words(memory, *at, WORDS);
-            if found.is_empty() {
-                continue;
-            }
-            let is_changed = if before.is_empty() {
-                found.iter().any(|word| *word != 0)
-            } else {
-                *before != found
-            };
-            if is_changed {
-                changed.push(shadow(ShadowOf::Qp, *qp, &found));
-                *before = found;
-            }
-        }
-        changed
+        let changed = self.0.iter_mut().filter_map(|((of, number), area)| {
+            area.changed(memory).then(|| area.line(*of, *number))
+        });
+        changed.collect()
     }
-}
 
-fn shadow(of: ShadowOf, number: u32, found: &[u64]) -> Event {
-    let used = found.iter().rposition(|word| *word != 0);
-    let used = used.map_or(0, |last| last + 1);
-    Event::Shadow {
-        of,
-        number,
-        bytes: words_to_hex(found.get(..used).unwrap_or_default()),
+    /// Where the driver has put what a line tells of an area.
+    pub(crate) fn parts(
+        &self,
+        of: ShadowOf,
+        number: u32,
+        bytes: &str,
+    ) -> Option<Vec<(u64, Vec<u8>)>> {
+        let mut found = from_hex(bytes)?;
+        found.resize(WORDS * 8, 0);
+        Some(vec![(self.0.get(&(of, number))?.at, found)])
     }
 }

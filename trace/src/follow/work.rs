@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use e810_backends::observed::DeviceMemory;
-use e810_card::record::words_to_hex;
+use e810_card::record::{from_hex, words_to_hex};
 use e810_datapath::sizing::{QUANTUM_BYTES, inline_quanta, sq_quanta};
 use e810_hal::Iova;
 
@@ -179,6 +179,23 @@ impl WorkQueues {
         if self.0.len() < MOST_PAIRS || self.0.contains_key(&qp) {
             self.0.insert(qp, queues);
         }
+    }
+
+    /// Where the driver has put a request.
+    pub(crate) fn parts(
+        &self,
+        qp: u32,
+        queue: WorkQueue,
+        index: u32,
+        bytes: &str,
+    ) -> Option<Vec<(u64, Vec<u8>)>> {
+        let queues = self.0.get(&qp)?;
+        let ring = match queue {
+            WorkQueue::Send => &queues.send,
+            WorkQueue::Receive => &queues.receive,
+        };
+        let offset = u64::from(index) * u64::from(QUANTUM_BYTES);
+        Some(ring.place.parts(offset, &from_hex(bytes)?))
     }
 
     /// A queue pair is destroyed.

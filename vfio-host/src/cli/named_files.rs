@@ -255,7 +255,7 @@ impl Command {
                 ..
             }) => files
                 .writes("--socket", socket)
-                .reads("--card", card)
+                .reads("--card", &card.card)
                 .writes("--report", report)
                 .writes("--package", package)
                 .capture(capture),

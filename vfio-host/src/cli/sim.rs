@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use e810_hal::Ns;
 use e810_sim::link::parse_time;
 use e810_sim::{Rate, Variation};
@@ -13,7 +13,7 @@ use super::device::socket_path;
 use super::faults::Faults;
 use super::file::{checked, output};
 use super::number::number;
-use super::{LinkArg, TransportArgs};
+use super::{CardArgs, LinkArg, TransportArgs};
 use e810_sim::link::parse_mac;
 
 /// Arguments of `e810 sim`.
@@ -57,21 +57,9 @@ pub struct SimArgs {
     /// An existing file that is not this package is left alone, and the command fails.
     #[arg(long, value_name = "FILE", value_parser = checked(output))]
     pub package: Option<PathBuf>,
-    /// Simulate the card of this report (from `e810 report`).
-    ///
-    /// The report gives the registers after each reset, the firmware's answers, the limits and
-    /// features of the engine, and the configuration space. The simulator supplies what the report
-    /// does not have. PF 0 answers as PF 0 of that card did; the others answer with their own
-    /// numbers instead.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "warm"])]
-    pub card: Option<PathBuf>,
-    /// Limits of the simulated engines.
-    #[arg(long, value_enum, default_value_t = ProfileArg::Card)]
-    pub profile: ProfileArg,
-    /// MSI-X vectors of each function: up to 1024 with two functions, 512 with four, 256 with eight
-    /// [default: 64; with --card, as that card].
-    #[arg(long, value_name = "N", value_parser = number::<u16>(1, 1024))]
-    pub vectors: Option<u16>,
+    /// The card.
+    #[command(flatten)]
+    pub card: CardArgs,
     /// Seed of the simulator's random choices.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(0, u64::MAX))]
     pub seed: u64,
@@ -83,7 +71,7 @@ pub struct SimArgs {
     ///
     /// Without --warm, functions start as after power-up: their user has to bring them up, as
     /// Linux' ice does. SIGUSR2 has no effect on functions with --warm.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "card")]
     pub warm: bool,
     /// Faults of the simulated wire, any of loss=N%,dup=N%,reorder=N%,corrupt=N%,delay=TIME.
     ///
@@ -117,15 +105,4 @@ impl SimArgs {
             (None, LinkArg::InProcess) => None,
         }
     }
-}
-
-/// Limits of a simulated engine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum ProfileArg {
-    /// The most that a card may have.
-    Card,
-    /// Fits a machine with 1 GiB.
-    Small,
-    /// An E810-C, from published numbers.
-    E810c,
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use e810_trace::Kinds;
 
+use super::CardArgs;
+
 /// Arguments of `e810 trace`.
 #[derive(Args, Debug, Clone)]
 pub struct TraceArgs {
@@ -25,6 +27,21 @@ pub enum TraceAction {
         /// Only lines of these kinds.
         #[command(flatten)]
         only: OnlyArgs,
+    },
+    /// Replay recordings of `e810 proxy` on the simulator, and name what it does otherwise.
+    ///
+    /// Exit code 1 if anything differs.
+    Check {
+        /// The recordings, in the order of the functions that they are of; functions that send each
+        /// other messages belong together.
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+        /// The simulated card.
+        #[command(flatten)]
+        card: CardArgs,
+        /// How many differences to print.
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        most: usize,
     },
     /// Print how two traces differ, without times, repeated reads and addresses.
     ///

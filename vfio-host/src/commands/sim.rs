@@ -9,14 +9,14 @@ use e810_backends::signals::Signals;
 use e810_backends::spec::SimSpec;
 use e810_report::Document;
 use e810_sim::link::mac_option;
-use e810_sim::{Mode, Profile, RecordedCard, Sim};
+use e810_sim::{Builder, Mode, Profile, RecordedCard, Sim};
 use e810_sim_server::cables::Cables;
 use e810_sim_server::files::{self, ReportFile};
 use e810_sim_server::report::ServerReport;
 use e810_sim_server::{Server, VECTORS};
 
 use crate::cli::capture::Recording;
-use crate::cli::{ProfileArg, SimArgs};
+use crate::cli::{CardArgs, ProfileArg, SimArgs};
 use crate::commands::report;
 use crate::output::ending::Steps;
 use crate::output::lasting::Lasting;
@@ -194,6 +194,11 @@ fn simulator(args: &SimArgs, first_mac: Option<[u8; 6]>) -> Result<Sim> {
         .functions(functions)
         .seed(args.seed)
         .variation(args.variation.unwrap_or_default());
+    Ok(of_card(&args.card, builder)?.build())
+}
+
+/// The card that `args` name.
+pub(super) fn of_card(args: &CardArgs, builder: Builder) -> Result<Builder> {
     let builder = match &args.card {
         Some(path) => builder.card(&card(path)?),
         None => builder.vectors(VECTORS).profile(match args.profile {
@@ -202,9 +207,8 @@ fn simulator(args: &SimArgs, first_mac: Option<[u8; 6]>) -> Result<Sim> {
             ProfileArg::E810c => Profile::e810c(),
         }),
     };
-    let builder = match args.vectors {
+    Ok(match args.vectors {
         Some(vectors) => builder.vectors(vectors),
         None => builder,
-    };
-    Ok(builder.build())
+    })
 }

@@ -1,13 +1,16 @@
 //! `e810 trace`: a trace of `--trace` as text, and two of them compared.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use e810_backends::host::plain;
+use e810_replay::Recording;
+use e810_sim::Sim;
 use e810_trace::{Trace, diff, show};
 
-use crate::cli::{TraceAction, TraceArgs};
+use super::sim::of_card;
+use crate::cli::{CardArgs, TraceAction, TraceArgs};
 
 /// Runs the command.
 ///
@@ -16,6 +19,7 @@ use crate::cli::{TraceAction, TraceArgs};
 pub fn run(args: &TraceArgs, out: &mut dyn Write) -> Result<()> {
     match &args.action {
         TraceAction::Show { file, only } => Ok(show(&read(file)?, only.kinds(), out)?),
+        TraceAction::Check { files, card, most } => check(files, card, *most, out),
         TraceAction::Diff { one, other, only } => {
             let (old, new) = (read(one)?, read(other)?);
             let (one, other) = (one.display().to_string(), other.display().to_string());
@@ -28,6 +32,48 @@ pub fn run(args: &TraceArgs, out: &mut dyn Write) -> Result<()> {
             out.flush()?;
             bail!("the traces differ");
         }
+    }
+}
+
+/// The seed of `e810 sim` unless another is given: it chooses what the reference leaves open.
+const SEED: u64 = 1;
+
+fn check(files: &[PathBuf], card: &CardArgs, most: usize, out: &mut dyn Write) -> Result<()> {
+    let recordings: Result<Vec<Recording>> = files
+        .iter()
+        .map(|file| {
+            let (name, trace) = (file.display().to_string(), read(file)?);
+            Ok(Recording { name, trace })
+        })
+        .collect();
+    let card = of_card(card, Sim::builder().seed(SEED).cold())?;
+    let outcome = e810_replay::check(&recordings?, card)?;
+    writeln!(out, "reads: {}", outcome.reads)?;
+    writeln!(
+        out,
+        "reads of configuration space: {}",
+        outcome.config_reads
+    )?;
+    writeln!(out, "interrupts: {}", outcome.interrupts)?;
+    for (what, compared) in &outcome.written {
+        writeln!(out, "{what}: {compared}")?;
+    }
+    writeln!(
+        out,
+        "descriptors of received LAN frames, not compared: {}",
+        outcome.given
+    )?;
+    writeln!(
+        out,
+        "entries that the recordings do not have: {}",
+        outcome.not_seen
+    )?;
+    for difference in outcome.differences.iter().take(most) {
+        writeln!(out, "{difference}")?;
+    }
+    match outcome.differences_in_all {
+        0 => Ok(writeln!(out, "no difference")?),
+        count => bail!("{count} differences"),
     }
 }
 
