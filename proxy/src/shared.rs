@@ -28,7 +28,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl<W: Write + Send + std::fmt::Debug> Shared<W> {
     pub(crate) fn new(recorder: Recorder<W>, allow_nvm: bool) -> Self {
         Self {
-            recorder,
+            recorder: recorder.with_clock(monotonic),
             memory: DeviceMemory::default(),
             guard: (!allow_nvm).then(Mutex::default),
         }

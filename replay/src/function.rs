@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use e810_backends::observed::{DeviceMemory, Observer as _};
 use e810_card::record::{from_hex, hex};
+use e810_hal::regs::PFPE_WQEALLOC;
 use e810_hal::{Iova, Ns, RegOffset};
 use e810_sim::Sim;
 use e810_sim_server::device::Device;
@@ -175,6 +176,13 @@ impl Function {
             .write(VFIO_PCI_BAR0_REGION_INDEX, at, &value.to_le_bytes());
     }
 
+    /// Has the engine look for requests of a queue pair, as a doorbell does. No recording has this.
+    pub(crate) fn ring(&mut self, qp: u32) {
+        let at = PFPE_WQEALLOC.off().get().into();
+        self.device
+            .write(VFIO_PCI_BAR0_REGION_INDEX, at, &qp.to_le_bytes());
+    }
+
     /// `bytes` of configuration space, as a proxy's driver sees them.
     pub(crate) fn config_read(&mut self, offset: u64, bytes: usize) -> String {
         let mut found = vec![0; bytes];
@@ -198,7 +206,8 @@ impl Function {
         let Some(parts) = self.recorder.parts(event) else {
             return false;
         };
-        parts.iter().all(|(at, bytes)| self.put(*at, bytes))
+        let put = |parts: &[(u64, Vec<u8>)]| parts.iter().all(|(at, bytes)| self.put(*at, bytes));
+        put(&parts) && put(&self.recorder.given(&self.memory, event))
     }
 
     /// Writes bytes at an address of the driver's.

@@ -14,6 +14,7 @@
 //! * `lines`: the order of lines.
 
 mod function;
+mod left_out;
 mod lines;
 mod outcome;
 mod replay;

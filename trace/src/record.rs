@@ -145,8 +145,8 @@ pub enum Event {
         at: Hex,
     },
     /// Memory that the device reads without being given its address in a line: page descriptors and
-    /// PBLEs, and descriptors for events of the firmware. Its line is before that of the command, the
-    /// work request or the register write by which the device may read it.
+    /// PBLEs, descriptors for events of the firmware, and what stands in a new queue if it is not zeros.
+    /// Its line is before that of the register write by which the device may read it.
     Memory {
         /// Where the device sees it.
         at: Hex,

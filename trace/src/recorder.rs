@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use e810_backends::observed::{DeviceMemory, Observer};
 use e810_card::record::from_hex;
-use e810_hal::regs::{PFGEN_CTRL, PFPE_CCQPLOW, PFPE_CQARM, PFPE_WQEALLOC, find};
+use e810_hal::regs::{
+    DB_CQ_ARM, DB_WQE_ALLOC, PFGEN_CTRL, PFPE_CCQPLOW, PFPE_CQARM, PFPE_WQEALLOC, find,
+};
 use e810_hal::{Iova, Ns, RegOffset, Vector};
 
 use crate::file::TraceFile;
@@ -20,6 +22,8 @@ pub struct Recorder<W: Write> {
     device: u8,
     file: Arc<Mutex<TraceFile<W>>>,
     state: Mutex<State>,
+    /// The clock of what the device has written, if `now` of the calls is not late enough.
+    clock: Option<fn() -> Ns>,
 }
 
 /// PFSWR of PFGEN_CTRL (control-path 2.7).
@@ -58,7 +62,16 @@ impl<W: Write> Recorder<W> {
             device,
             file,
             state: Mutex::default(),
+            clock: None,
         }
+    }
+
+    /// Has what the device wrote the time of `clock` when it was found, instead of that when somebody
+    /// began to look: so it is behind what another function did to cause it, by the same clock.
+    #[must_use]
+    pub fn with_clock(mut self, clock: fn() -> Ns) -> Self {
+        self.clock = Some(clock);
+        self
     }
 
     fn file(&self) -> MutexGuard<'_, TraceFile<W>> {
@@ -70,6 +83,10 @@ impl<W: Write> Recorder<W> {
     }
 
     fn put(&self, now: Ns, event: Event) {
+        let now = match self.clock {
+            Some(clock) if event.answer().is_some() => clock(),
+            _ => now,
+        };
         self.file().put(&Record {
             ns: now.0,
             device: self.device,
@@ -163,15 +180,22 @@ impl<W: Write> Recorder<W> {
             return;
         }
         let mut state = self.state();
-        let mut events = state.adminq.look(memory);
+        let events = state.adminq.look(memory);
         state.learn_of_firmware(&events);
-        events.extend(state.shadows.look(memory));
+        // Read before the entries and told behind them: a driver moves on in a queue behind an entry.
+        let shadows = state.shadows.look(memory);
         drop(state);
+        self.put_others(now, events);
+        self.scan(now, memory);
+        self.put_others(now, shadows);
+    }
+
+    /// Puts events that are no reads.
+    fn put_others(&self, now: Ns, events: Vec<Event>) {
         if !events.is_empty() {
             self.end_of_reads(now);
             self.put_all(now, events);
         }
-        self.scan(now, memory);
     }
 
     /// The memory that begins at `at` is about to be taken from the device.
@@ -247,6 +271,17 @@ impl<W: Write> Recorder<W> {
             _ => None,
         }
     }
+
+    /// The memory that the device gets by a command to write there, when the command and what it names
+    /// are in `memory`: addresses and zeros. What else stands there is in lines behind that of the command.
+    #[must_use]
+    pub fn given(&self, memory: &DeviceMemory, event: &Event) -> Vec<(u64, Vec<u8>)> {
+        match event {
+            Event::CqpCommand { bytes, .. } => self.state().cqp.given_by(memory, bytes),
+            Event::AdminqCommand(found) => AdminqFollower::given_by(found),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// The name of a register; empty if it has none.
@@ -310,11 +345,11 @@ impl<W: Write + Send + std::fmt::Debug> Observer for Recorder<W> {
         events.extend(state.lan.write(memory, offset, value));
         let (commands, learned) = state.cqp.write(memory, offset, value);
         events.extend(commands);
-        if offset == PFPE_WQEALLOC.off() {
+        if [PFPE_WQEALLOC.off(), DB_WQE_ALLOC.off()].contains(&offset) {
             let requests = state.work.scan_one(memory, value & 0xFF_FFFF);
             events.extend(with_lists(&state.cqp, memory, requests));
         }
-        if offset == PFPE_CQARM.off() {
+        if [PFPE_CQARM.off(), DB_CQ_ARM.off()].contains(&offset) {
             events.extend(state.shadows.armed(memory, value & 0x7_FFFF));
         }
         drop(state);

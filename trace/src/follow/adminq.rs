@@ -99,8 +99,11 @@ impl AdminqFollower {
                 let is_read = |flags| flags & RD != 0;
                 let ring = &self.rings.commands;
                 let sent = indexes.into_iter();
-                let sent = sent.filter_map(|at| descriptor(ring, memory, at, is_read));
-                events.extend(sent.map(Event::AdminqCommand));
+                for found in sent.filter_map(|at| descriptor(ring, memory, at, is_read)) {
+                    let stale = Self::stale(memory, &found);
+                    events.push(Event::AdminqCommand(found));
+                    events.extend(stale);
+                }
                 events
             }
             Written::Posted(tail) => {
@@ -120,6 +123,32 @@ impl AdminqFollower {
                     .collect()
             }
         }
+    }
+
+    /// The buffer that the firmware gets by a command for its answer: address and zeros.
+    pub(crate) fn given_by(found: &Descriptor) -> Vec<(u64, Vec<u8>)> {
+        let words = words_from_hex(&found.descriptor).unwrap_or_default();
+        let &[first, _, _, last] = words.as_slice() else {
+            return Vec::new();
+        };
+        let flags = first as u16;
+        let length = usize::from((first >> 32) as u16).min(MOST_BUFFER);
+        match flags & (BUF | RD) {
+            BUF => vec![(last.rotate_left(32), vec![0; length])],
+            _ => Vec::new(),
+        }
+    }
+
+    /// What stands in the buffer that the firmware gets by a command, if it is not zeros.
+    fn stale(memory: &DeviceMemory, found: &Descriptor) -> Option<Event> {
+        let (at, zeros) = Self::given_by(found).pop()?;
+        let there = words(memory, at, zeros.len().div_ceil(8));
+        let mut bytes: Vec<u8> = there.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.truncate(zeros.len());
+        bytes.iter().any(|byte| *byte != 0).then(|| Event::Memory {
+            at: Hex(at),
+            bytes: hex(&bytes),
+        })
     }
 
     /// Where the driver has put a command and its buffer.
@@ -171,7 +200,9 @@ impl AdminqFollower {
         }
         // No more than the queue has: nobody clears them meanwhile.
         let mut first = None;
-        while let Some(index) = events.next_event() {
+        // A driver may turn the queue on before it says where it is: what stands at address 0 is no
+        // event. There is none before a descriptor for it.
+        while let Some(index) = events.next_event().filter(|_| self.posted.is_some()) {
             if first == Some(index) || !is_done(events, memory, index) {
                 break;
             }

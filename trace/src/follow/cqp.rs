@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use e810_backends::observed::DeviceMemory;
-use e810_card::record::{from_hex, words_from_hex, words_to_hex};
+use e810_card::record::{from_hex, hex, words_from_hex, words_to_hex};
 use e810_cqp::Opcode;
 use e810_cqp::op::QUERY_BYTES;
 use e810_datapath::sizing::QUANTUM_BYTES;
@@ -23,6 +23,8 @@ const HEADER: usize = 3;
 const INDEX: u32 = 0x7FF;
 /// Bytes of the host context of a queue pair.
 const QP_CONTEXT_BYTES: usize = 256;
+/// Bytes of the shadow area of a queue.
+const SHADOW_BYTES: u64 = 64;
 /// Bytes of the entries of an SD update behind the third.
 const SD_SLOT_BYTES: usize = 128;
 /// Bytes of a reply whose size is the device's: all counters, or all features, fit.
@@ -122,6 +124,7 @@ impl CqpFollower {
             while self.next != to && to < self.entries {
                 let command = self.command(memory, self.next, &mut events, &mut learned);
                 events.extend(command);
+                events.extend(self.stale(memory, self.next));
                 self.next = (self.next + 1) % self.entries;
             }
             return (events, learned);
@@ -133,7 +136,11 @@ impl CqpFollower {
 
     /// The Control QP is created from the context at `address`; 0 ends it.
     fn created(&mut self, memory: &DeviceMemory, address: u64) -> Vec<Event> {
-        let context = words(memory, address, WORDS);
+        // Something may be there, too.
+        let context = match address {
+            0 => Vec::new(),
+            address => words(memory, address, WORDS),
+        };
         let (Some(first), Some(base)) = (context.first(), context.get(1)) else {
             *self = Self::default();
             return Vec::new();
@@ -224,6 +231,14 @@ impl CqpFollower {
             // the driver's.
             Opcode::QueryRdmaFeatures => {
                 let features = written.first().map_or(0, |first| bits(*first, 47, 32));
+                // There are at least two: the driver has used the memory for something else.
+                if features < 2 {
+                    return Some(Event::NotSeen {
+                        what: "CQP replies".to_owned(),
+                        number: 0,
+                        entries: 1,
+                    });
+                }
                 written.truncate(features as usize);
             }
             _ => {}
@@ -318,6 +333,81 @@ impl CqpFollower {
         let pages = ((q0 & (size - 1)) + bits(q16, 47, 0)).div_ceil(size);
         let first = bits(q8, 11, 0) << 16 | bits(q16, 63, 48);
         self.hmc.lists(memory, (level, first), pages)
+    }
+
+    /// The memory that the engine gets by a command to write there: rings and shadow areas of a new queue,
+    /// or a buffer; with their bytes. Drivers leave zeros there.
+    fn given(&self, memory: &DeviceMemory, opcode: Opcode, command: &[u64]) -> Vec<(Place, u64)> {
+        let &[q0, _, q16, header, q32, shadow, q48, _] = command else {
+            return Vec::new();
+        };
+        let ring = |kind: EntryKind, entries: u64| {
+            let bytes = entries * kind.bytes();
+            let is_virtual = bits(header, 47, 47) == 1;
+            let place = self.place(memory, is_virtual, (q32, q48), bytes);
+            place.map(|place| (place, bytes))
+        };
+        let area = (Place::Piece(shadow), SHADOW_BYTES);
+        match opcode {
+            Opcode::CreateCq => Vec::from_iter(
+                ring(EntryKind::Cqe, bits(q0, 20, 0))
+                    .into_iter()
+                    .chain([area]),
+            ),
+            Opcode::ModifyCq if bits(header, 43, 43) == 1 => {
+                Vec::from_iter(ring(EntryKind::Cqe, bits(q0, 20, 0)))
+            }
+            Opcode::CreateCeq => Vec::from_iter(ring(EntryKind::Ceqe, bits(q16, 21, 0))),
+            Opcode::CreateAeq => Vec::from_iter(ring(EntryKind::Aeqe, bits(q16, 18, 0))),
+            Opcode::CreateQp => {
+                let is_virtual = bits(header, 45, 45) == 1;
+                let queues = self.queues(memory, q16, is_virtual);
+                let rings = queues.into_iter().flat_map(QueuePair::into_places);
+                rings.chain([area]).collect()
+            }
+            _ => match attached(opcode, command) {
+                Some((word, bytes, Way::Written)) => {
+                    let address = command.get(usize::from(word)).copied().unwrap_or(0);
+                    vec![(Place::Piece(address & !0x7), bytes as u64)]
+                }
+                _ => Vec::new(),
+            },
+        }
+    }
+
+    /// What stands in the memory that the engine gets by the command at `index`, if it is not zeros.
+    fn stale(&self, memory: &DeviceMemory, index: u32) -> Vec<Event> {
+        let at = self.base.checked_add(u64::from(index) * 64);
+        let command = at.map_or_else(Vec::new, |at| words(memory, at, WORDS));
+        let header = command.get(HEADER).copied().unwrap_or(0);
+        let opcode = Opcode::from_code(bits(header, 37, 32) as u8);
+        let mut lines = Vec::new();
+        for (place, bytes) in self.given(memory, opcode, &command) {
+            for offset in (0..bytes).step_by(PAGE as usize) {
+                let words = (PAGE.min(bytes - offset) / 8) as usize;
+                let found = place.words(memory, offset, words);
+                if found.iter().any(|word| *word != 0) {
+                    let bytes: Vec<u8> = found.iter().flat_map(|word| word.to_le_bytes()).collect();
+                    lines.extend(place.parts(offset, &bytes).into_iter().map(|(at, bytes)| {
+                        Event::Memory {
+                            at: Hex(at),
+                            bytes: hex(&bytes),
+                        }
+                    }));
+                }
+            }
+        }
+        lines
+    }
+
+    /// The memory that the engine gets by a command, which is in memory: addresses and zeros.
+    pub(crate) fn given_by(&self, memory: &DeviceMemory, bytes: &str) -> Vec<(u64, Vec<u8>)> {
+        let command = words_from_hex(bytes).unwrap_or_default();
+        let header = command.get(HEADER).copied().unwrap_or(0);
+        let opcode = Opcode::from_code(bits(header, 37, 32) as u8);
+        let queues = self.given(memory, opcode, &command);
+        let parts = |(place, bytes): (Place, u64)| place.parts(0, &vec![0; bytes as usize]);
+        queues.into_iter().flat_map(parts).collect()
     }
 
     /// Where the driver has put a command, and the memory that the command names.

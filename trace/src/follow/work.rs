@@ -133,6 +133,14 @@ impl QueuePair {
         }
     }
 
+    /// Where its queues are, and their bytes.
+    pub(crate) fn into_places(self) -> [(Place, u64); 2] {
+        [self.send, self.receive].map(|ring| {
+            let bytes = u64::from(ring.quanta) * u64::from(QUANTUM_BYTES);
+            (ring.place, bytes)
+        })
+    }
+
     fn take(&mut self, memory: &DeviceMemory, qp: u32, into: &mut Vec<Event>) {
         let slot = self.slot;
         for (queue, ring, is_send) in [

@@ -63,11 +63,17 @@ fn check(files: &[PathBuf], card: &CardArgs, most: usize, out: &mut dyn Write) -
         "descriptors of received LAN frames, not compared: {}",
         outcome.given
     )?;
+    for (what, (count, why)) in &outcome.left_out {
+        writeln!(out, "not compared: {count} of {what}: {why}")?;
+    }
     writeln!(
         out,
         "entries that the recordings do not have: {}",
         outcome.not_seen
     )?;
+    for finding in outcome.findings.iter().take(most) {
+        writeln!(out, "finding: {finding}")?;
+    }
     for difference in outcome.differences.iter().take(most) {
         writeln!(out, "{difference}")?;
     }
