@@ -1,7 +1,7 @@
 //! What is not compared, and why.
 
 use e810_hal::RegOffset;
-use e810_trace::Event;
+use e810_trace::Answer;
 
 /// Counters of frames (lan-path 13): the name, where they begin, and how many bytes they are, for all
 /// ports or VSIs.
@@ -42,14 +42,12 @@ pub(crate) fn register(offset: RegOffset) -> Option<&'static str> {
     COUNTERS.iter().find(is_in).map(|(name, ..)| *name)
 }
 
-/// GATHER_STATS (control-path 4.15).
-const GATHER_STATS: u64 = 0x2E;
-/// The name of an answer that is not compared, and why.
-pub(crate) fn answer(event: &Event) -> Option<(&'static str, &'static str)> {
-    let Event::CqpReply { header, .. } = event else {
-        return None;
-    };
-    (header.0 >> 32 & 0x3F == GATHER_STATS).then_some((
+/// Opcode of GATHER_STATS (control-path 4.15).
+const GATHER_STATS: u8 = 0x2E;
+
+/// The name of answers that are not compared, and why.
+pub(crate) fn answer(place: Answer) -> Option<(&'static str, &'static str)> {
+    (place == Answer::CqpReply(GATHER_STATS)).then_some((
         "replies to GATHER_STATS",
         "they count packets, and how many acknowledgements go depends on when a peer takes messages",
     ))

@@ -13,11 +13,19 @@
 //! * `function`: one simulated function with its driver's memory.
 //! * `lines`: the order of lines.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "lines and functions are numbered by `lines`; no number in a file is an index"
+)]
+
+mod ahead;
+mod compare;
 mod function;
 mod left_out;
 mod lines;
 mod outcome;
 mod replay;
+mod state;
 
 use e810_trace::Trace;
 

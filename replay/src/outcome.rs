@@ -74,20 +74,8 @@ pub struct Outcome {
     pub not_seen: u64,
     /// What the simulator finds wrong with the driver, or with memory that the recording lacks.
     pub findings: Vec<String>,
-    /// The first differences, in their order.
+    /// What differs, in its order.
     pub differences: Vec<Difference>,
-    /// All of them.
-    pub differences_in_all: u64,
-}
-
-/// The most differences that are kept.
-const MOST: usize = 1000;
-
-impl Outcome {
-    pub(crate) fn add(&mut self, difference: Difference) {
-        self.differences_in_all += 1;
-        if self.differences.len() < MOST {
-            self.differences.push(difference);
-        }
-    }
+    /// The line at which the replay was ended, because too much differed.
+    pub stopped_at: Option<usize>,
 }

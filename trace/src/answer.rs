@@ -16,7 +16,8 @@ const VALID: u64 = 1 << 63;
 pub enum Answer {
     AdminqReply,
     AdminqEvent,
-    CqpReply,
+    /// Replies to commands of the Control QP with this opcode.
+    CqpReply(u8),
     /// Completions of a work queue: the completion queue, the queue pair, and whether they are of its
     /// send queue. Those of the Control QP are of queue pair 0.
     Cqe(u32, u32, bool),
@@ -58,7 +59,7 @@ impl fmt::Display for Answer {
         match self {
             Self::AdminqReply => write!(f, "AdminQ replies"),
             Self::AdminqEvent => write!(f, "AdminQ events"),
-            Self::CqpReply => write!(f, "CQP replies"),
+            Self::CqpReply(opcode) => write!(f, "CQP replies to {opcode:#04x}"),
             Self::Cqe(0, ..) => write!(f, "completions of CQ 0"),
             Self::Cqe(cq, qp, is_send) => {
                 let queue = if *is_send { "SQ" } else { "RQ" };
@@ -85,7 +86,7 @@ impl Event {
         Some(match self {
             Self::AdminqReply(_) => Answer::AdminqReply,
             Self::AdminqEvent(_) => Answer::AdminqEvent,
-            Self::CqpReply { .. } => Answer::CqpReply,
+            Self::CqpReply { header, .. } => Answer::CqpReply((header.0 >> 32 & 0x3F) as u8),
             Self::Cqe { cq: 0, .. } => Answer::Cqe(0, 0, true),
             Self::Cqe { cq, bytes, .. } => {
                 let words = words_from_hex(bytes).unwrap_or_default();

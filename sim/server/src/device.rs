@@ -45,24 +45,6 @@ pub struct Device {
 }
 
 impl Device {
-    fn new(
-        nic: SimPlatform,
-        config: ConfigSpace,
-        interrupts: Arc<Interrupts>,
-        counts: Arc<Counts>,
-    ) -> Self {
-        // The state after power-up.
-        nic.set_bus_master(false);
-        nic.power_up_msix();
-        Self {
-            config,
-            nic,
-            interrupts,
-            mappings: Mappings::default(),
-            counts,
-        }
-    }
-
     /// Function `function` of `sim`, for users of it, and its interrupts.
     pub fn of(sim: &Sim, function: u8) -> (Self, Arc<Interrupts>) {
         let nic = sim.function(function);
@@ -81,10 +63,17 @@ impl Device {
             Some(bytes) => ConfigSpace::recorded(&place, bytes),
             None => ConfigSpace::new(&place),
         };
-        (
-            Self::new(nic, config, interrupts.clone(), Arc::default()),
-            interrupts,
-        )
+        // The state after power-up.
+        nic.set_bus_master(false);
+        nic.power_up_msix();
+        let this = Self {
+            config,
+            nic,
+            interrupts: Arc::clone(&interrupts),
+            mappings: Mappings::default(),
+            counts: Arc::default(),
+        };
+        (this, interrupts)
     }
 
     pub(crate) fn counts(&self) -> Arc<Counts> {

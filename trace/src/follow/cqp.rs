@@ -235,7 +235,7 @@ impl CqpFollower {
                 if features < 2 {
                     return Some(Event::NotSeen {
                         what: "CQP replies".to_owned(),
-                        number: 0,
+                        number: bits(header, 37, 32) as u32,
                         entries: 1,
                     });
                 }

@@ -77,8 +77,12 @@ fn check(files: &[PathBuf], card: &CardArgs, most: usize, out: &mut dyn Write) -
     for difference in outcome.differences.iter().take(most) {
         writeln!(out, "{difference}")?;
     }
-    match outcome.differences_in_all {
+    if let Some(line) = outcome.stopped_at {
+        writeln!(out, "too much differs: ended at line {line}")?;
+    }
+    match outcome.differences.len() {
         0 => Ok(writeln!(out, "no difference")?),
+        1 => bail!("1 difference"),
         count => bail!("{count} differences"),
     }
 }

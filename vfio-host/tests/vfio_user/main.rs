@@ -13,6 +13,7 @@
 mod apart;
 mod attached;
 mod cables;
+mod check;
 mod cut_short;
 mod ending;
 mod faults;

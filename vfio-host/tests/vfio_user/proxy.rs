@@ -62,7 +62,7 @@ impl Proxied {
     }
 
     /// Ends it by a signal; its recording.
-    fn recording(self) -> Trace {
+    pub(crate) fn recording(self) -> Trace {
         self.e810.signal(libc::SIGTERM);
         let end = self.e810.end();
         assert!(end.status.success(), "{end:?}");

@@ -4,14 +4,11 @@ use super::*;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use e810_hal::InterruptVectors;
 use e810_sim::Sim;
 use proptest::prelude::*;
 use zerocopy::FromBytes;
 
-use crate::config_space::{ConfigSpace, Place};
-use crate::device::{Counts, Device};
-use crate::interrupts::Interrupts;
+use crate::device::Device;
 use crate::memory_file::memory_file;
 use crate::messages::{DMA_MAP, ERROR, KIND, REGION_READ, REPLY};
 
@@ -19,17 +16,8 @@ use crate::messages::{DMA_MAP, ERROR, KIND, REGION_READ, REPLY};
 fn served() -> (UnixStream, JoinHandle<Result<(), Lost>>, Sim) {
     let (theirs, ours) = UnixStream::pair().unwrap();
     let sim = Sim::builder().cold().build();
-    let nic = sim.function(0);
-    let interrupts = Arc::new(Interrupts::new(nic.vector_count()));
-    let place = Place {
-        card: nic.mac(),
-        function: 0,
-        functions: 1,
-        vectors: nic.vector_count(),
-    };
+    let (mut device, _) = Device::of(&sim, 0);
     let thread = std::thread::spawn(move || {
-        let config = ConfigSpace::new(&place);
-        let mut device = Device::new(nic, config, interrupts, Arc::<Counts>::default());
         let ours = Arc::new(ours);
         device.user_came(Arc::clone(&ours));
         let end = serve_connection(&ours, &mut device);
