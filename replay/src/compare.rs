@@ -113,13 +113,6 @@ impl Replay<'_> {
             self.states[number].shadows.insert(place, index);
             return;
         }
-        if let Answer::Cqe(_, qp, false) = place
-            && let Some(posted) = self.states[number]
-                .posted
-                .get_mut(&(qp, WorkQueue::Receive))
-        {
-            posted.pop_front();
-        }
         let is_there = self.until(|this| {
             let now = this.sim.now();
             let function = &mut this.functions[number];

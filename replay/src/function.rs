@@ -61,6 +61,8 @@ pub(crate) struct Function {
     sink: Sink,
     places: Answers,
     answers: BTreeMap<Answer, VecDeque<Event>>,
+    /// Receive requests with a completion, by queue pair.
+    received: BTreeMap<u32, usize>,
     fired: Fired,
 }
 
@@ -84,6 +86,7 @@ impl Function {
             sink,
             places: Answers::default(),
             answers: BTreeMap::new(),
+            received: BTreeMap::new(),
             fired,
         })
     }
@@ -239,12 +242,23 @@ impl Function {
                 continue;
             };
             if let Some(answer) = self.places.place(&record.event) {
+                // A second half is where its first half is.
+                if record.event.answer() == Some(answer)
+                    && let Answer::Cqe(_, qp, false) = answer
+                {
+                    *self.received.entry(qp).or_default() += 1;
+                }
                 self.answers
                     .entry(answer)
                     .or_default()
                     .push_back(record.event);
             }
         }
+    }
+
+    /// Receive requests of a queue pair that were completed since.
+    pub(crate) fn received(&mut self, qp: u32) -> usize {
+        self.received.remove(&qp).unwrap_or(0)
     }
 
     /// The next entry that the device has written there.
@@ -260,6 +274,7 @@ impl Function {
     /// Entries that nobody asked for, which are forgotten.
     pub(crate) fn left(&mut self) -> BTreeMap<Answer, VecDeque<Event>> {
         self.places = Answers::default();
+        self.received.clear();
         take(&mut self.answers)
     }
 

@@ -30,7 +30,7 @@ const IDLE: u64 = 5_000_000;
 /// A proxy looks at least so often, so what came before is recorded before.
 const SEEN: u64 = 2_000_000;
 /// Doorbells of send queues, and their bits that say whose.
-const DOORBELLS: [RegOffset; 2] = [PFPE_WQEALLOC.off(), DB_WQE_ALLOC.off()];
+pub(crate) const DOORBELLS: [RegOffset; 2] = [PFPE_WQEALLOC.off(), DB_WQE_ALLOC.off()];
 const QP: u32 = 0x3_FFFF;
 
 /// Why recordings cannot be replayed.
@@ -155,7 +155,6 @@ impl Replay<'_> {
     /// Lets the simulator run until `ready` says so; false if it does not within [`PATIENCE`].
     pub(crate) fn until(&mut self, mut ready: impl FnMut(&mut Self) -> bool) -> bool {
         let begun = self.sim.now();
-        let mut is_late = false;
         for _ in 0..MOST_STEPS {
             if ready(self) {
                 return true;
@@ -164,11 +163,8 @@ impl Replay<'_> {
             let next = self.sim.next_event();
             let next = next.filter(|next| next.0.saturating_sub(begun.0) <= PATIENCE.0);
             let waits = next.is_none_or(|next| next.0.saturating_sub(begun.0) > LATE.0);
-            if waits && !is_late {
-                is_late = true;
-                if self.post_ahead() {
-                    continue;
-                }
+            if waits && self.post_ahead() {
+                continue;
             }
             let Some(next) = next else {
                 return false;
@@ -296,16 +292,15 @@ impl Replay<'_> {
         } = event
         {
             let key = (*qp, *queue);
-            let posted = self.states[function].posted.entry(key).or_default();
-            if posted.contains(place) {
+            if !self.is_free(function, key, *place) {
                 // The device was done with what stood there.
                 self.settle();
+                let posted = self.states[function].posted.entry(key).or_default();
+                if let Some(at) = posted.iter().position(|other| other == place) {
+                    posted.drain(..=at);
+                }
+                posted.push_back(*place);
             }
-            let posted = self.states[function].posted.entry(key).or_default();
-            if let Some(at) = posted.iter().position(|other| other == place) {
-                posted.drain(..=at);
-            }
-            posted.push_back(*place);
         }
         self.states[function].sent(event);
         if !self.functions[function].post(event) {

@@ -53,6 +53,13 @@ impl State {
             }
         }
     }
+
+    /// Queues in this memory are followed no more.
+    fn gone(&mut self, memory: &DeviceMemory, at: Iova) {
+        self.entries.freed(memory, at);
+        self.work.freed(memory, at);
+        self.lan.freed(memory, at);
+    }
 }
 
 impl<W: Write> Recorder<W> {
@@ -105,15 +112,13 @@ impl<W: Write> Recorder<W> {
     }
 
     /// Something else than a read: the line of its repetitions, if there were any.
-    fn end_of_reads(&self, now: Ns) {
-        let last = self.state().last_read.take();
-        if let Some((_, _, times @ 1..)) = last {
+    fn end_of_reads(&self, state: &mut State, now: Ns) {
+        if let Some((_, _, times @ 1..)) = state.last_read.take() {
             self.put(now, Event::Again { times });
         }
     }
 
-    fn learn(&self, now: Ns, learned: Vec<Learned>) {
-        let mut state = self.state();
+    fn learn(&self, state: &mut State, now: Ns, learned: Vec<Learned>) {
         for learned in learned {
             match learned {
                 Learned::Ring(kind, number, place, entries) => {
@@ -140,26 +145,44 @@ impl<W: Write> Recorder<W> {
     }
 
     /// Puts what stands in rings and was not seen before.
-    fn scan(&self, now: Ns, memory: &DeviceMemory) {
-        let mut state = self.state();
+    fn scan(&self, state: &mut State, now: Ns, memory: &DeviceMemory) {
         let State {
             cqp,
             entries,
             work,
             lan,
             ..
-        } = &mut *state;
+        } = state;
         let mut events = with_lists(cqp, memory, work.scan(memory));
         events.extend(lan.scan(memory));
         for (event, command) in entries.scan(memory) {
             events.push(event);
             events.extend(command.and_then(|index| cqp.completed(memory, index)));
         }
-        drop(state);
+        self.put_others(state, now, events);
+    }
+
+    /// Puts events that are no reads. The caller holds the state until then: what two threads find is in
+    /// the order in which it was found.
+    fn put_others(&self, state: &mut State, now: Ns, events: Vec<Event>) {
         if !events.is_empty() {
-            self.end_of_reads(now);
+            self.end_of_reads(state, now);
+            self.put_all(now, events);
         }
-        self.put_all(now, events);
+    }
+
+    fn put_event(&self, state: &mut State, now: Ns, event: Event) {
+        self.put_others(state, now, vec![event]);
+    }
+
+    fn look_at(&self, state: &mut State, now: Ns, memory: &DeviceMemory) {
+        let events = state.adminq.look(memory);
+        state.learn_of_firmware(&events);
+        // Read before the entries and told behind them: a driver moves on in a queue behind an entry.
+        let shadows = state.shadows.look(memory);
+        self.put_others(state, now, events);
+        self.scan(state, now, memory);
+        self.put_others(state, now, shadows);
     }
 }
 
@@ -168,59 +191,37 @@ impl<W: Write> Recorder<W> {
     /// Puts `event`, which is no access to a register.
     pub fn event(&self, now: Ns, event: Event) {
         if self.is_open() {
-            self.end_of_reads(now);
-            self.put(now, event);
+            self.put_event(&mut self.state(), now, event);
         }
     }
 
     /// Puts what device and driver have written to their queues since the last look. The driver
     /// does not say when it has read an entry: call this often.
     pub fn look(&self, now: Ns, memory: &DeviceMemory) {
-        if !self.is_open() {
-            return;
-        }
-        let mut state = self.state();
-        let events = state.adminq.look(memory);
-        state.learn_of_firmware(&events);
-        // Read before the entries and told behind them: a driver moves on in a queue behind an entry.
-        let shadows = state.shadows.look(memory);
-        drop(state);
-        self.put_others(now, events);
-        self.scan(now, memory);
-        self.put_others(now, shadows);
-    }
-
-    /// Puts events that are no reads.
-    fn put_others(&self, now: Ns, events: Vec<Event>) {
-        if !events.is_empty() {
-            self.end_of_reads(now);
-            self.put_all(now, events);
+        if self.is_open() {
+            self.look_at(&mut self.state(), now, memory);
         }
     }
 
     /// The memory that begins at `at` is about to be taken from the device.
     pub fn unmapped(&self, now: Ns, memory: &DeviceMemory, at: Iova, bytes: u64) {
         if self.is_open() {
-            self.look(now, memory);
-            self.gone(memory, at);
+            let mut state = self.state();
+            self.look_at(&mut state, now, memory);
+            state.gone(memory, at);
             let at = Hex(at.0);
-            self.event(now, Event::Unmapped { at, bytes });
+            self.put_event(&mut state, now, Event::Unmapped { at, bytes });
         }
     }
 
     /// The function is reset, or its driver is gone: it has no queues any more.
     pub fn reset(&self, now: Ns, memory: &DeviceMemory, event: Event) {
-        self.look(now, memory);
-        *self.state() = State::default();
-        self.event(now, event);
-    }
-
-    /// Queues in this memory are followed no more.
-    fn gone(&self, memory: &DeviceMemory, at: Iova) {
         let mut state = self.state();
-        state.entries.freed(memory, at);
-        state.work.freed(memory, at);
-        state.lan.freed(memory, at);
+        if self.is_open() {
+            self.look_at(&mut state, now, memory);
+            self.put_event(&mut state, now, event);
+        }
+        *state = State::default();
     }
 }
 
@@ -305,41 +306,34 @@ impl<W: Write + Send + std::fmt::Debug> Observer for Recorder<W> {
         let mut events = state.adminq.read(memory, offset, value);
         state.learn_of_firmware(&events);
         events.extend(state.cqp.read(memory, offset, value));
-        drop(state);
         if !is_again {
-            self.end_of_reads(now);
-            self.put(
-                now,
-                Event::Read {
-                    register: name(offset),
-                    offset: Hex(offset.get().into()),
-                    value: Hex(value.into()),
-                },
-            );
-            self.state().last_read = Some((offset, value, 0));
+            let line = Event::Read {
+                register: name(offset),
+                offset: Hex(offset.get().into()),
+                value: Hex(value.into()),
+            };
+            self.put_event(&mut state, now, line);
+            state.last_read = Some((offset, value, 0));
         }
-        if !events.is_empty() {
-            self.end_of_reads(now);
-        }
-        self.put_all(now, events);
+        self.put_others(&mut state, now, events);
     }
 
     fn write(&self, now: Ns, memory: &DeviceMemory, offset: RegOffset, value: u32) {
         if !self.is_open() {
             return;
         }
-        self.end_of_reads(now);
+        let mut guard = self.state();
+        let state = &mut *guard;
+        self.end_of_reads(state, now);
         let is_reset = offset == PFGEN_CTRL.off() && value & RESET != 0;
         if is_reset || offset == PFPE_CCQPLOW.off() && value != 0 {
             // The engine has no queues after a reset, nor with a new Control QP.
-            self.scan(now, memory);
-            let mut state = self.state();
+            self.scan(state, now, memory);
             (state.entries, state.work, state.shadows) = Default::default();
             if is_reset {
                 state.lan.reset();
             }
         }
-        let mut state = self.state();
         let mut events = state.adminq.write(memory, offset, value);
         state.learn_of_firmware(&events);
         events.extend(state.lan.write(memory, offset, value));
@@ -352,17 +346,14 @@ impl<W: Write + Send + std::fmt::Debug> Observer for Recorder<W> {
         if [PFPE_CQARM.off(), DB_CQ_ARM.off()].contains(&offset) {
             events.extend(state.shadows.armed(memory, value & 0x7_FFFF));
         }
-        drop(state);
         self.put_all(now, events);
-        self.learn(now, learned);
-        self.put(
-            now,
-            Event::Write {
-                register: name(offset),
-                offset: Hex(offset.get().into()),
-                value: Hex(value.into()),
-            },
-        );
+        self.learn(state, now, learned);
+        let line = Event::Write {
+            register: name(offset),
+            offset: Hex(offset.get().into()),
+            value: Hex(value.into()),
+        };
+        self.put(now, line);
     }
 
     fn allocated(&self, now: Ns, at: Iova, bytes: usize) {
@@ -372,15 +363,16 @@ impl<W: Write + Send + std::fmt::Debug> Observer for Recorder<W> {
 
     fn freed(&self, now: Ns, memory: &DeviceMemory, at: Iova) {
         if self.is_open() {
-            self.scan(now, memory);
-            self.gone(memory, at);
-            self.event(now, Event::Freed { at: Hex(at.0) });
+            let mut state = self.state();
+            self.scan(&mut state, now, memory);
+            state.gone(memory, at);
+            self.put_event(&mut state, now, Event::Freed { at: Hex(at.0) });
         }
     }
 
     fn entries(&self, now: Ns, memory: &DeviceMemory) {
         if self.is_open() {
-            self.scan(now, memory);
+            self.scan(&mut self.state(), now, memory);
         }
     }
 

@@ -6,7 +6,9 @@
 )]
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use e810::{
     AccessFlags, ColdStart, Config, ConnectOptions, Control, Data, EventSet, LinkPolicy, Op,
@@ -14,9 +16,12 @@ use e810::{
     StageError, Wc, WcStatus, bring_up_cold,
 };
 use e810_backends::HostDevice;
-use e810_backends::observed::Observed;
-use e810_hal::regs::find;
-use e810_hal::{Clock as _, Ns};
+use e810_backends::observed::{DeviceMemory, Observed, Observer as _};
+use e810_hal::regs::{
+    PF_FW_ARQH, PF_FW_ARQLEN, PF_FW_ARQT, PF_FW_ATQBAL, PF_FW_ATQLEN, PF_FW_ATQT, PFPE_CCQPHIGH,
+    PFPE_CCQPLOW, find,
+};
+use e810_hal::{Clock as _, Iova, Ns, RegOffset};
 use e810_sim::middleware::{Inject, Layered, Rule};
 use e810_sim::{AqFault, Sim, test_package};
 use e810_trace::{Event, Kinds, Record, Recorder, Trace, TraceFile, diff, show};
@@ -27,6 +32,8 @@ struct Shared(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Others that have something to write get the processor.
+        thread::yield_now();
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.extend(bytes);
         Ok(bytes.len())
@@ -399,8 +406,86 @@ fn registers_have_names() {
             register, offset, ..
         } = &record.event
         {
-            let offset = e810_hal::RegOffset::try_new(offset.0 as u32).unwrap();
+            let offset = RegOffset::try_new(offset.0 as u32).unwrap();
             assert_eq!(find(offset).unwrap().to_string(), *register);
         }
     }
+}
+
+/// A recorder of a driver that writes to registers by hand, and its memory.
+fn by_hand(tracing: &Tracing) -> (Recorder<Shared>, DeviceMemory) {
+    let recorder = Recorder::new(0, tracing.file.clone());
+    (recorder, DeviceMemory::default())
+}
+
+/// What two threads find is in the trace in the order of the queue.
+#[test]
+fn answers_are_in_their_order_whoever_finds_them() {
+    (0..5).for_each(|_| two_look_at_a_queue());
+}
+
+fn two_look_at_a_queue() {
+    const ENTRIES: u32 = 1000;
+    const AT: u64 = 0x10_0000;
+    let tracing = Tracing::begin();
+    let (recorder, memory) = by_hand(&tracing);
+    drop(
+        memory
+            .insert_zeros(Iova(AT), ENTRIES as usize * 32)
+            .unwrap(),
+    );
+    let set = |register: RegOffset, value| recorder.write(Ns(1), &memory, register, value);
+    set(PF_FW_ATQBAL.off(), AT as u32);
+    set(PF_FW_ATQLEN.off(), 1 << 31 | ENTRIES);
+    set(PF_FW_ATQT.off(), ENTRIES - 1);
+    let is_done = AtomicBool::new(false);
+    thread::scope(|threads| {
+        for _ in 0..2 {
+            threads.spawn(|| {
+                while !is_done.load(Ordering::SeqCst) {
+                    recorder.look(Ns(1), &memory);
+                }
+            });
+        }
+        for index in 0..ENTRIES - 1 {
+            memory.write(Iova(AT + u64::from(index) * 32), &[1]);
+            thread::yield_now();
+        }
+        is_done.store(true, Ordering::SeqCst);
+    });
+    recorder.look(Ns(1), &memory);
+    let trace = tracing.end();
+    let replies = trace
+        .records
+        .iter()
+        .filter_map(|record| match &record.event {
+            Event::AdminqReply(found) => Some(found.index),
+            _ => None,
+        });
+    assert!(replies.eq(0..ENTRIES - 1));
+}
+
+/// A machine has something at address 0, and drivers pass by it: they turn the queue for events on before
+/// they say where it is, and end the Control QP by a context of this address.
+#[test]
+fn what_stands_at_address_0_is_not_the_devices() {
+    let tracing = Tracing::begin();
+    let (recorder, memory) = by_hand(&tracing);
+    drop(memory.insert_zeros(Iova(0), 4096).unwrap());
+    memory.write(Iova(0), &[0xFF; 4096]);
+    for (register, value) in [
+        (PF_FW_ARQH.off(), 0),
+        (PF_FW_ARQT.off(), 0),
+        (PF_FW_ARQLEN.off(), 1 << 31 | 64),
+        (PFPE_CCQPHIGH.off(), 0),
+        (PFPE_CCQPLOW.off(), 0),
+    ] {
+        recorder.write(Ns(1), &memory, register, value);
+        recorder.look(Ns(1), &memory);
+    }
+    let trace = tracing.end();
+    let writes = |record: &&Record| matches!(record.event, Event::Write { .. });
+    assert_eq!(trace.records.iter().filter(writes).count(), 5);
+    // The first two lines, the writes, and the end.
+    assert_eq!(trace.records.len(), 8, "{:?}", trace.records);
 }
