@@ -2,8 +2,9 @@
 
 use std::mem::take;
 
+use e810_card::record::words_from_hex;
 use e810_trace::Event;
-use e810_trace::record::WorkQueue;
+use e810_trace::record::{ShadowOf, WorkQueue};
 
 use crate::lines::{is_access, is_posted};
 use crate::replay::{DOORBELLS, Replay, register};
@@ -21,10 +22,12 @@ fn is_doorbell(event: &Event) -> bool {
 }
 
 impl Replay<'_> {
-    /// Writes the receive requests that a driver had posted before its next access, as far as their places
-    /// are free here, too, and few are left. Nothing says when it posted them, and a datagram that finds
-    /// none is lost. With many, a completion queue would overflow whose entries the driver has taken.
-    pub(crate) fn post_receives(&mut self, number: usize) {
+    /// Writes what a driver had written before its next access and what the device needs in time; nothing
+    /// says when it was written. That is: receive requests, as far as their places are free here, too, and
+    /// few are left, because a datagram that finds none is lost; and how far the driver is in completion
+    /// queues, as far as the device is here, because they overflow otherwise.
+    pub(crate) fn post_in_time(&mut self, number: usize) {
+        let mut is_blocked = false;
         for at in self.states[number].at.. {
             let Some(index) = self.states[number].lines.get(at).copied() else {
                 break;
@@ -33,27 +36,59 @@ impl Replay<'_> {
             if is_access(event) {
                 break;
             }
-            let Event::Wqe {
-                qp,
-                queue: WorkQueue::Receive,
-                index: place,
-                ..
-            } = event
-            else {
-                continue;
-            };
             if self.done[index] {
                 continue;
             }
-            let key = (*qp, WorkQueue::Receive);
-            if self.left(number, key) >= FEW
-                || !self.is_free(number, key, *place)
-                || !self.functions[number].post(event)
-            {
-                break;
+            match event {
+                Event::Wqe {
+                    qp,
+                    queue: WorkQueue::Receive,
+                    index: place,
+                    ..
+                } if !is_blocked => {
+                    let key = (*qp, WorkQueue::Receive);
+                    is_blocked =
+                        self.left(number, key) >= FEW || !self.is_free(number, key, *place);
+                    self.done[index] = !is_blocked && self.functions[number].post(event);
+                }
+                Event::Shadow { .. } => {
+                    self.take_entries(number, event);
+                }
+                _ => {}
             }
-            self.done[index] = true;
         }
+    }
+
+    /// Tells the device which entries the driver has taken from a completion queue, as its shadow area
+    /// says, if the device has written them here, too. The other words of the area say how the queue is
+    /// armed, and stay until their turn. Whether that is news.
+    pub(crate) fn take_entries(&mut self, number: usize, event: &Event) -> bool {
+        /// Bytes of the word with the index.
+        const INDEX: usize = 8;
+        let Event::Shadow {
+            of: ShadowOf::Cq,
+            number: cq,
+            bytes,
+        } = event
+        else {
+            return false;
+        };
+        let now = self.sim.now();
+        let function = &mut self.functions[number];
+        function.look(now);
+        let Some((next, entries @ 1..)) = function.next_completion(*cq) else {
+            return false;
+        };
+        // CQEIDX (data-path 3.1).
+        let words = words_from_hex(bytes).unwrap_or_default();
+        let taken = words.first().map_or(0, |word| (word & 0xF_FFFF) as u32) % entries;
+        let before = self.states[number].taken.get(cq).copied().unwrap_or(0) % entries;
+        let ahead = |index: u32| (index + entries - before) % entries;
+        if taken == before || ahead(taken) > ahead(next) {
+            return false;
+        }
+        self.states[number].taken.insert(*cq, taken);
+        function.post_start(event, INDEX)
     }
 
     /// Writes what drivers had written before their next access, and the proxy had not seen yet. An engine
@@ -77,15 +112,18 @@ impl Replay<'_> {
                 if !is_posted(event) || self.done[index] {
                     continue;
                 }
-                if let Event::Wqe {
-                    qp,
-                    queue,
-                    index: place,
-                    ..
-                } = event
-                    && !self.is_free(number, (*qp, *queue), *place)
-                {
-                    break;
+                match event {
+                    Event::Wqe {
+                        qp,
+                        queue,
+                        index: place,
+                        ..
+                    } if !self.is_free(number, (*qp, *queue), *place) => break,
+                    Event::Shadow { .. } => {
+                        any |= self.take_entries(number, event);
+                        continue;
+                    }
+                    _ => {}
                 }
                 if self.functions[number].post(event) {
                     self.done[index] = true;

@@ -81,9 +81,14 @@ impl Replay<'_> {
             *count = count.saturating_sub(1);
             had
         });
-        let is_there = self.functions[number].interrupt(vector)
-            || is_of_frames
-            || self.until(|this| this.functions[number].interrupt(vector));
+        let mut is_there = self.functions[number].interrupt(vector) || is_of_frames;
+        if !is_there {
+            self.settle();
+            is_there = self.functions[number].interrupt(vector)
+                // Lost here, because the event came before the driver cleared what waited.
+                || self.states[number].cleared.insert(vector, false) == Some(true)
+                || self.until(|this| this.functions[number].interrupt(vector));
+        }
         self.outcome.interrupts.add(is_there);
         if !is_there {
             self.differs(
@@ -158,6 +163,7 @@ impl Replay<'_> {
     pub(crate) fn left_over(&mut self, number: usize, index: usize) {
         self.states[number].places = Answers::default();
         self.states[number].posted.clear();
+        self.states[number].taken.clear();
         self.states[number].not_rung.clear();
         let now = self.sim.now();
         self.functions[number].look(now);

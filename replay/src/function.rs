@@ -213,6 +213,15 @@ impl Function {
         put(&parts) && put(&self.recorder.given(&self.memory, event))
     }
 
+    /// The same, of the first `bytes` bytes of a line with one part.
+    pub(crate) fn post_start(&self, event: &Event, bytes: usize) -> bool {
+        let parts = self.recorder.parts(event).unwrap_or_default();
+        let [(at, all)] = parts.as_slice() else {
+            return false;
+        };
+        self.put(*at, all.get(..bytes).unwrap_or(all))
+    }
+
     /// Writes bytes at an address of the driver's.
     pub(crate) fn put(&self, at: u64, bytes: &[u8]) -> bool {
         let mut there = 0;
@@ -256,6 +265,11 @@ impl Function {
         }
     }
 
+    /// How far the device is in a completion queue: the index of its next entry, and how many it has.
+    pub(crate) fn next_completion(&self, cq: u32) -> Option<(u32, u32)> {
+        self.recorder.next_completion(cq)
+    }
+
     /// Receive requests of a queue pair that were completed since.
     pub(crate) fn received(&mut self, qp: u32) -> usize {
         self.received.remove(&qp).unwrap_or(0)
@@ -269,6 +283,14 @@ impl Function {
     /// The first entry there, which stays.
     pub(crate) fn has_answer(&self, place: Answer) -> bool {
         self.answers.get(&place).is_some_and(|all| !all.is_empty())
+    }
+
+    /// Whether the device has written an event or a completion that nobody asked for yet.
+    pub(crate) fn has_event(&self) -> bool {
+        self.answers.iter().any(|(place, all)| {
+            let is_event = matches!(place, Answer::Cqe(..) | Answer::Ceqe(..) | Answer::Aeqe);
+            is_event && !all.is_empty()
+        })
     }
 
     /// Entries that nobody asked for, which are forgotten.

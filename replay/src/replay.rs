@@ -25,6 +25,8 @@ const LATE: Ns = Ns::from_ms(1);
 /// So many differences end a replay: what comes behind them follows from them, and each one that is
 /// waited for in vain takes long.
 const MOST_DIFFERENCES: usize = 100;
+/// CLEARPBA of GLINT_DYN_CTL: a message that waits is not sent.
+const CLEAR_PENDING: u32 = 1 << 1;
 /// If nothing is recorded for so long, the device was idle but for its timers.
 const IDLE: u64 = 5_000_000;
 /// A proxy looks at least so often, so what came before is recorded before.
@@ -109,7 +111,7 @@ pub fn check(recordings: &[Recording], card: Builder) -> Result<Outcome, NotRepl
             function, event, ..
         } = *line;
         if is_access(event) || matches!(event, Event::Cqe { .. }) {
-            replay.post_receives(function);
+            replay.post_in_time(function);
         }
     }
     if replay.outcome.stopped_at.is_none() {
@@ -175,7 +177,7 @@ impl Replay<'_> {
     }
 
     /// Lets the simulator do what it can do without anybody.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let begun = self.sim.now();
         for _ in 0..MOST_STEPS {
             match self.sim.next_event() {
@@ -302,7 +304,9 @@ impl Replay<'_> {
                 posted.push_back(*place);
             }
         }
+        self.take_entries(function, event);
         self.states[function].sent(event);
+        self.states[function].commanded(event);
         if !self.functions[function].post(event) {
             self.differs(
                 index,
@@ -325,11 +329,22 @@ impl Replay<'_> {
             }
         }
         let state = &mut self.states[number];
-        if let Some(element) = find(offset)
-            && element.register.name == "QINT_RQCTL"
-        {
-            let [queue, _] = element.indexes;
-            state.vectors.insert(queue, (value & 0x7FF) as u16);
+        if let Some(element) = find(offset) {
+            let [number_of_register, _] = element.indexes;
+            match element.register.name {
+                "QINT_RQCTL" => {
+                    state
+                        .vectors
+                        .insert(number_of_register, (value & 0x7FF) as u16);
+                }
+                "GLINT_DYN_CTL" if value & CLEAR_PENDING != 0 => {
+                    let now = self.sim.now();
+                    self.functions[number].look(now);
+                    let is_early = self.functions[number].has_event();
+                    state.cleared.insert(number_of_register as u16, is_early);
+                }
+                _ => {}
+            }
         }
         if DOORBELLS.contains(&offset) {
             self.states[number].not_rung.remove(&(value & QP));

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use e810_card::record::words_from_hex;
 use e810_trace::record::WorkQueue;
 use e810_trace::{Answer, Answers, Event};
 
@@ -19,12 +20,17 @@ pub(crate) struct State {
     /// The vectors of LAN receive queues, and messages that came of frames.
     pub(crate) vectors: BTreeMap<u32, u16>,
     pub(crate) of_frames: BTreeMap<u16, u64>,
+    /// Vectors whose message was cleared, and whether the device had written an event here that the
+    /// recorded one wrote later.
+    pub(crate) cleared: BTreeMap<u16, bool>,
     pub(crate) places: Answers,
     /// Places of requests without a completion, by queue pair and queue. Those of a send queue are not
     /// told one by one.
     pub(crate) posted: BTreeMap<(u32, WorkQueue), VecDeque<u32>>,
     /// The last shadow areas of queue pairs.
     pub(crate) shadows: BTreeMap<Answer, usize>,
+    /// How far the driver is in completion queues.
+    pub(crate) taken: BTreeMap<u32, u32>,
     /// Entries that the recording does not have.
     pub(crate) lost: BTreeMap<(String, u32), u64>,
     /// Queue pairs with requests whose doorbell has not come.
@@ -41,9 +47,11 @@ impl State {
             is_reset: false,
             vectors: BTreeMap::new(),
             of_frames: BTreeMap::new(),
+            cleared: BTreeMap::new(),
             places: Answers::default(),
             posted: BTreeMap::new(),
             shadows: BTreeMap::new(),
+            taken: BTreeMap::new(),
             lost: BTreeMap::new(),
             not_rung: BTreeSet::new(),
         }
@@ -68,6 +76,19 @@ impl State {
                 true
             }
             _ => false,
+        }
+    }
+
+    /// The driver has posted a command: a new ring of a completion queue begins at its first entry.
+    pub(crate) fn commanded(&mut self, event: &Event) {
+        const CREATE_CQ: u64 = 0x03;
+        const MODIFY_CQ: u64 = 0x04;
+        if let Event::CqpCommand { bytes, .. } = event {
+            let words = words_from_hex(bytes).unwrap_or_default();
+            let header = words.get(3).copied().unwrap_or(0);
+            if [CREATE_CQ, MODIFY_CQ].contains(&(header >> 32 & 0x3F)) {
+                self.taken.remove(&((header & 0x7_FFFF) as u32));
+            }
         }
     }
 

@@ -273,6 +273,13 @@ impl<W: Write> Recorder<W> {
         }
     }
 
+    /// How far the device is in a completion queue that is followed: the index of its next entry, and how
+    /// many it has.
+    #[must_use]
+    pub fn next_completion(&self, cq: u32) -> Option<(u32, u32)> {
+        self.state().entries.next(EntryKind::Cqe, cq)
+    }
+
     /// The memory that the device gets by a command to write there, when the command and what it names
     /// are in `memory`: addresses and zeros. What else stands there is in lines behind that of the command.
     #[must_use]

@@ -93,7 +93,9 @@ impl Ring {
     /// entries that it has written over.
     fn catch_up(&mut self, memory: &DeviceMemory) -> Option<Event> {
         let (index, word) = self.last?;
-        if self.last_word(memory, index)? == word {
+        let now = self.last_word(memory, index)?;
+        // Zeros are no entry: the memory was taken away, and is empty.
+        if now == word || now == 0 {
             return None;
         }
         // The first entry that the device has not written in its current lap is the oldest one.
@@ -122,6 +124,9 @@ impl Ring {
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
         let at = self.offset(self.next);
         let entry = self.place.words(memory, at, self.kind.words());
+        if entry.iter().all(|word| *word == 0) {
+            return None;
+        }
         let event = self.kind.event(self.number, self.next, &entry);
         self.last = Some((self.next, last));
         self.next += 1;
@@ -159,6 +164,13 @@ impl EntryRings {
     pub(crate) fn remove(&mut self, kind: EntryKind, number: u32) {
         self.0
             .retain(|ring| ring.kind != kind || ring.number != number);
+    }
+
+    /// The index of the next entry of a ring that is followed, and how many it has.
+    pub(crate) fn next(&self, kind: EntryKind, number: u32) -> Option<(u32, u32)> {
+        let is_it = |ring: &&Ring| ring.kind == kind && ring.number == number;
+        let ring = self.0.iter().find(is_it)?;
+        Some((ring.next, ring.entries))
     }
 
     pub(crate) fn freed(&mut self, memory: &DeviceMemory, at: Iova) {
@@ -258,6 +270,11 @@ mod tests {
                 "{new}"
             );
         }
+        // Its program is gone, and others use the memory.
+        for word in &device.words {
+            word.store(0, Ordering::Relaxed);
+        }
+        assert_eq!(rings.scan(&memory), []);
         memory.remove(Iova(0x1000));
         assert_eq!(rings.scan(&memory), []);
     }
