@@ -38,24 +38,28 @@ impl<W: Write + Send + std::fmt::Debug> Shared<W> {
         self.recorder.event(monotonic(), event);
     }
 
-    /// Records what stands in queues and was not seen before.
-    pub(crate) fn look(&self) {
-        // The driver may find an answer from here on.
+    /// Before anybody finds an answer of the firmware.
+    fn restore(&self) {
         if let Some(guard) = &self.guard {
             lock(guard).restore(&self.memory);
         }
+    }
+
+    /// Records what stands in queues and was not seen before.
+    pub(crate) fn look(&self) {
+        self.restore();
         self.recorder.look(monotonic(), &self.memory);
     }
 
     /// The driver has read a register.
     pub(crate) fn read(&self, offset: RegOffset, value: u32) {
-        self.look();
+        self.restore();
         self.recorder.read(monotonic(), &self.memory, offset, value);
     }
 
     /// The driver is about to write a register. Returns the commands that were stopped.
     pub(crate) fn write(&self, offset: RegOffset, value: u32) -> Vec<Stopped> {
-        self.look();
+        self.restore();
         self.recorder
             .write(monotonic(), &self.memory, offset, value);
         let Some(guard) = &self.guard else {

@@ -79,7 +79,7 @@ impl Replay<'_> {
         let Some((next, entries @ 1..)) = function.next_completion(*cq) else {
             return false;
         };
-        // CQEIDX (data-path 3.1).
+        // CQEIDX (data-path 3).
         let words = words_from_hex(bytes).unwrap_or_default();
         let taken = words.first().map_or(0, |word| (word & 0xF_FFFF) as u32) % entries;
         let before = self.states[number].taken.get(cq).copied().unwrap_or(0) % entries;

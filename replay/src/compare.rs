@@ -3,7 +3,7 @@
 use std::mem::take;
 
 use e810_hal::RegOffset;
-use e810_hal::regs::{PF_FW_ARQH, PF_FW_ATQH, PFPE_CQPTAIL};
+use e810_hal::regs::{PF_FW_ARQH, PF_FW_ARQT, PF_FW_ATQH, PF_FW_ATQT, PFPE_CQPDB, PFPE_CQPTAIL};
 use e810_trace::record::{Hex, WorkQueue};
 use e810_trace::{Answer, Answers, Event};
 
@@ -11,8 +11,6 @@ use crate::left_out;
 use crate::lines::Line;
 use crate::replay::{Replay, register};
 
-/// Registers that say how far a queue is.
-const POSITIONS: [RegOffset; 3] = [PF_FW_ATQH.off(), PF_FW_ARQH.off(), PFPE_CQPTAIL.off()];
 /// Reads of a position among which a later one is looked for.
 const SOON: usize = 64;
 /// Characters of an entry that are told.
@@ -42,7 +40,7 @@ impl Replay<'_> {
             found = this.functions[number].read(now, offset);
             found == wanted
         });
-        let is_same = is_same || self.is_further(index, offset, found);
+        let is_same = is_same || self.is_further(index, offset, (wanted, found));
         self.outcome.reads.add(is_same);
         if !is_same {
             let name = match name {
@@ -57,12 +55,26 @@ impl Replay<'_> {
     }
 
     /// Whether the simulator is only further in a queue than the device was when its position was read at
-    /// line `index`: the recording finds `found` there soon.
-    fn is_further(&self, index: usize, offset: RegOffset, found: u32) -> bool {
-        if !POSITIONS.contains(&offset) {
-            return false;
-        }
+    /// line `index`: not beyond what the driver has sent, or the recording finds it there soon.
+    fn is_further(&self, index: usize, offset: RegOffset, (wanted, found): (u32, u32)) -> bool {
         let state = &self.states[self.lines[index].function];
+        let sent_by = match offset {
+            at if at == PF_FW_ATQH.off() => PF_FW_ATQT.off(),
+            at if at == PFPE_CQPTAIL.off() => PFPE_CQPDB.off(),
+            at if at == PF_FW_ARQH.off() => PF_FW_ARQT.off(),
+            _ => return false,
+        };
+        let before = state.lines.get(..state.at).unwrap_or_default().iter().rev();
+        let sent = before
+            .filter_map(|index| match self.lines[*index].event {
+                Event::Write {
+                    offset: at, value, ..
+                } if register(*at) == Some(sent_by) => Some(value.0 as u32),
+                _ => None,
+            })
+            .next();
+        let is_sent = sent_by != PF_FW_ARQT.off()
+            && sent.is_some_and(|sent| found == sent || wanted < found && found < sent);
         let behind = state.lines.get(state.at..).unwrap_or_default().iter();
         let later = behind.filter_map(|index| match self.lines[*index].event {
             Event::Read {
@@ -70,7 +82,7 @@ impl Replay<'_> {
             } if register(*at) == Some(offset) => Some(value.0 as u32),
             _ => None,
         });
-        later.take(SOON).any(|value| value == found)
+        is_sent || later.take(SOON).any(|value| value == found)
     }
 
     pub(crate) fn interrupt(&mut self, index: usize, vector: u16) {

@@ -13,7 +13,7 @@ use e810_hal::{Iova, Ns, RegOffset};
 use e810_sim::Sim;
 use e810_sim_server::device::Device;
 use e810_sim_server::messages::{DmaMap, MAP_READ, MAP_WRITE, SetIrqs};
-use e810_sim_server::protocol::Function as _;
+use e810_sim_server::protocol::{Function as _, region_len};
 use e810_trace::record::Record;
 use e810_trace::{Answer, Answers, Event, Recorder, TraceFile};
 use vfio_bindings::bindings::vfio::{
@@ -47,6 +47,12 @@ impl Write for Sink {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Whether an access is one to configuration space.
+fn is_in_config(offset: u64, bytes: usize) -> bool {
+    let end = offset.checked_add(bytes as u64);
+    end.is_some_and(|end| end <= region_len(VFIO_PCI_CONFIG_REGION_INDEX))
 }
 
 /// Messages of vectors that were sent and not asked for yet.
@@ -186,8 +192,11 @@ impl Function {
             .write(VFIO_PCI_BAR0_REGION_INDEX, at, &qp.to_le_bytes());
     }
 
-    /// `bytes` of configuration space, as a proxy's driver sees them.
+    /// `bytes` of configuration space, as a proxy's driver sees them; nothing if they are not in it.
     pub(crate) fn config_read(&mut self, offset: u64, bytes: usize) -> String {
+        if !is_in_config(offset, bytes) {
+            return String::new();
+        }
         let mut found = vec![0; bytes];
         self.device
             .read(VFIO_PCI_CONFIG_REGION_INDEX, offset, &mut found);
@@ -200,8 +209,10 @@ impl Function {
     }
 
     pub(crate) fn config_write(&mut self, offset: u64, bytes: &[u8]) {
-        self.device
-            .write(VFIO_PCI_CONFIG_REGION_INDEX, offset, bytes);
+        if is_in_config(offset, bytes.len()) {
+            self.device
+                .write(VFIO_PCI_CONFIG_REGION_INDEX, offset, bytes);
+        }
     }
 
     /// Writes to memory what the driver wrote there, by a line of its. Whether all of it has a place.

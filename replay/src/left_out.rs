@@ -42,7 +42,7 @@ pub(crate) fn register(offset: RegOffset) -> Option<&'static str> {
     COUNTERS.iter().find(is_in).map(|(name, ..)| *name)
 }
 
-/// Opcode of GATHER_STATS (control-path 4.15).
+/// Opcode of GATHER_STATS (control-path 4.13).
 const GATHER_STATS: u8 = 0x2E;
 
 /// The name of answers that are not compared, and why.

@@ -87,3 +87,79 @@ pub(crate) fn repeated(lines: &[Line<'_>], functions: usize) -> Vec<bool> {
     }
     repeated
 }
+
+#[cfg(test)]
+mod tests {
+    use e810_trace::Trace;
+    use e810_trace::record::Hex;
+
+    use super::*;
+
+    fn read(offset: u64) -> Event {
+        Event::Read {
+            register: String::new(),
+            offset: Hex(offset),
+            value: Hex(0),
+        }
+    }
+
+    fn recording(lines: Vec<(u64, u8, Event)>) -> Recording {
+        let record = |(ns, device, event)| Record { ns, device, event };
+        let records = lines.into_iter().map(record).collect();
+        Recording {
+            name: String::new(),
+            trace: Trace {
+                records,
+                unknown: 0,
+                is_cut: false,
+            },
+        }
+    }
+
+    #[test]
+    fn lines_are_in_the_order_of_time_and_of_their_recording() {
+        let one = recording(vec![
+            (5, 0, read(1)),
+            // Late, by a thread that was not run; it stays behind the one before it.
+            (4, 1, read(2)),
+            (0, 0, Event::Reset),
+        ]);
+        let other = recording(vec![(1, 0, read(3)), (5, 0, read(4))]);
+        let recordings = [one, other];
+        let (lines, functions) = merged(&recordings);
+        assert_eq!(functions, 3);
+        let found: Vec<_> = lines
+            .iter()
+            .map(|line| (line.function, line.number, line.ns))
+            .collect();
+        assert_eq!(
+            found,
+            [(2, 1, 1), (0, 1, 5), (1, 2, 5), (0, 3, 5), (2, 2, 5)]
+        );
+    }
+
+    #[test]
+    fn a_poll_ends_with_another_access_or_with_an_answer() {
+        let answer = Event::Aeqe {
+            index: 0,
+            bytes: String::new(),
+        };
+        let one = recording(vec![
+            (1, 0, read(1)),
+            (2, 0, Event::Again { times: 7 }),
+            (3, 0, read(1)),
+            (4, 0, answer),
+            (5, 0, read(1)),
+            // Of another function.
+            (6, 1, read(1)),
+            (7, 0, read(1)),
+            (8, 0, read(2)),
+        ]);
+        let recordings = [one];
+        let (lines, functions) = merged(&recordings);
+        assert_eq!(
+            repeated(&lines, functions),
+            [true, false, false, false, true, false, false, false]
+        );
+    }
+}

@@ -46,7 +46,7 @@ impl Answers {
             return Some(first);
         }
         let words = words_from_hex(bytes).unwrap_or_default();
-        // EXTCQE (data-path 2.2).
+        // EXTCQE (data-path 4.1).
         if words.get(3).is_some_and(|word| word >> 50 & 1 == 1) {
             self.0.insert(*cq, place);
         }
@@ -91,7 +91,7 @@ impl Event {
             Self::Cqe { cq, bytes, .. } => {
                 let words = words_from_hex(bytes).unwrap_or_default();
                 let word = |index: usize| words.get(index).copied().unwrap_or(0);
-                // QPID and SQ (data-path 2.2).
+                // QPID and SQ (data-path 4.1).
                 let (qp, is_send) = (word(2) >> 32 & 0xFF_FFFF, word(3) >> 62 & 1 == 1);
                 Answer::Cqe(*cq, qp as u32, is_send)
             }

@@ -8,6 +8,7 @@
 //! format.
 
 pub mod adminq_rings;
+mod anonymise;
 mod answer;
 mod diff;
 mod file;
@@ -16,6 +17,7 @@ pub mod record;
 mod recorder;
 mod show;
 
+pub use anonymise::anonymised;
 pub use answer::{Answer, Answers};
 pub use diff::diff;
 pub use file::{Ended, TraceFile};

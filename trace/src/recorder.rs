@@ -22,7 +22,7 @@ pub struct Recorder<W: Write> {
     device: u8,
     file: Arc<Mutex<TraceFile<W>>>,
     state: Mutex<State>,
-    /// The clock of what the device has written, if `now` of the calls is not late enough.
+    /// The clock of a recorder of another process' driver.
     clock: Option<fn() -> Ns>,
 }
 
@@ -73,12 +73,24 @@ impl<W: Write> Recorder<W> {
         }
     }
 
-    /// Has what the device wrote the time of `clock` when it was found, instead of that when somebody
-    /// began to look: so it is behind what another function did to cause it, by the same clock.
+    /// Records a driver in another process, which says nothing of its memory: queues are looked at before
+    /// each access, too, and lines have the time of `clock`. What the driver does has the time before the
+    /// device can see it, and what the device has written that when it was found. So lines of several
+    /// functions by one clock are in an order in which they can have happened.
     #[must_use]
     pub fn with_clock(mut self, clock: fn() -> Ns) -> Self {
         self.clock = Some(clock);
         self
+    }
+
+    /// Before an access of the driver is put. Returns the time of its line.
+    fn before_access(&self, state: &mut State, now: Ns, memory: &DeviceMemory) -> Ns {
+        let Some(clock) = self.clock else {
+            return now;
+        };
+        let now = clock();
+        self.look_at(state, now, memory);
+        now
     }
 
     fn file(&self) -> MutexGuard<'_, TraceFile<W>> {
@@ -153,9 +165,11 @@ impl<W: Write> Recorder<W> {
             lan,
             ..
         } = state;
+        // Requests are read behind completions and told before them: each one is before its completion.
+        let found = entries.scan(memory);
         let mut events = with_lists(cqp, memory, work.scan(memory));
         events.extend(lan.scan(memory));
-        for (event, command) in entries.scan(memory) {
+        for (event, command) in found {
             events.push(event);
             events.extend(command.and_then(|index| cqp.completed(memory, index)));
         }
@@ -303,6 +317,7 @@ impl<W: Write + Send + std::fmt::Debug> Observer for Recorder<W> {
             return;
         }
         let mut state = self.state();
+        let now = self.before_access(&mut state, now, memory);
         let is_again = match &mut state.last_read {
             Some((last, said, times)) if *last == offset && *said == value => {
                 *times += 1;
@@ -331,6 +346,7 @@ impl<W: Write + Send + std::fmt::Debug> Observer for Recorder<W> {
         }
         let mut guard = self.state();
         let state = &mut *guard;
+        let now = self.before_access(state, now, memory);
         self.end_of_reads(state, now);
         let is_reset = offset == PFGEN_CTRL.off() && value & RESET != 0;
         if is_reset || offset == PFPE_CCQPLOW.off() && value != 0 {

@@ -312,7 +312,7 @@ impl CqpFollower {
         }
     }
 
-    /// The PBLEs on which a request relies: only a fast registration has some (data-path 1.9).
+    /// The PBLEs on which a request relies: only a fast registration has some (data-path 1.7).
     pub(crate) fn lists_of_request(&self, memory: &DeviceMemory, request: &Event) -> Vec<Event> {
         const FAST_REGISTER: u64 = 0x09;
         let Event::Wqe {

@@ -27,6 +27,10 @@ pub enum TraceAction {
         /// Only lines of these kinds.
         #[command(flatten)]
         only: OnlyArgs,
+        /// Print a trace instead, to send to others: without Ethernet and IP addresses, serial numbers and
+        /// contents of flash.
+        #[arg(long, conflicts_with = "only")]
+        anonymise: bool,
     },
     /// Replay recordings of `e810 proxy` on the simulator, and name what it does otherwise.
     ///

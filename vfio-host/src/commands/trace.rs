@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use e810_backends::host::plain;
 use e810_replay::Recording;
 use e810_sim::Sim;
-use e810_trace::{Trace, diff, show};
+use e810_trace::{Trace, anonymised, diff, show};
 
 use super::sim::of_card;
 use crate::cli::{CardArgs, TraceAction, TraceArgs};
@@ -18,7 +18,17 @@ use crate::cli::{CardArgs, TraceAction, TraceArgs};
 /// A file that is not a trace, or two traces that differ.
 pub fn run(args: &TraceArgs, out: &mut dyn Write) -> Result<()> {
     match &args.action {
-        TraceAction::Show { file, only } => Ok(show(&read(file)?, only.kinds(), out)?),
+        TraceAction::Show {
+            file,
+            anonymise: true,
+            ..
+        } => {
+            for record in anonymised(&read(file)?) {
+                writeln!(out, "{}", serde_json::to_string(&record)?)?;
+            }
+            Ok(())
+        }
+        TraceAction::Show { file, only, .. } => Ok(show(&read(file)?, only.kinds(), out)?),
         TraceAction::Check { files, card, most } => check(files, card, *most, out),
         TraceAction::Diff { one, other, only } => {
             let (old, new) = (read(one)?, read(other)?);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use std::sync::LazyLock;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use e810_sim::{Builder, Mode, Sim};
@@ -50,6 +50,15 @@ pub(crate) struct End {
     pub(crate) err: String,
 }
 
+/// A thread that reads what comes from `pipe` to its end.
+fn reading(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut text = String::new();
+        pipe.read_to_string(&mut text).unwrap();
+        text
+    })
+}
+
 impl E810 {
     pub(crate) fn start<S: AsRef<std::ffi::OsStr> + Debug>(arguments: &[S]) -> Self {
         Self::start_with(arguments, &[])
@@ -75,15 +84,15 @@ impl E810 {
     }
 
     pub(crate) fn end(mut self) -> End {
+        // One that prints more than a pipe holds does not end before somebody reads.
+        let out = self.0.stdout.take().map(reading);
+        let err = self.0.stderr.take().map(reading);
         let status = until("the end of e810", || self.0.try_wait().unwrap());
         alive();
-        let (mut out, mut err) = (String::new(), String::new());
-        if let Some(mut pipe) = self.0.stdout.take() {
-            pipe.read_to_string(&mut out).unwrap();
-        }
-        if let Some(mut pipe) = self.0.stderr.take() {
-            pipe.read_to_string(&mut err).unwrap();
-        }
+        let text = |reader: Option<JoinHandle<String>>| {
+            reader.map_or(String::new(), |reader| reader.join().unwrap())
+        };
+        let (out, err) = (text(out), text(err));
         End { status, out, err }
     }
 
