@@ -23,13 +23,16 @@ impl Replay<'_> {
             return;
         };
         let wanted = value.0 as u32;
-        if let Some(name) = left_out::register(offset) {
-            let (count, _) = self
-                .outcome
-                .left_out
-                .entry(name)
-                .or_insert((0, left_out::FRAMES));
-            *count += 1;
+        let name = match name {
+            "" => format!("register {:#x}", offset.get()),
+            name => name.to_owned(),
+        };
+        let left_out = match left_out::register(offset) {
+            Some(counter) => Some((counter.to_owned(), left_out::FRAMES)),
+            None => (self.volatile.has_register(offset)).then(|| (name.clone(), left_out::DIFFERS)),
+        };
+        if let Some((name, why)) = left_out {
+            self.count_left_out(&name, why);
             let now = self.sim.now();
             self.functions[number].read(now, offset);
             return;
@@ -43,10 +46,6 @@ impl Replay<'_> {
         let is_same = is_same || self.is_further(index, offset, (wanted, found));
         self.outcome.reads.add(is_same);
         if !is_same {
-            let name = match name {
-                "" => format!("register {:#x}", offset.get()),
-                name => name.to_owned(),
-            };
             self.differs(
                 index,
                 format!("{name} says {wanted:#010x}; the simulator says {found:#010x}"),
@@ -141,7 +140,14 @@ impl Replay<'_> {
         });
         let mut found = self.functions[number].answer(place);
         if let (Some((name, why)), Some(_)) = (left_out::answer(place), &found) {
-            self.outcome.left_out.entry(name).or_insert((0, why)).0 += 1;
+            self.count_left_out(name, why);
+            return;
+        }
+        if let Some(found) = &found
+            && !found.is_same_answer(event)
+            && self.volatile.explains(found, event)
+        {
+            self.count_left_out(kind(place), left_out::DIFFERS);
             return;
         }
         let is_same = loop {
@@ -169,6 +175,11 @@ impl Replay<'_> {
                 ),
             );
         }
+    }
+
+    fn count_left_out(&mut self, what: &str, why: &'static str) {
+        let left_out = &mut self.outcome.left_out;
+        left_out.entry(what.to_owned()).or_insert((0, why)).0 += 1;
     }
 
     /// What the simulator did and the recording does not have.

@@ -35,6 +35,9 @@ const VSIS: u32 = 8 * 768;
 pub(crate) const FRAMES: &str =
     "counts frames by size and destination, which are contents that no recording has";
 
+/// Why what two recordings do not have alike is left out.
+pub(crate) const DIFFERS: &str = "other values in another recording of the same";
+
 /// The name of a register that is not compared.
 pub(crate) fn register(offset: RegOffset) -> Option<&'static str> {
     let offset = offset.get();

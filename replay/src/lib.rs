@@ -26,11 +26,13 @@ mod lines;
 mod outcome;
 mod replay;
 mod state;
+mod volatile;
 
 use e810_trace::Trace;
 
 pub use outcome::{Compared, Difference, Outcome};
 pub use replay::{NotReplayed, check};
+pub use volatile::Volatile;
 
 /// A recording, and what to call it.
 #[derive(Debug)]

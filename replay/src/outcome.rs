@@ -69,7 +69,7 @@ pub struct Outcome {
     /// recording has: descriptors of received LAN frames.
     pub given: u64,
     /// Registers that were not compared, with the number of their reads, and why.
-    pub left_out: BTreeMap<&'static str, (u64, &'static str)>,
+    pub left_out: BTreeMap<String, (u64, &'static str)>,
     /// Entries that the recordings say they do not have.
     pub not_seen: u64,
     /// What the simulator finds wrong with the driver, or with memory that the recording lacks.

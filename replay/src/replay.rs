@@ -9,11 +9,11 @@ use e810_sim::{Builder, Mode, Sim};
 use e810_trace::Event;
 use e810_trace::record::Hex;
 
-use crate::Recording;
 use crate::function::Function;
 use crate::lines::{Line, is_access, is_posted, merged, repeated};
 use crate::outcome::{Difference, Outcome};
 use crate::state::State;
+use crate::{Recording, Volatile};
 
 /// Simulated time within which an answer has to come.
 const PATIENCE: Ns = Ns::from_ms(20_000);
@@ -60,11 +60,15 @@ fn system(during: &'static str) -> impl Fn(io::Error) -> NotReplayed {
 }
 
 /// Replays `recordings` on functions of one card: function 0 is the first device of the first of them,
-/// and so on.
+/// and so on. What is `volatile` is not compared.
 ///
 /// # Errors
 /// [`NotReplayed`]. What differs is no error.
-pub fn check(recordings: &[Recording], card: Builder) -> Result<Outcome, NotReplayed> {
+pub fn check(
+    recordings: &[Recording],
+    card: Builder,
+    volatile: &Volatile,
+) -> Result<Outcome, NotReplayed> {
     for Recording { name, trace } in recordings {
         let is_user = |event: &Event| matches!(event, Event::User { .. });
         if !trace.records.iter().any(|record| is_user(&record.event)) {
@@ -85,6 +89,7 @@ pub fn check(recordings: &[Recording], card: Builder) -> Result<Outcome, NotRepl
     }
     let mut replay = Replay {
         recordings,
+        volatile,
         repeated: repeated(&lines, functions),
         done: vec![false; lines.len()],
         states: of_function.into_iter().map(State::new).collect(),
@@ -128,6 +133,7 @@ pub fn check(recordings: &[Recording], card: Builder) -> Result<Outcome, NotRepl
 #[derive(Debug)]
 pub(crate) struct Replay<'a> {
     pub(crate) recordings: &'a [Recording],
+    pub(crate) volatile: &'a Volatile,
     pub(crate) lines: &'a [Line<'a>],
     pub(crate) repeated: Vec<bool>,
     /// Lines whose memory was written before their turn.

@@ -40,6 +40,10 @@ pub enum TraceAction {
         /// other messages belong together.
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
+        /// Another recording of the same steps, for each FILE: what differs between the two is not
+        /// compared.
+        #[arg(long, value_name = "FILE")]
+        again: Vec<PathBuf>,
         /// The simulated card.
         #[command(flatten)]
         card: CardArgs,

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use e810_backends::host::plain;
-use e810_replay::Recording;
+use e810_replay::{Recording, Volatile};
 use e810_sim::Sim;
 use e810_trace::{Trace, anonymised, diff, show};
 
 use super::sim::of_card;
 use crate::cli::{CardArgs, TraceAction, TraceArgs};
+use crate::usage::refuse;
 
 /// Runs the command.
 ///
@@ -29,7 +30,12 @@ pub fn run(args: &TraceArgs, out: &mut dyn Write) -> Result<()> {
             Ok(())
         }
         TraceAction::Show { file, only, .. } => Ok(show(&read(file)?, only.kinds(), out)?),
-        TraceAction::Check { files, card, most } => check(files, card, *most, out),
+        TraceAction::Check {
+            files,
+            again,
+            card,
+            most,
+        } => check(files, again, card, *most, out),
         TraceAction::Diff { one, other, only } => {
             let (old, new) = (read(one)?, read(other)?);
             let (one, other) = (one.display().to_string(), other.display().to_string());
@@ -45,19 +51,37 @@ pub fn run(args: &TraceArgs, out: &mut dyn Write) -> Result<()> {
     }
 }
 
+fn recordings(files: &[PathBuf]) -> Result<Vec<Recording>> {
+    let recording = |file: &PathBuf| {
+        let (name, trace) = (file.display().to_string(), read(file)?);
+        Ok(Recording { name, trace })
+    };
+    files.iter().map(recording).collect()
+}
+
 /// The seed of `e810 sim` unless another is given: it chooses what the reference leaves open.
 const SEED: u64 = 1;
 
-fn check(files: &[PathBuf], card: &CardArgs, most: usize, out: &mut dyn Write) -> Result<()> {
-    let recordings: Result<Vec<Recording>> = files
-        .iter()
-        .map(|file| {
-            let (name, trace) = (file.display().to_string(), read(file)?);
-            Ok(Recording { name, trace })
-        })
-        .collect();
+fn check(
+    files: &[PathBuf],
+    again: &[PathBuf],
+    card: &CardArgs,
+    most: usize,
+    out: &mut dyn Write,
+) -> Result<()> {
+    if !again.is_empty() && again.len() != files.len() {
+        let (files, again) = (files.len(), again.len());
+        refuse!(
+            "--again is given {again} times for {files} recordings: give it once for each, in their order"
+        );
+    }
+    let all = recordings(files)?;
+    let volatile = match again {
+        [] => Volatile::default(),
+        again => Volatile::between(&all, &recordings(again)?),
+    };
     let card = of_card(card, Sim::builder().seed(SEED).cold())?;
-    let outcome = e810_replay::check(&recordings?, card)?;
+    let outcome = e810_replay::check(&all, card, &volatile)?;
     writeln!(out, "reads: {}", outcome.reads)?;
     writeln!(
         out,
