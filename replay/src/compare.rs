@@ -64,14 +64,13 @@ impl Replay<'_> {
             _ => return false,
         };
         let before = state.lines.get(..state.at).unwrap_or_default().iter().rev();
-        let sent = before
-            .filter_map(|index| match self.lines[*index].event {
-                Event::Write {
-                    offset: at, value, ..
-                } if register(*at) == Some(sent_by) => Some(value.0 as u32),
-                _ => None,
-            })
-            .next();
+        let mut before = before.filter_map(|index| match self.lines[*index].event {
+            Event::Write {
+                offset: at, value, ..
+            } if register(*at) == Some(sent_by) => Some(value.0 as u32),
+            _ => None,
+        });
+        let sent = before.next();
         let is_sent = sent_by != PF_FW_ARQT.off()
             && sent.is_some_and(|sent| found == sent || wanted < found && found < sent);
         let behind = state.lines.get(state.at..).unwrap_or_default().iter();

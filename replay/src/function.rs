@@ -7,6 +7,7 @@ use std::mem::take;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use e810_backends::observed::{DeviceMemory, Observer as _};
+use e810_card::config_space::ConfigSpace;
 use e810_card::record::{from_hex, hex};
 use e810_hal::regs::PFPE_WQEALLOC;
 use e810_hal::{Iova, Ns, RegOffset};
@@ -48,6 +49,13 @@ impl Write for Sink {
         Ok(())
     }
 }
+
+/// Bytes of configuration space that have the capability PCI Express, whose high byte of device control
+/// has the bit that resets the function (PCI Express Base Specification).
+const HEADER: usize = 256;
+const EXPRESS: u16 = 0x10;
+const CONTROL_HIGH: u64 = 9;
+const FLR: u8 = 1 << 7;
 
 /// Whether an access is one to configuration space.
 fn is_in_config(offset: u64, bytes: usize) -> bool {
@@ -160,7 +168,8 @@ impl Function {
         self.device.unmap(at, bytes);
     }
 
-    /// A reset by the transport; `is_done` if the access before it has reset the function.
+    /// A reset by the transport; `is_done` if the access before it has reset the function. It must not be
+    /// reset twice: the simulator draws what the reference leaves open at each reset.
     pub(crate) fn reset(&mut self, now: Ns, is_done: bool) {
         self.recorder.reset(now, &self.memory, Event::Reset);
         if !is_done {
@@ -208,11 +217,20 @@ impl Function {
         hex(&found)
     }
 
-    pub(crate) fn config_write(&mut self, offset: u64, bytes: &[u8]) {
-        if is_in_config(offset, bytes.len()) {
-            self.device
-                .write(VFIO_PCI_CONFIG_REGION_INDEX, offset, bytes);
+    /// Writes configuration space. Whether that resets the function.
+    pub(crate) fn config_write(&mut self, offset: u64, bytes: &[u8]) -> bool {
+        if !is_in_config(offset, bytes.len()) {
+            return false;
         }
+        let mut space = vec![0; HEADER];
+        self.device
+            .read(VFIO_PCI_CONFIG_REGION_INDEX, 0, &mut space);
+        let express = ConfigSpace(space).find(EXPRESS, false);
+        let control = express.map(|found| u64::from(found.at) + CONTROL_HIGH);
+        let byte = control.and_then(|at| bytes.get(usize::try_from(at.checked_sub(offset)?).ok()?));
+        self.device
+            .write(VFIO_PCI_CONFIG_REGION_INDEX, offset, bytes);
+        byte.is_some_and(|byte| byte & FLR != 0)
     }
 
     /// Writes to memory what the driver wrote there, by a line of its. Whether all of it has a place.

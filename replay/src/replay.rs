@@ -1,9 +1,10 @@
 //! The replay: line by line.
 
 use std::io;
+use std::mem::take;
 
 use e810_card::record::from_hex;
-use e810_hal::regs::{DB_WQE_ALLOC, PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_WQEALLOC, find};
+use e810_hal::regs::{DB_WQE_ALLOC, PFGEN_CTRL, PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE_WQEALLOC, find};
 use e810_hal::{Ns, RegOffset};
 use e810_sim::{Builder, Mode, Sim};
 use e810_trace::Event;
@@ -27,6 +28,8 @@ const LATE: Ns = Ns::from_ms(1);
 const MOST_DIFFERENCES: usize = 100;
 /// CLEARPBA of GLINT_DYN_CTL: a message that waits is not sent.
 const CLEAR_PENDING: u32 = 1 << 1;
+/// PFSWR of PFGEN_CTRL: the function is reset, and has no queues.
+const RESET: u32 = 1;
 /// If nothing is recorded for so long, the device was idle but for its timers.
 const IDLE: u64 = 5_000_000;
 /// A proxy looks at least so often, so what came before is recorded before.
@@ -206,7 +209,7 @@ impl Replay<'_> {
         while state.lines.get(state.at).is_some_and(|at| *at <= index) {
             state.at += 1;
         }
-        let is_reset = std::mem::take(&mut state.is_reset);
+        let is_reset = take(&mut state.is_reset);
         let now = self.sim.now();
         let function = &mut self.functions[number];
         match event {
@@ -238,10 +241,8 @@ impl Replay<'_> {
                 }
             }
             Event::ConfigWrite { offset, bytes } => {
-                if let Some(bytes) = from_hex(bytes) {
-                    function.config_write(offset.0, &bytes);
-                }
-                state.is_reset = true;
+                let bytes = from_hex(bytes).unwrap_or_default();
+                state.is_reset = function.config_write(offset.0, &bytes);
             }
             Event::User { is_there } => {
                 self.left_over(number, index);
@@ -323,6 +324,9 @@ impl Replay<'_> {
 
     fn write(&mut self, index: usize, offset: RegOffset, value: u32) {
         let number = self.lines[index].function;
+        if offset == PFGEN_CTRL.off() && value & RESET != 0 {
+            self.left_over(number, index);
+        }
         let state = &mut self.states[number];
         if offset == PFPE_CCQPHIGH.off() {
             state.context_high = value;
