@@ -114,6 +114,12 @@ fn check(
     if let Some(line) = outcome.stopped_at {
         writeln!(out, "too much differs: ended at line {line}")?;
     }
+    if !outcome.differences.is_empty() {
+        writeln!(
+            out,
+            "the simulated card must be the recorded one (--card, --profile, --vectors), and the files in the order of its functions"
+        )?;
+    }
     match outcome.differences.len() {
         0 => Ok(writeln!(out, "no difference")?),
         1 => bail!("1 difference"),
