@@ -68,6 +68,8 @@ pub struct Outcome {
     /// Lines of what the device wrote that a replay cannot make, because they depend on contents that no
     /// recording has: descriptors of received LAN frames.
     pub given: u64,
+    /// Messages of the vectors of LAN receive queues that the simulator did not send: for the same reason.
+    pub given_interrupts: u64,
     /// Registers that were not compared, with the number of their reads, and why.
     pub left_out: BTreeMap<String, (u64, &'static str)>,
     /// Entries that the recordings say they do not have.

@@ -28,6 +28,8 @@ const LATE: Ns = Ns::from_ms(1);
 const MOST_DIFFERENCES: usize = 100;
 /// CLEARPBA of GLINT_DYN_CTL: a message that waits is not sent.
 const CLEAR_PENDING: u32 = 1 << 1;
+/// CAUSE_ENA of QINT_RQCTL: the queue sends messages.
+const CAUSE: u32 = 1 << 30;
 /// PFSWR of PFGEN_CTRL: the function is reset, and has no queues.
 const RESET: u32 = 1;
 /// If nothing is recorded for so long, the device was idle but for its timers.
@@ -342,10 +344,12 @@ impl Replay<'_> {
         if let Some(element) = find(offset) {
             let [number_of_register, _] = element.indexes;
             match element.register.name {
+                "QINT_RQCTL" if value & CAUSE != 0 => {
+                    let vector = (value & 0x7FF) as u16;
+                    state.vectors.insert(number_of_register, vector);
+                }
                 "QINT_RQCTL" => {
-                    state
-                        .vectors
-                        .insert(number_of_register, (value & 0x7FF) as u16);
+                    state.vectors.remove(&number_of_register);
                 }
                 "GLINT_DYN_CTL" if value & CLEAR_PENDING != 0 => {
                     let now = self.sim.now();

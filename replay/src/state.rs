@@ -17,9 +17,8 @@ pub(crate) struct State {
     pub(crate) context_high: u32,
     /// The access before has reset the function.
     pub(crate) is_reset: bool,
-    /// The vectors of LAN receive queues, and messages that came of frames.
+    /// The vectors of LAN receive queues.
     pub(crate) vectors: BTreeMap<u32, u16>,
-    pub(crate) of_frames: BTreeMap<u16, u64>,
     /// Vectors whose message was cleared, and whether the device had written an event here that the
     /// recorded one wrote later.
     pub(crate) cleared: BTreeMap<u16, bool>,
@@ -46,7 +45,6 @@ impl State {
             context_high: 0,
             is_reset: false,
             vectors: BTreeMap::new(),
-            of_frames: BTreeMap::new(),
             cleared: BTreeMap::new(),
             places: Answers::default(),
             posted: BTreeMap::new(),

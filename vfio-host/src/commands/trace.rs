@@ -94,8 +94,8 @@ fn check(
     }
     writeln!(
         out,
-        "descriptors of received LAN frames, not compared: {}",
-        outcome.given
+        "of received LAN frames, not compared: {} descriptors, {} interrupts",
+        outcome.given, outcome.given_interrupts
     )?;
     for (what, (count, why)) in &outcome.left_out {
         writeln!(out, "not compared: {count} of {what}: {why}")?;

@@ -241,7 +241,8 @@ fn one_change_of_a_recording_is_found() {
         },
         Kind {
             what: "an interrupt too many",
-            is: |events, at| matches!(events[at], Event::Interrupts { .. }),
+            // Not of the vector that received frames have, too.
+            is: |events, at| matches!(&events[at], Event::Interrupts { vectors } if *vectors == [1]),
             change: |events, at, _| {
                 let again = events[at].clone();
                 events.insert(at, again);
@@ -337,7 +338,9 @@ fn recordings_with_any_numbers_are_replayed_to_an_end() {
         for change in 0..=seed {
             let at = drawn(seed * 1000 + change, bytes.len());
             let digit = bytes[at..].iter_mut().find(|byte| byte.is_ascii_digit());
-            *digit.unwrap() = b'1' + drawn(seed * 77 + change, 9) as u8;
+            if let Some(digit) = digit {
+                *digit = b'1' + drawn(seed * 77 + change, 9) as u8;
+            }
         }
         let Ok(trace) = Trace::parse(&bytes) else {
             continue;
