@@ -76,18 +76,23 @@ impl Replay<'_> {
         let now = self.sim.now();
         let function = &mut self.functions[number];
         function.look(now);
-        let Some((next, entries @ 1..)) = function.next_completion(*cq) else {
+        let Some(entries @ 1..) = function.entries(*cq) else {
             return false;
         };
         // CQEIDX (data-path 3).
         let words = words_from_hex(bytes).unwrap_or_default();
-        let taken = words.first().map_or(0, |word| (word & 0xF_FFFF) as u32) % entries;
-        let before = self.states[number].taken.get(cq).copied().unwrap_or(0) % entries;
-        let ahead = |index: u32| (index + entries - before) % entries;
-        if taken == before || ahead(taken) > ahead(next) {
+        let index = words.first().map_or(0, |word| (word & 0xF_FFFF) as u32) % entries;
+        let (before, taken) = self.states[number]
+            .taken
+            .get(cq)
+            .copied()
+            .unwrap_or_default();
+        let more = (index + entries - before % entries) % entries;
+        let taken = taken + u64::from(more);
+        if more == 0 || taken > function.completions(*cq) {
             return false;
         }
-        self.states[number].taken.insert(*cq, taken);
+        self.states[number].taken.insert(*cq, (index, taken));
         function.post_start(event, INDEX)
     }
 

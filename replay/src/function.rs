@@ -75,6 +75,8 @@ pub(crate) struct Function {
     sink: Sink,
     places: Answers,
     answers: BTreeMap<Answer, VecDeque<Event>>,
+    /// Entries of completion queues.
+    completions: BTreeMap<u32, u64>,
     /// Receive requests with a completion, by queue pair.
     received: BTreeMap<u32, usize>,
     fired: Fired,
@@ -100,6 +102,7 @@ impl Function {
             sink,
             places: Answers::default(),
             answers: BTreeMap::new(),
+            completions: BTreeMap::new(),
             received: BTreeMap::new(),
             fired,
         })
@@ -279,6 +282,9 @@ impl Function {
             let Ok(record) = serde_json::from_slice::<Record>(line) else {
                 continue;
             };
+            if let Event::Cqe { cq, .. } = record.event {
+                *self.completions.entry(cq).or_default() += 1;
+            }
             if let Some(answer) = self.places.place(&record.event) {
                 // A second half is where its first half is.
                 if record.event.answer() == Some(answer)
@@ -294,9 +300,19 @@ impl Function {
         }
     }
 
-    /// How far the device is in a completion queue: the index of its next entry, and how many it has.
-    pub(crate) fn next_completion(&self, cq: u32) -> Option<(u32, u32)> {
-        self.recorder.next_completion(cq)
+    /// How many entries a completion queue has that is followed.
+    pub(crate) fn entries(&self, cq: u32) -> Option<u32> {
+        self.recorder.entries_of(cq)
+    }
+
+    /// Entries that the device has written to a completion queue since it has its ring.
+    pub(crate) fn completions(&self, cq: u32) -> u64 {
+        self.completions.get(&cq).copied().unwrap_or(0)
+    }
+
+    /// A completion queue gets a new ring.
+    pub(crate) fn new_ring(&mut self, cq: u32) {
+        self.completions.remove(&cq);
     }
 
     /// Receive requests of a queue pair that were completed since.
@@ -326,6 +342,7 @@ impl Function {
     pub(crate) fn left(&mut self) -> BTreeMap<Answer, VecDeque<Event>> {
         self.places = Answers::default();
         self.received.clear();
+        self.completions.clear();
         take(&mut self.answers)
     }
 

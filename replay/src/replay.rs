@@ -13,7 +13,7 @@ use e810_trace::record::Hex;
 use crate::function::Function;
 use crate::lines::{Line, is_access, is_posted, merged, repeated};
 use crate::outcome::{Difference, Outcome};
-use crate::state::State;
+use crate::state::{State, new_ring};
 use crate::{Recording, Volatile};
 
 /// Simulated time within which an answer has to come.
@@ -315,7 +315,10 @@ impl Replay<'_> {
         }
         self.take_entries(function, event);
         self.states[function].sent(event);
-        self.states[function].commanded(event);
+        if let Some(cq) = new_ring(event) {
+            self.states[function].taken.remove(&cq);
+            self.functions[function].new_ring(cq);
+        }
         if !self.functions[function].post(event) {
             self.differs(
                 index,

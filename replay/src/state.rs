@@ -28,8 +28,8 @@ pub(crate) struct State {
     pub(crate) posted: BTreeMap<(u32, WorkQueue), VecDeque<u32>>,
     /// The last shadow areas of queue pairs.
     pub(crate) shadows: BTreeMap<Answer, usize>,
-    /// How far the driver is in completion queues.
-    pub(crate) taken: BTreeMap<u32, u32>,
+    /// How far the driver is in completion queues: the index, and how many entries it has taken.
+    pub(crate) taken: BTreeMap<u32, (u32, u64)>,
     /// Entries that the recording does not have.
     pub(crate) lost: BTreeMap<(String, u32), u64>,
     /// Queue pairs with requests whose doorbell has not come.
@@ -77,19 +77,6 @@ impl State {
         }
     }
 
-    /// The driver has posted a command: a new ring of a completion queue begins at its first entry.
-    pub(crate) fn commanded(&mut self, event: &Event) {
-        const CREATE_CQ: u64 = 0x03;
-        const MODIFY_CQ: u64 = 0x04;
-        if let Event::CqpCommand { bytes, .. } = event {
-            let words = words_from_hex(bytes).unwrap_or_default();
-            let header = words.get(3).copied().unwrap_or(0);
-            if [CREATE_CQ, MODIFY_CQ].contains(&(header >> 32 & 0x3F)) {
-                self.taken.remove(&((header & 0x7_FFFF) as u32));
-            }
-        }
-    }
-
     /// The driver has posted this.
     pub(crate) fn sent(&mut self, event: &Event) {
         if let Event::Wqe {
@@ -101,4 +88,16 @@ impl State {
             self.not_rung.insert(*qp);
         }
     }
+}
+
+/// The completion queue that gets a new ring by a command, which begins at its first entry.
+pub(crate) fn new_ring(event: &Event) -> Option<u32> {
+    const CREATE_CQ: u64 = 0x03;
+    const MODIFY_CQ: u64 = 0x04;
+    let Event::CqpCommand { bytes, .. } = event else {
+        return None;
+    };
+    let header = *words_from_hex(bytes)?.get(3)?;
+    let is_new = [CREATE_CQ, MODIFY_CQ].contains(&(header >> 32 & 0x3F));
+    is_new.then_some((header & 0x7_FFFF) as u32)
 }

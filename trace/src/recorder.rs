@@ -287,11 +287,10 @@ impl<W: Write> Recorder<W> {
         }
     }
 
-    /// How far the device is in a completion queue that is followed: the index of its next entry, and how
-    /// many it has.
+    /// How many entries a completion queue has that is followed.
     #[must_use]
-    pub fn next_completion(&self, cq: u32) -> Option<(u32, u32)> {
-        self.state().entries.next(EntryKind::Cqe, cq)
+    pub fn entries_of(&self, cq: u32) -> Option<u32> {
+        self.state().entries.entries_of(EntryKind::Cqe, cq)
     }
 
     /// The memory that the device gets by a command to write there, when the command and what it names

@@ -166,11 +166,10 @@ impl EntryRings {
             .retain(|ring| ring.kind != kind || ring.number != number);
     }
 
-    /// The index of the next entry of a ring that is followed, and how many it has.
-    pub(crate) fn next(&self, kind: EntryKind, number: u32) -> Option<(u32, u32)> {
+    /// How many entries a ring has that is followed.
+    pub(crate) fn entries_of(&self, kind: EntryKind, number: u32) -> Option<u32> {
         let is_it = |ring: &&Ring| ring.kind == kind && ring.number == number;
-        let ring = self.0.iter().find(is_it)?;
-        Some((ring.next, ring.entries))
+        Some(self.0.iter().find(is_it)?.entries)
     }
 
     pub(crate) fn freed(&mut self, memory: &DeviceMemory, at: Iova) {
