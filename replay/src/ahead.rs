@@ -102,16 +102,17 @@ impl Replay<'_> {
     pub(crate) fn post_ahead(&mut self) -> bool {
         let mut any = false;
         for number in 0..self.functions.len() {
-            let mut is_rung = false;
+            let (mut is_rung, mut is_answered) = (false, false);
             for at in self.states[number].at.. {
                 let Some(index) = self.states[number].lines.get(at).copied() else {
                     break;
                 };
                 let event = self.lines[index].event;
-                // What comes behind a doorbell may be there, too, unless the driver has waited for it.
+                // What comes behind a doorbell may be there, too, unless the driver has waited for an answer
+                // before.
                 is_rung |= is_doorbell(event);
-                let is_waited_for = is_rung && event.answer().is_some();
-                if is_access(event) && !is_doorbell(event) || is_waited_for {
+                is_answered |= event.answer().is_some();
+                if is_access(event) && !is_doorbell(event) || is_rung && is_answered {
                     break;
                 }
                 if !is_posted(event) || self.done[index] {
