@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use e810_card::config_space::ConfigSpace;
 use e810_card::record::{from_hex, hex, words_from_hex, words_to_hex};
+use e810_cqp::Opcode;
 
 use crate::record::{Attached, Descriptor, Event, Record, Trace};
 
@@ -83,10 +84,13 @@ fn mac_of(word: u64) -> Mac {
 }
 
 /// Words of a command that are an IP address: pairs of the word with the last four bytes and the other.
-const fn ip_words(opcode: u64) -> &'static [(usize, usize)] {
+const fn ip_words(opcode: Opcode) -> &'static [(usize, usize)] {
     match opcode {
-        // CREATE_AH and its like (control-path 4.14), MANAGE_QUAD_HASH_TABLE_ENTRY (4.11).
-        0x1C..=0x1E | 0x25 => &[(4, 5), (6, 7)],
+        // Control-path 4.14, 4.11.
+        Opcode::CreateAddrHandle
+        | Opcode::ModifyAddrHandle
+        | Opcode::DestroyAddrHandle
+        | Opcode::ManageQuadHash => &[(4, 5), (6, 7)],
         _ => &[],
     }
 }
@@ -94,14 +98,21 @@ const fn ip_words(opcode: u64) -> &'static [(usize, usize)] {
 /// The same of the context of a queue pair (control-path 5.2).
 const CONTEXT_IPS: [(usize, usize); 2] = [(4, 5), (23, 24)];
 
-/// Opcode of a command of the Control QP.
-fn cqp_opcode(words: &[u64]) -> u64 {
-    words.get(3).map_or(0, |header| header >> 32 & 0x3F)
+/// Opcode of a command of the Control QP, by its header.
+const fn opcode_in(header: u64) -> Opcode {
+    Opcode::from_code((header >> 32 & 0x3F) as u8)
 }
 
-/// Whether memory of a command is the context of a queue pair: CREATE_QP, MODIFY_QP, UPLOAD_CONTEXT.
-const fn has_context(opcode: u64) -> bool {
-    matches!(opcode, 0x00 | 0x01 | 0x0B)
+fn cqp_opcode(words: &[u64]) -> Opcode {
+    opcode_in(words.get(3).copied().unwrap_or(0))
+}
+
+/// Whether memory of a command is the context of a queue pair.
+const fn has_context(opcode: Opcode) -> bool {
+    matches!(
+        opcode,
+        Opcode::CreateQp | Opcode::ModifyQp | Opcode::UploadContext
+    )
 }
 
 impl Others {
@@ -170,10 +181,11 @@ impl Others {
                 let word = |at: usize| words.get(at).copied().unwrap_or(0);
                 let opcode = cqp_opcode(&words);
                 match opcode {
-                    // MANAGE_ARP.
-                    0x0F => self.mac(mac_of(word(2))),
-                    0x1C..=0x1E => self.mac(mac_of(word(0) >> 16)),
-                    0x25 => self.mac(mac_of(word(0))),
+                    Opcode::ManageArp => self.mac(mac_of(word(2))),
+                    Opcode::CreateAddrHandle
+                    | Opcode::ModifyAddrHandle
+                    | Opcode::DestroyAddrHandle => self.mac(mac_of(word(0) >> 16)),
+                    Opcode::ManageQuadHash => self.mac(mac_of(word(0))),
                     _ => {}
                 }
                 for (low, high) in ip_words(opcode) {
@@ -182,13 +194,13 @@ impl Others {
                 self.learn_contexts(opcode, memory);
             }
             Event::CqpReply { header, memory, .. } => {
-                self.learn_contexts(header.0 >> 32 & 0x3F, memory);
+                self.learn_contexts(opcode_in(header.0), memory);
             }
             _ => {}
         }
     }
 
-    fn learn_contexts(&mut self, opcode: u64, memory: &[Attached]) {
+    fn learn_contexts(&mut self, opcode: Opcode, memory: &[Attached]) {
         for attached in memory.iter().filter(|_| has_context(opcode)) {
             let words = words_from_hex(&attached.bytes).unwrap_or_default();
             let word = |at: usize| words.get(at).copied().unwrap_or(0);
@@ -217,7 +229,7 @@ impl Others {
                 self.replace_memory(opcode, memory);
             }
             Event::CqpReply { header, memory, .. } => {
-                self.replace_memory(header.0 >> 32 & 0x3F, memory);
+                self.replace_memory(opcode_in(header.0), memory);
             }
             Event::Wqe { bytes, .. }
             | Event::Cqe { bytes, .. }
@@ -242,7 +254,7 @@ impl Others {
         }
     }
 
-    fn replace_memory(&self, opcode: u64, memory: &mut [Attached]) {
+    fn replace_memory(&self, opcode: Opcode, memory: &mut [Attached]) {
         for attached in memory {
             if has_context(opcode) {
                 self.replace_ips(&mut attached.bytes, &CONTEXT_IPS);
@@ -381,10 +393,24 @@ mod tests {
             bytes: words_to_hex(&[0, 0, 0, 0x1C << 32, to[0], to[1], from[0], from[1]]),
             memory: Vec::new(),
         };
-        let found = shown(vec![create(context(local, remote)), handle(local, [0, 0])]);
+        // What the engine has, as UPLOAD_CONTEXT tells.
+        let upload = |context: String| Event::CqpReply {
+            index: 2,
+            header: Hex(0x13 << 32),
+            memory: vec![Attached {
+                word: 2,
+                bytes: context,
+            }],
+        };
+        let found = shown(vec![
+            create(context(local, remote)),
+            handle(local, [0, 0]),
+            upload(context(local, remote)),
+        ]);
         let (first, second) = ([1, 0xFD00 << 48], [0x0A00_0002, 0]);
         assert_eq!(found[0], create(context(second, first)));
         assert_eq!(found[1], handle(second, [0, 0]));
+        assert_eq!(found[2], upload(context(second, first)));
     }
 
     #[test]
