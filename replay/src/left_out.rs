@@ -1,5 +1,6 @@
 //! What is not compared, and why.
 
+use e810_cqp::Opcode;
 use e810_hal::RegOffset;
 use e810_trace::Answer;
 
@@ -45,12 +46,9 @@ pub(crate) fn register(offset: RegOffset) -> Option<&'static str> {
     COUNTERS.iter().find(is_in).map(|(name, ..)| *name)
 }
 
-/// Opcode of GATHER_STATS (control-path 4.13).
-const GATHER_STATS: u8 = 0x2E;
-
 /// The name of answers that are not compared, and why.
 pub(crate) fn answer(place: Answer) -> Option<(&'static str, &'static str)> {
-    (place == Answer::CqpReply(GATHER_STATS)).then_some((
+    (place == Answer::CqpReply(Opcode::GatherStats.code())).then_some((
         "replies to GATHER_STATS",
         "they count packets, and how many acknowledgements go depends on when a peer takes messages",
     ))

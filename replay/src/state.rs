@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use e810_card::record::words_from_hex;
+use e810_cqp::Opcode;
 use e810_trace::record::WorkQueue;
 use e810_trace::{Answer, Answers, Event};
 
@@ -92,12 +93,11 @@ impl State {
 
 /// The completion queue that gets a new ring by a command, which begins at its first entry.
 pub(crate) fn new_ring(event: &Event) -> Option<u32> {
-    const CREATE_CQ: u64 = 0x03;
-    const MODIFY_CQ: u64 = 0x04;
     let Event::CqpCommand { bytes, .. } = event else {
         return None;
     };
     let header = *words_from_hex(bytes)?.get(3)?;
-    let is_new = [CREATE_CQ, MODIFY_CQ].contains(&(header >> 32 & 0x3F));
+    let opcode = Opcode::from_code((header >> 32 & 0x3F) as u8);
+    let is_new = matches!(opcode, Opcode::CreateCq | Opcode::ModifyCq);
     is_new.then_some((header & 0x7_FFFF) as u32)
 }

@@ -20,7 +20,10 @@ pub(crate) use shadows::Shadows;
 pub(crate) use work::{QueuePair, WorkQueues};
 
 use e810_backends::observed::DeviceMemory;
+use e810_card::record::words_to_hex;
 use e810_hal::Iova;
+
+use crate::record::{Event, Hex};
 
 /// `count` words of the device's memory from `at` on, or as many as are there. They may lie in
 /// several pieces, one behind the other.
@@ -39,6 +42,21 @@ fn words(memory: &DeviceMemory, at: u64, count: usize) -> Vec<u64> {
     }
     words.truncate(there);
     words
+}
+
+/// Words without the zeros at their end.
+fn without_zeros(mut found: Vec<u64>) -> Vec<u64> {
+    let last = found.iter().rposition(|word| *word != 0);
+    found.truncate(last.map_or(0, |last| last + 1));
+    found
+}
+
+/// The line of memory that stands at `at`.
+fn memory_line(at: u64, found: &[u64]) -> Event {
+    Event::Memory {
+        at: Hex(at),
+        bytes: words_to_hex(found),
+    }
 }
 
 /// Bits `hi` to `lo` of a word.

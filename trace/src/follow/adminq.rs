@@ -2,11 +2,11 @@
 //! 9.1.
 
 use e810_backends::observed::DeviceMemory;
-use e810_card::record::{from_hex, hex, words_from_hex, words_to_hex};
+use e810_card::record::{from_hex, hex, words_from_hex};
 use e810_hal::RegOffset;
 use e810_hal::regs::{PF_FW_ARQH, PF_FW_ATQH};
 
-use super::words;
+use super::{memory_line, words};
 use crate::adminq_rings::{AdminqRing, AdminqRings, Written};
 use crate::record::{Descriptor, Event, Hex};
 
@@ -53,10 +53,7 @@ fn descriptor(
 /// A descriptor that the driver gives for an event.
 fn line(ring: &AdminqRing, memory: &DeviceMemory, index: u32) -> Option<Event> {
     let at = ring.at(index)?;
-    Some(Event::Memory {
-        at: Hex(at),
-        bytes: words_to_hex(&words(memory, at, WORDS)),
-    })
+    Some(memory_line(at, &words(memory, at, WORDS)))
 }
 
 /// Whether the firmware is done with the descriptor at `index`.

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use e810_backends::observed::DeviceMemory;
-use e810_card::record::words_to_hex;
 
 use super::place::PAGE;
-use super::{bits, words};
-use crate::record::{Event, Hex};
+use super::{bits, memory_line, without_zeros, words};
+use crate::record::Event;
 
 /// Bytes that a segment descriptor (SD) covers.
 const SEGMENT: u64 = 2 << 20;
@@ -42,20 +41,6 @@ pub(crate) struct Hmc {
     new_pages: Vec<u64>,
 }
 
-/// Words without the zeros at their end.
-fn used(mut found: Vec<u64>) -> Vec<u64> {
-    let last = found.iter().rposition(|word| *word != 0);
-    found.truncate(last.map_or(0, |last| last + 1));
-    found
-}
-
-fn memory_line(at: u64, found: &[u64]) -> Event {
-    Event::Memory {
-        at: Hex(at),
-        bytes: words_to_hex(found),
-    }
-}
-
 impl Hmc {
     /// The driver gives or takes segments (UPDATE_PE_SDS). Returns the pages of page descriptors that
     /// the engine has from now on.
@@ -76,7 +61,7 @@ impl Hmc {
             self.set(entry[0], entry[1]);
         }
         let pages = std::mem::take(&mut self.new_pages);
-        let line = |at| memory_line(at, &used(words(memory, at, (PAGE / 8) as usize)));
+        let line = |at| memory_line(at, &without_zeros(words(memory, at, (PAGE / 8) as usize)));
         pages.into_iter().map(line).collect()
     }
 

@@ -18,7 +18,8 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    fn at(&self, offset: u64) -> Option<u64> {
+    /// Where the byte at `offset` of it is.
+    pub(crate) fn at(&self, offset: u64) -> Option<u64> {
         match self {
             Self::Piece(base) => base.checked_add(offset),
             Self::Pages(pages) => {

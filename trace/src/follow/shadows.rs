@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use e810_backends::observed::DeviceMemory;
 use e810_card::record::{from_hex, words_to_hex};
 
-use super::words;
+use super::{without_zeros, words};
 use crate::record::{Event, ShadowOf};
 
 /// 64-bit words of an area.
@@ -38,12 +38,10 @@ impl Area {
     }
 
     fn line(&self, of: ShadowOf, number: u32) -> Event {
-        let used = self.before.iter().rposition(|word| *word != 0);
-        let used = used.map_or(0, |last| last + 1);
         Event::Shadow {
             of,
             number,
-            bytes: words_to_hex(self.before.get(..used).unwrap_or_default()),
+            bytes: words_to_hex(&without_zeros(self.before.clone())),
         }
     }
 }
