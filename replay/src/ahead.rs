@@ -2,7 +2,7 @@
 
 use std::mem::take;
 
-use e810_card::record::words_from_hex;
+use e810_card::record::{words_from_hex, words_to_hex};
 use e810_trace::Event;
 use e810_trace::record::{ShadowOf, WorkQueue};
 
@@ -11,6 +11,8 @@ use crate::replay::{DOORBELLS, Replay, register};
 
 /// So few receive requests are left that the next ones come before their turn.
 const FEW: usize = 16;
+/// Lines among which the completion of a request is looked for.
+const FAR: usize = 4_096;
 
 /// Whether this is a doorbell of a send queue. Those of a virtual machine come late: its processor does
 /// not wait for them.
@@ -82,11 +84,7 @@ impl Replay<'_> {
         // CQEIDX (data-path 3).
         let words = words_from_hex(bytes).unwrap_or_default();
         let index = words.first().map_or(0, |word| (word & 0xF_FFFF) as u32) % entries;
-        let (before, taken) = self.states[number]
-            .taken
-            .get(cq)
-            .copied()
-            .unwrap_or_default();
+        let (before, taken) = self.states[number].taken(*cq);
         let more = (index + entries - before % entries) % entries;
         let taken = taken + u64::from(more);
         if more == 0 || taken > function.completions(*cq) {
@@ -96,13 +94,45 @@ impl Replay<'_> {
         function.post_start(event, INDEX)
     }
 
+    /// The same, where no line has said it yet: a driver that takes a whole lap between two looks is at the
+    /// index where it was. If the recorded device has written the completion of the next request, too, the
+    /// driver had taken so many entries that it had room.
+    fn take_for_one_more(&mut self, number: usize, cq: u32) -> bool {
+        let owed = self.owed(number, cq);
+        let (function, state) = (&mut self.functions[number], &mut self.states[number]);
+        let Some(entries @ 1..) = function.entries(cq) else {
+            return false;
+        };
+        let completions = function.completions(cq);
+        let (index, taken) = state.taken(cq);
+        let needed = (completions + owed + 2).saturating_sub(entries.into());
+        if needed <= taken || needed > completions {
+            return false;
+        }
+        let lines = state.lines.get(state.at..).unwrap_or_default().iter();
+        let written = lines.take(FAR).filter(|index| {
+            matches!(self.lines[**index].event, Event::Cqe { cq: other, .. } if *other == cq)
+        });
+        let missing = function.completions_ahead(cq) + owed + 1;
+        if (written.count() as u64) < missing {
+            return false;
+        }
+        let index = (u64::from(index) + needed - taken) % u64::from(entries);
+        state.taken.insert(cq, (index as u32, needed));
+        function.post(&Event::Shadow {
+            of: ShadowOf::Cq,
+            number: cq,
+            bytes: words_to_hex(&[index]),
+        })
+    }
+
     /// Writes what drivers had written before their next access, and the proxy had not seen yet. An engine
     /// that is at work on a send queue takes such a request before its doorbell. Here it may have gone to
     /// rest, so it gets a doorbell now, which changes nothing else. Whether there was anything.
     pub(crate) fn post_ahead(&mut self) -> bool {
         let mut any = false;
         for number in 0..self.functions.len() {
-            let (mut is_rung, mut is_answered) = (false, false);
+            let (mut is_rung, mut is_answered, mut is_full) = (false, false, false);
             for at in self.states[number].at.. {
                 let Some(index) = self.states[number].lines.get(at).copied() else {
                     break;
@@ -125,6 +155,15 @@ impl Replay<'_> {
                         index: place,
                         ..
                     } if !self.is_free(number, (*qp, *queue), *place) => break,
+                    // The driver has taken entries before it posted this, as a line behind tells.
+                    Event::Wqe {
+                        qp,
+                        queue: WorkQueue::Send,
+                        ..
+                    } if is_full || !self.has_room(number, *qp) => {
+                        is_full = true;
+                        continue;
+                    }
                     Event::Shadow { .. } => {
                         any |= self.take_entries(number, event);
                         continue;
@@ -143,6 +182,50 @@ impl Replay<'_> {
             }
         }
         any
+    }
+
+    /// Whether the completion queue of a send queue has room for one more request's completion, by what the
+    /// recording has told so far of the entries that the driver has taken. A queue has one entry fewer than
+    /// its ring (data-path 4.1).
+    fn has_room(&mut self, number: usize, qp: u32) -> bool {
+        let now = self.sim.now();
+        let (function, state) = (&mut self.functions[number], &self.states[number]);
+        let Some(cq) = state.send_cqs.get(&qp).copied() else {
+            return true;
+        };
+        let Some(entries) = function.entries(cq) else {
+            return true;
+        };
+        function.look(now);
+        let (_, taken) = state.taken(cq);
+        let used = function.completions(cq).saturating_sub(taken);
+        used + self.owed(number, cq) + 1 < entries.into()
+    }
+
+    /// How many completions of send requests the device owes a completion queue.
+    fn owed(&mut self, number: usize, cq: u32) -> u64 {
+        let (function, state) = (&mut self.functions[number], &mut self.states[number]);
+        let of_cq = state.send_cqs.iter().filter(|(_, other)| **other == cq);
+        of_cq
+            .map(|(qp, _)| {
+                let owed = state.owed.entry(*qp).or_default();
+                *owed = owed.saturating_sub(function.sent(*qp));
+                *owed
+            })
+            .sum()
+    }
+
+    /// Lets the device complete what it has, and tells it which entries the driver has taken, before the
+    /// driver posts one more request for whose completion there is no room yet. Drivers post no more than
+    /// there is room for, and recordings tell late what they have taken.
+    pub(crate) fn make_room(&mut self, number: usize, qp: u32) {
+        while !self.has_room(number, qp) {
+            self.settle();
+            let cq = self.states[number].send_cqs.get(&qp).copied();
+            if !self.post_ahead() && !cq.is_some_and(|cq| self.take_for_one_more(number, cq)) {
+                break;
+            }
+        }
     }
 
     /// Requests of a queue that the device is not known to be done with.

@@ -180,9 +180,7 @@ impl Replay<'_> {
     /// What the simulator did and the recording does not have.
     pub(crate) fn left_over(&mut self, number: usize, index: usize) {
         self.states[number].places = Answers::default();
-        self.states[number].posted.clear();
-        self.states[number].taken.clear();
-        self.states[number].not_rung.clear();
+        self.states[number].forget_posted();
         let now = self.sim.now();
         self.functions[number].look(now);
         let mut left = self.functions[number].left();

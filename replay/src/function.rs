@@ -77,6 +77,8 @@ pub(crate) struct Function {
     answers: BTreeMap<Answer, VecDeque<Event>>,
     /// Entries of completion queues.
     completions: BTreeMap<u32, u64>,
+    /// Completions of send requests, by queue pair.
+    sent: BTreeMap<u32, u64>,
     /// Receive requests with a completion, by queue pair.
     received: BTreeMap<u32, usize>,
     fired: Fired,
@@ -103,6 +105,7 @@ impl Function {
             places: Answers::default(),
             answers: BTreeMap::new(),
             completions: BTreeMap::new(),
+            sent: BTreeMap::new(),
             received: BTreeMap::new(),
             fired,
         })
@@ -287,10 +290,12 @@ impl Function {
             }
             if let Some(answer) = self.places.place(&record.event) {
                 // A second half is where its first half is.
-                if record.event.answer() == Some(answer)
-                    && let Answer::Cqe(_, qp, false) = answer
-                {
-                    *self.received.entry(qp).or_default() += 1;
+                if record.event.answer() == Some(answer) {
+                    match answer {
+                        Answer::Cqe(_, qp, true) => *self.sent.entry(qp).or_default() += 1,
+                        Answer::Cqe(_, qp, false) => *self.received.entry(qp).or_default() += 1,
+                        _ => {}
+                    }
                 }
                 self.answers
                     .entry(answer)
@@ -310,9 +315,21 @@ impl Function {
         self.completions.get(&cq).copied().unwrap_or(0)
     }
 
+    /// Those of them that the recording does not have yet.
+    pub(crate) fn completions_ahead(&self, cq: u32) -> u64 {
+        let of_queue = |place: &Answer| matches!(place, Answer::Cqe(other, ..) if *other == cq);
+        let ahead = self.answers.iter().filter(|(place, _)| of_queue(place));
+        ahead.map(|(_, all)| all.len() as u64).sum()
+    }
+
     /// A completion queue gets a new ring.
     pub(crate) fn new_ring(&mut self, cq: u32) {
         self.completions.remove(&cq);
+    }
+
+    /// Completions of send requests of a queue pair since.
+    pub(crate) fn sent(&mut self, qp: u32) -> u64 {
+        self.sent.remove(&qp).unwrap_or(0)
     }
 
     /// Receive requests of a queue pair that were completed since.
@@ -341,6 +358,7 @@ impl Function {
     /// Entries that nobody asked for, which are forgotten.
     pub(crate) fn left(&mut self) -> BTreeMap<Answer, VecDeque<Event>> {
         self.places = Answers::default();
+        self.sent.clear();
         self.received.clear();
         self.completions.clear();
         take(&mut self.answers)

@@ -8,7 +8,7 @@ use e810_hal::regs::{DB_WQE_ALLOC, PFGEN_CTRL, PFPE_CCQPHIGH, PFPE_CCQPLOW, PFPE
 use e810_hal::{Ns, RegOffset};
 use e810_sim::{Builder, Mode, Sim};
 use e810_trace::Event;
-use e810_trace::record::Hex;
+use e810_trace::record::{Hex, WorkQueue};
 
 use crate::function::Function;
 use crate::lines::{Line, is_access, is_posted, merged, repeated};
@@ -311,6 +311,9 @@ impl Replay<'_> {
                     posted.drain(..=at);
                 }
                 posted.push_back(*place);
+            }
+            if *queue == WorkQueue::Send {
+                self.make_room(function, *qp);
             }
         }
         self.take_entries(function, event);

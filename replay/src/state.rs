@@ -35,6 +35,10 @@ pub(crate) struct State {
     pub(crate) lost: BTreeMap<(String, u32), u64>,
     /// Queue pairs with requests whose doorbell has not come.
     pub(crate) not_rung: BTreeSet<u32>,
+    /// The completion queues of the send queues of queue pairs.
+    pub(crate) send_cqs: BTreeMap<u32, u32>,
+    /// How many completions of send requests the device owes queue pairs.
+    pub(crate) owed: BTreeMap<u32, u64>,
 }
 
 impl State {
@@ -53,6 +57,8 @@ impl State {
             taken: BTreeMap::new(),
             lost: BTreeMap::new(),
             not_rung: BTreeSet::new(),
+            send_cqs: BTreeMap::new(),
+            owed: BTreeMap::new(),
         }
     }
 
@@ -78,26 +84,76 @@ impl State {
         }
     }
 
+    /// How far the driver is in a completion queue: the index, and how many entries it has taken.
+    pub(crate) fn taken(&self, cq: u32) -> (u32, u64) {
+        self.taken.get(&cq).copied().unwrap_or_default()
+    }
+
     /// The driver has posted this.
     pub(crate) fn sent(&mut self, event: &Event) {
-        if let Event::Wqe {
-            qp,
-            queue: WorkQueue::Send,
-            ..
-        } = event
-        {
-            self.not_rung.insert(*qp);
+        match event {
+            Event::Wqe {
+                qp,
+                queue: WorkQueue::Send,
+                bytes,
+                ..
+            } => {
+                self.not_rung.insert(*qp);
+                let header = word(bytes, WQE_HEADER).unwrap_or(0);
+                if header & SIGNALED != 0 {
+                    *self.owed.entry(*qp).or_default() += 1;
+                }
+            }
+            Event::CqpCommand { memory, .. } => {
+                let Some((opcode @ (Opcode::CreateQp | Opcode::DestroyQp), header)) =
+                    command(event)
+                else {
+                    return;
+                };
+                let qp = (header & 0xFF_FFFF) as u32;
+                self.owed.remove(&qp);
+                self.send_cqs.remove(&qp);
+                let context = memory.first().filter(|_| opcode == Opcode::CreateQp);
+                if let Some(numbers) = context.and_then(|found| word(&found.bytes, CQ_NUMBERS)) {
+                    self.send_cqs.insert(qp, (numbers & 0x1FF_FFFF) as u32);
+                }
+            }
+            _ => {}
         }
     }
+
+    /// Nothing that was posted is there any more.
+    pub(crate) fn forget_posted(&mut self) {
+        self.posted.clear();
+        self.taken.clear();
+        self.not_rung.clear();
+        self.owed.clear();
+    }
+}
+
+/// The word of a send request with its header, and the bit that asks for a completion (data-path 1.2).
+const WQE_HEADER: usize = 3;
+const SIGNALED: u64 = 1 << 62;
+/// The word of a context with TXCMPLQNUM (control-path 5.2).
+const CQ_NUMBERS: usize = 17;
+
+/// A word of a line's bytes.
+fn word(bytes: &str, index: usize) -> Option<u64> {
+    words_from_hex(bytes)?.get(index).copied()
+}
+
+/// The opcode of a command of the Control QP, and its header.
+fn command(event: &Event) -> Option<(Opcode, u64)> {
+    let Event::CqpCommand { bytes, .. } = event else {
+        return None;
+    };
+    let header = word(bytes, 3)?;
+    Some((Opcode::from_code((header >> 32 & 0x3F) as u8), header))
 }
 
 /// The completion queue that gets a new ring by a command, which begins at its first entry.
 pub(crate) fn new_ring(event: &Event) -> Option<u32> {
-    let Event::CqpCommand { bytes, .. } = event else {
-        return None;
-    };
-    let header = *words_from_hex(bytes)?.get(3)?;
-    let opcode = Opcode::from_code((header >> 32 & 0x3F) as u8);
+    let (opcode, header) = command(event)?;
     let is_new = matches!(opcode, Opcode::CreateCq | Opcode::ModifyCq);
     is_new.then_some((header & 0x7_FFFF) as u32)
 }
