@@ -4,10 +4,10 @@ use core::fmt;
 
 use e810_ceq::AeqEntries;
 use e810_ceq::event::EventLog;
-use e810_cqp::Cqp;
 use e810_cqp::hmc::Object as HmcObject;
 use e810_cqp::limits::{RESERVED_CQS, RESERVED_PDS, RESERVED_QPS};
 use e810_cqp::op::Command;
+use e810_cqp::{Completion, Cqp};
 use e810_datapath::slot::{Layout, Registry, Slots};
 use e810_hal::{DmaBuf, DmaLayout, HostBox, HostBuf, HostShared, Platform};
 
@@ -245,6 +245,16 @@ impl<P: Platform> Control<P> {
     #[must_use]
     pub fn commands(&self) -> u64 {
         self.cqp.counters().posted
+    }
+
+    /// Posts a command of the Control QP as it is and waits for its end: for experiments, which ask the
+    /// card what it does with commands that no driver sends. The tables of this type do not learn what a
+    /// command makes, changes or ends.
+    ///
+    /// # Errors
+    /// As [`Cqp::execute`].
+    pub fn execute(&mut self, command: &dyn Command) -> Result<Completion> {
+        Ok(self.cqp.execute(command)?)
     }
 
     /// Failures of commands that were ignored, because existing drivers ignore them as well:

@@ -1,0 +1,95 @@
+//! What a reset of the card leaves. All functions of the card are reset.
+
+use anyhow::{Context as _, Result, bail};
+use e810_adminq::op::{GetLinkStatus, Grant, RequestResource, Resource};
+use e810_adminq::reset::{GlobalReset, check_recovery, reset_card, wait_for_firmware};
+use e810_hal::bus::Index;
+use e810_hal::regs::{
+    GL_PREEXT_L2_PMASK0, GL_PREEXT_L2_PMASK1, SWITCH_BLOCK, SWITCH_INPUT_HIGH, SWITCH_INPUT_LOW,
+};
+use e810_hal::{Clock as _, Ns};
+
+use super::firmware::lport;
+use crate::bench::Bench;
+use crate::experiment::{Experiment, Risk, Seen};
+
+/// A core reset.
+fn reset(bench: &Bench) -> Result<()> {
+    check_recovery(bench.device())?;
+    reset_card(bench.device(), GlobalReset::Core, false)?;
+    Ok(wait_for_firmware(bench.device())?)
+}
+
+pub(super) const SWITCH_INPUT: Experiment = Experiment {
+    name: "switch_input",
+    assumes: "the input mask of the switch block is 0 after a reset of the card, so a driver has to write it",
+    does: "resets the card, and reads GL_PREEXT_L2_PMASK0 and GL_PREEXT_L2_PMASK1",
+    values: &["Closed", "Open"],
+    seconds: 5,
+    risk: Risk::ResetsCard,
+    run: |bench| {
+        reset(bench)?;
+        let device = bench.device();
+        let switch = Index::new(SWITCH_BLOCK).context("no such block")?;
+        let low = GL_PREEXT_L2_PMASK0.at(switch).get(device);
+        let high = GL_PREEXT_L2_PMASK1.at(switch).get(device);
+        Ok(match (low, high) {
+            (0, 0) => Seen::Value("Closed"),
+            (SWITCH_INPUT_LOW, SWITCH_INPUT_HIGH) => Seen::Value("Open"),
+            other => Seen::Other(format!("{other:#x?}")),
+        })
+    },
+};
+
+pub(super) const FRAME_AT_START: Experiment = Experiment {
+    name: "frame_at_start",
+    assumes: "a port takes frames of 1522 bytes until 0x0603 says another length",
+    does: "resets the card, and asks for the link's state (0x0607)",
+    values: &["Small", "Largest"],
+    seconds: 5,
+    risk: Risk::ResetsCard,
+    run: |bench| {
+        reset(bench)?;
+        bench.firmware(|adminq| {
+            let lport = lport(adminq)?;
+            let events = None;
+            let status = adminq.execute(&GetLinkStatus { lport, events })?;
+            Ok(match status.max_frame {
+                1522 => Seen::Value("Small"),
+                9728 => Seen::Value("Largest"),
+                other => Seen::Other(format!("{other} bytes")),
+            })
+        })
+    },
+};
+
+/// Time for which the lock is asked for: that of existing drivers (control-path 9.4).
+const HOLD_MS: u32 = 3_000;
+
+pub(super) const LOCK_RUNS_OUT: Experiment = Experiment {
+    name: "lock_runs_out",
+    assumes: "a global configuration lock whose time is over counts as released: it is not granted again",
+    does: "resets the card, takes the lock, lets its time pass, asks for it again, and resets the card",
+    values: &["Done", "Free"],
+    seconds: 15,
+    risk: Risk::ResetsCard,
+    run: |bench| {
+        reset(bench)?;
+        let seen = bench.firmware(|adminq| {
+            let ask = RequestResource::write(Resource::GLOBAL_CONFIG, HOLD_MS);
+            let Grant::Granted { ms } = adminq.execute(&ask)? else {
+                bail!("the lock is not granted after a reset of the card");
+            };
+            // As long again: the card's clock is not ours.
+            bench.device().delay(Ns::from_ms(u64::from(ms) * 2));
+            Ok(match adminq.execute(&ask)? {
+                Grant::Done => Seen::Value("Done"),
+                Grant::Granted { .. } => Seen::Value("Free"),
+                other => Seen::Other(format!("{other:?}")),
+            })
+        });
+        // Nobody could load a package otherwise.
+        reset(bench)?;
+        seen
+    },
+};

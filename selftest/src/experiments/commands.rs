@@ -1,0 +1,265 @@
+//! Commands of the Control QP that no driver sends, or answers that none looks at.
+
+use anyhow::{Context, Result, bail};
+use e810::hmc::{FpmQuery, Object};
+use e810_card::record::words_from_hex;
+use e810_cqp::op::{FlushWqes, HwQpType, ModifyQp};
+use e810_cqp::{Error, Opcode};
+use e810_hal::regs::PFPE_CQPTAIL;
+use e810_hal::{Clock as _, Iova};
+use e810_trace::Event;
+use e810_types::HwQpState;
+
+use super::STOPS;
+use crate::bench::{Bench, Engine, Raw};
+use crate::experiment::{Experiment, Risk, Seen};
+
+/// "Error, see minor", and the minor codes that the experiments wait for (control-path 4.5).
+const MAJOR: u16 = 0xFFFF;
+const NOTHING_TO_FLUSH_CODE: u16 = 0x8006;
+const INVALID_STATE: u16 = 0x8002;
+
+/// The code with which a command was refused; `None` if it was carried out.
+fn refusal(done: e810::Result<e810_cqp::Completion>) -> Result<Option<(u16, u16)>> {
+    match done {
+        Ok(_) => Ok(None),
+        Err(e810::Error::Cqp(Error::Cqp { major, minor, .. })) => Ok(Some((major, minor))),
+        Err(other) => Err(other.into()),
+    }
+}
+
+fn flush(qp: u32) -> FlushWqes {
+    FlushWqes {
+        qp,
+        sq: true,
+        rq: true,
+        codes: None,
+        event: None,
+    }
+}
+
+pub(super) const NOTHING_TO_FLUSH: Experiment = Experiment {
+    name: "nothing_to_flush",
+    assumes: "FLUSH_WQES of a queue pair with nothing outstanding fails with 0xFFFF/0x8006",
+    does: "moves an idle queue pair to ERROR, and flushes it twice",
+    values: &["Refused", "Done"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let cq = engine.cq(16)?;
+            let [qp, _] = engine.pair(cq)?;
+            engine.fail(qp)?;
+            let number = engine.get(qp)?.number().get();
+            Ok(match refusal(engine.execute(&flush(number)))? {
+                None => Seen::Value("Done"),
+                Some((MAJOR, NOTHING_TO_FLUSH_CODE)) => Seen::Value("Refused"),
+                Some(other) => Seen::Other(format!("{other:#06x?}")),
+            })
+        })
+    },
+};
+
+/// MODIFY_QP to ERROR of a queue pair that was created in `lines`, with nothing else.
+fn to_error(lines: &[Event], number: u32) -> Result<ModifyQp> {
+    let created = lines.iter().filter_map(|line| match line {
+        Event::CqpCommand { bytes, .. } => words_from_hex(bytes),
+        _ => None,
+    });
+    let mut created = created.filter(|words| {
+        words.get(e810_cqp::op::HEADER).is_some_and(|header| {
+            e810_cqp::op::opcode_of(*header) == Opcode::CreateQp
+                && header & 0xFF_FFFF == u64::from(number)
+        })
+    });
+    let words = created
+        .next_back()
+        .context("the recording has no CREATE_QP")?;
+    let &[_, _, context, _, _, shadow, ..] = words.as_slice() else {
+        bail!("a command of {} words", words.len());
+    };
+    Ok(ModifyQp::new(
+        number,
+        HwQpType::RoceRc,
+        Iova(context),
+        Iova(shadow),
+        HwQpState::Error,
+    ))
+}
+
+/// Whether a queue pair refuses to go to ERROR, as one in this state may.
+fn refuses(engine: &mut Engine<'_>, command: &ModifyQp) -> Result<bool> {
+    match refusal(engine.execute(command))? {
+        None => Ok(false),
+        Some((MAJOR, INVALID_STATE)) => Ok(true),
+        Some(other) => bail!("MODIFY_QP to ERROR fails with {other:#06x?}"),
+    }
+}
+
+pub(super) const ERROR_REFUSED: Experiment = Experiment {
+    name: "error_refused",
+    assumes: "only a queue pair that MODIFY_QP has moved to ERROR refuses to be moved there again",
+    does: "moves queue pairs to ERROR: an idle one, one that the device has stopped, and one twice",
+    values: &["Again", "Known", "Always", "Never"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let cq = engine.cq(64)?;
+            let idle = engine.qp(cq)?;
+            let [twice, _] = engine.pair(cq)?;
+            let [sender, stopped] = engine.pair(cq)?;
+            let lines = engine.happened();
+            let command = |engine: &mut Engine<'_>, index| {
+                let number = engine.get(index)?.number().get();
+                to_error(&lines, number)
+            };
+            let command_idle = command(engine, idle)?;
+            let command_twice = command(engine, twice)?;
+            let command_stopped = command(engine, stopped)?;
+            let is_idle_refused = refuses(engine, &command_idle)?;
+            let is_first_refused = refuses(engine, &command_twice)?;
+            let is_again_refused = refuses(engine, &command_twice)?;
+            // The driver does not see the event before: it would move the queue pair itself.
+            engine.break_in(sender)?;
+            bench.device().delay(STOPS);
+            let is_stopped_refused = refuses(engine, &command_stopped)?;
+            let found = (
+                is_first_refused,
+                is_again_refused,
+                is_idle_refused,
+                is_stopped_refused,
+            );
+            Ok(match found {
+                (false, false, false, false) => Seen::Value("Never"),
+                (false, true, false, false) => Seen::Value("Again"),
+                (false, true, true, false) => Seen::Value("Known"),
+                (false, true, true, true) => Seen::Value("Always"),
+                other => Seen::Other(format!("refused at first, again, idle, stopped: {other:?}")),
+            })
+        })
+    },
+};
+
+pub(super) const OP_ERR: Experiment = Experiment {
+    name: "op_err",
+    assumes: "CQP_OP_ERR (PFPE_CQPTAIL) is clear after the next good command",
+    does: "sends a command that fails and one that does not, and reads the register after each",
+    values: &["Cleared", "Stays"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let is_set = || {
+                PFPE_CQPTAIL
+                    .read(bench.device())
+                    .is_set(PFPE_CQPTAIL::CQP_OP_ERR)
+            };
+            engine.control.gather_stats()?;
+            // No queue pair has this number: the highest are not handed out.
+            let last = engine.control.hmc().count(Object::Qp).saturating_sub(1);
+            if refusal(engine.execute(&flush(last)))?.is_none() {
+                bail!("FLUSH_WQES of a queue pair that does not exist is carried out");
+            }
+            if !is_set() {
+                return Ok(Seen::Other("a failed command does not set it".to_owned()));
+            }
+            engine.control.gather_stats()?;
+            Ok(match is_set() {
+                true => Seen::Value("Stays"),
+                false => Seen::Value("Cleared"),
+            })
+        })
+    },
+};
+
+/// Bits of WORK_SCHED_NODE's header: NODEID, NODEOP, ENABLENODE (control-path 4.13).
+const NODE_ID: u64 = 0x3FFF;
+const NODE_OP: u64 = 0xF << 52;
+const DELETE: u64 = 2 << 52;
+
+pub(super) const QUEUE_SET_HANDLES: Experiment = Experiment {
+    name: "queue_set_handles",
+    assumes: "WORK_SCHED_NODE does not give the handle of a deleted leaf to the next one",
+    does: "adds a leaf to the work scheduler, deletes it, and adds it again",
+    values: &["Next", "Lowest"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let cq = engine.cq(16)?;
+            engine.pair(cq)?;
+            let add = last_added(&engine.happened())?;
+            let node = add.word(e810_cqp::op::HEADER) & NODE_ID;
+            // A number that the driver has not given to a node.
+            let add = add.with(e810_cqp::op::HEADER, NODE_ID, node + 8);
+            let delete = add.with(e810_cqp::op::HEADER, NODE_OP, DELETE);
+            let first = engine.execute(&add)?.ret_val;
+            engine.execute(&delete)?;
+            let second = engine.execute(&add)?.ret_val;
+            engine.execute(&delete)?;
+            Ok(if first == second {
+                Seen::Value("Lowest")
+            } else {
+                Seen::Value("Next")
+            })
+        })
+    },
+};
+
+/// The last command that added a leaf.
+fn last_added(lines: &[Event]) -> Result<Raw> {
+    let adds = |line: &&Event| match line {
+        Event::CqpCommand { bytes, .. } => words_from_hex(bytes)
+            .and_then(|words| words.get(e810_cqp::op::HEADER).copied())
+            .is_some_and(|header| header & NODE_OP == 0 && header & LEAF != 0),
+        _ => false,
+    };
+    let adding: Vec<Event> = lines.iter().filter(adds).cloned().collect();
+    Raw::last(&adding, Opcode::WorkSchedNode)
+}
+
+/// NODETYPE of WORK_SCHED_NODE: a leaf.
+const LEAF: u64 = 1 << 61;
+
+pub(super) const DERIVED_MAXIMA: Experiment = Experiment {
+    name: "derived_maxima",
+    assumes: "QUERY_FPM_VAL has maxima of the objects whose counts follow from that of queue pairs",
+    does: "reads the reply of a bring-up",
+    values: &["Said", "Zero"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        let limits = limits(bench)?;
+        let maxima = [Object::Hte, Object::Xf, Object::Timer, Object::Hdr]
+            .map(|object| limits.objects.get(object).max);
+        Ok(if maxima.iter().all(|max| *max == 0) {
+            Seen::Value("Zero")
+        } else {
+            Seen::Value("Said")
+        })
+    },
+};
+
+/// The reply to QUERY_FPM_VAL.
+fn limits(bench: &Bench) -> Result<FpmQuery> {
+    bench.engine(|engine| {
+        let lines = engine.happened();
+        let replies = lines.iter().filter_map(|line| match line {
+            Event::CqpReply { header, memory, .. }
+                if e810_cqp::op::opcode_of(header.0) == Opcode::QueryFpmVal =>
+            {
+                words_from_hex(&memory.first()?.bytes)
+            }
+            _ => None,
+        });
+        let words = replies
+            .last()
+            .context("the recording has no reply to QUERY_FPM_VAL")?;
+        let mut reply = [0; e810_cqp::op::QUERY_BYTES / 8];
+        for (to, from) in reply.iter_mut().zip(words) {
+            *to = from;
+        }
+        Ok(FpmQuery::parse(&reply)?)
+    })
+}

@@ -1,0 +1,179 @@
+//! Entries of the asynchronous event queue as the device writes them.
+
+use anyhow::{Context, Result, bail};
+use e810::{AccessFlags, Data, Op, Remote};
+use e810_card::record::words_from_hex;
+use e810_cqp::Opcode;
+use e810_cqp::op::{HEADER, opcode_of};
+use e810_hal::Clock as _;
+use e810_trace::Event;
+
+use super::STOPS;
+use crate::experiment::{Experiment, Risk, Seen};
+
+/// CQ_OPERATION_ERROR (control-path 7.5).
+const CQ_ERROR: u64 = 0x203;
+
+/// The words of the first asynchronous event among `lines` that is about the queue pair, or the completion
+/// queue, with this number.
+fn event_of(lines: &[Event], is_cq: bool, number: u32) -> Result<[u64; 2]> {
+    let mut events = lines.iter().filter_map(|line| match line {
+        Event::Aeqe { bytes, .. } => <[u64; 2]>::try_from(words_from_hex(bytes)?).ok(),
+        _ => None,
+    });
+    // QPCQID and AECODE (control-path 7.3).
+    let is_it = |[_, word]: &[u64; 2]| {
+        let id = word & 0x3_FFFF | (word >> 46 & 1) << 18;
+        id == u64::from(number) && (word >> 34 & 0xFFF == CQ_ERROR) == is_cq
+    };
+    let found = events.find(is_it);
+    found.context("the recording has no such asynchronous event")
+}
+
+/// The command among `lines` that created object `number`, and the memory that it names.
+fn created(lines: &[Event], wanted: Opcode, number: u64) -> Result<(Vec<u64>, Vec<u64>)> {
+    let commands = lines.iter().filter_map(|line| {
+        let Event::CqpCommand { bytes, memory, .. } = line else {
+            return None;
+        };
+        let words = words_from_hex(bytes)?;
+        let header = *words.get(HEADER)?;
+        let is_it = opcode_of(header) == wanted && header & 0x3_FFFF == number;
+        let memory = memory
+            .first()
+            .and_then(|found| words_from_hex(&found.bytes));
+        is_it.then(|| (words, memory.unwrap_or_default()))
+    });
+    commands
+        .last()
+        .with_context(|| format!("the recording has no {wanted}"))
+}
+
+/// What an event has for a context that was given.
+fn context(found: u64, given: u64, values: [(&'static str, u64); 2]) -> Seen {
+    for (name, wanted) in values {
+        if found == wanted {
+            return Seen::Value(name);
+        }
+    }
+    Seen::Other(format!("{found:#x} for {given:#x}"))
+}
+
+pub(super) const QP_EVENT_CONTEXT: Experiment = Experiment {
+    name: "qp_event_context",
+    assumes: "the event of a queue pair has the context that the queue pair was created with",
+    does: "writes with a key that does not exist, and looks at the event",
+    values: &["Whole", "Zero"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let cq = engine.cq(16)?;
+            let [sender, target] = engine.pair(cq)?;
+            let number = engine.get(target)?.number().get();
+            let lines = engine.happened();
+            let (_, host) = created(&lines, Opcode::CreateQp, number.into())?;
+            // QPCOMPCTX (control-path 5.2).
+            let given = host.get(21).copied().unwrap_or(0);
+            engine.break_in(sender)?;
+            engine.wait(STOPS)?;
+            let [found, _] = event_of(&engine.happened(), false, number)?;
+            Ok(context(found, given, [("Whole", given), ("Zero", 0)]))
+        })
+    },
+};
+
+pub(super) const CQ_EVENT_CONTEXT: Experiment = Experiment {
+    name: "cq_event_context",
+    assumes: "the event of a completion queue has the queue's context, shifted right by one",
+    does: "lets a completion queue overflow, and looks at the event",
+    values: &["Shifted", "Whole"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let cq = engine.cq(1)?;
+            let [qp, _] = engine.pair(cq)?;
+            let lines = engine.happened();
+            let number = engine.cqs.get(cq).context("no queue")?.number();
+            let (words, _) = created(&lines, Opcode::CreateCq, number.into())?;
+            let &[entries, given, ..] = words.as_slice() else {
+                bail!("a command without words");
+            };
+            // Nobody polls the queue meanwhile.
+            for _ in 0..(entries & 0x1F_FFFF).min(15) {
+                let sges = [engine.sge(0, 8)];
+                let remote = Remote {
+                    addr: engine.mr.address() + 4096,
+                    rkey: engine.mr.rkey(),
+                };
+                let data = Data::Sges(&sges);
+                engine.send(
+                    qp,
+                    Op::Write {
+                        data,
+                        remote,
+                        imm: None,
+                    },
+                )?;
+            }
+            // The driver does not see the event: it would flush queue pairs to a queue that takes nothing.
+            bench.device().delay(STOPS);
+            let [found, _] = event_of(&engine.happened(), true, number)?;
+            Ok(context(
+                found,
+                given,
+                [("Shifted", given >> 1), ("Whole", given)],
+            ))
+        })
+    },
+};
+
+pub(super) const READ_SINK: Experiment = Experiment {
+    name: "read_sink",
+    assumes: "the event for a READ into memory that may not be written blames the response",
+    does: "reads into memory whose key allows no writes, and looks at the event",
+    values: &["Response", "Request"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let cq = engine.cq(16)?;
+            let [qp, _] = engine.pair(cq)?;
+            let number = engine.get(qp)?.number().get();
+            let bytes = engine.bytes;
+            let read_only = AccessFlags::REMOTE_READ;
+            let sink = engine.control.reg_mr(&engine.pd, bytes, read_only)?;
+            let sges = [e810::Sge {
+                addr: sink.address() + 8192,
+                length: 8,
+                lkey: sink.lkey(),
+            }];
+            let remote = Remote {
+                addr: engine.mr.address(),
+                rkey: engine.mr.rkey(),
+            };
+            let posted = engine.send(
+                qp,
+                Op::Read {
+                    into: &sges,
+                    remote,
+                },
+            );
+            let waited = posted.and_then(|()| engine.wait(STOPS));
+            let lines = engine.happened();
+            engine.fail(qp)?;
+            if let Err((_, error)) = engine.control.dereg_mr(sink) {
+                return Err(error.into());
+            }
+            waited?;
+            let [_, word] = event_of(&lines, false, number)?;
+            // AESRC (data-path 7.3).
+            Ok(match word >> 50 & 0xF {
+                5 | 7 => Seen::Value("Request"),
+                9 | 0xB | 0xD | 0xF => Seen::Value("Response"),
+                other => Seen::Other(format!("its source is {other:#x}")),
+            })
+        })
+    },
+};
