@@ -3,8 +3,11 @@
 mod card;
 mod commands;
 mod completions;
+mod connections;
+mod counters;
 mod events;
 mod firmware;
+mod groups;
 mod vectors;
 
 use e810_hal::Ns;
@@ -20,17 +23,32 @@ pub const EXPERIMENTS: &[Experiment] = &[
     firmware::OWN_VSI,
     firmware::DEFAULT_BRANCH,
     firmware::PXE_CLEARED_AGAIN,
+    firmware::RULES_OF_VSI,
+    firmware::ACK_THRESHOLD,
     commands::DERIVED_MAXIMA,
     commands::QUEUE_SET_HANDLES,
     commands::OP_ERR,
     commands::NOTHING_TO_FLUSH,
     commands::ERROR_REFUSED,
+    commands::ARP_AGAIN,
+    commands::UNKNOWN_VSI,
+    commands::WINDOWS,
     completions::FLUSH,
     completions::FLUSH_QP_ID,
     events::QP_EVENT_CONTEXT,
     events::CQ_EVENT_CONTEXT,
     events::READ_SINK,
+    groups::GROUP_ECHO,
+    groups::GROUP_QUEUE_SET,
+    connections::ACK_TIME,
+    counters::OWN_COUNTERS,
+    counters::OCTETS,
+    counters::COUNTED_SENDS,
+    counters::COUNTED_FCS,
     vectors::CLEAR_PBA,
+    vectors::CHANGED_TIMER,
+    vectors::RATE_LIMITS,
+    vectors::ITR_READS,
     card::SWITCH_INPUT,
     card::FRAME_AT_START,
     card::LOCK_RUNS_OUT,

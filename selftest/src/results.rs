@@ -63,11 +63,41 @@ impl Outcome {
     }
 }
 
-/// What several experiments have found on one card.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Results {
-    /// In the order in which they were performed.
-    pub outcomes: Vec<Outcome>,
+/// A line of the file that results are kept in.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Line {
+    /// The first line.
+    Selftest {
+        /// Version of the format.
+        version: u32,
+        /// The program that wrote it, with its version.
+        program: String,
+        /// The function, as the program's user named it.
+        device: String,
+    },
+    /// An experiment begins.
+    Begins {
+        /// Its name.
+        name: String,
+    },
+    /// It has ended.
+    Outcome(Outcome),
+}
+
+/// The format that this program writes, and the newest that it reads.
+const VERSION: u32 = 1;
+
+impl Line {
+    /// The first line.
+    #[must_use]
+    pub fn begin(program: &str, device: &str) -> Self {
+        Self::Selftest {
+            version: VERSION,
+            program: program.to_owned(),
+            device: device.to_owned(),
+        }
+    }
 }
 
 /// Performs `experiments` one after the other. `observe` is called with each before it begins, and with
@@ -77,8 +107,8 @@ pub fn run(
     bench: &Bench,
     experiments: &[Experiment],
     observe: &mut dyn FnMut(&Experiment, Option<&Outcome>),
-) -> Results {
-    let mut results = Results::default();
+) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
     let mut is_gone = None;
     for experiment in experiments {
         observe(experiment, None);
@@ -94,7 +124,7 @@ pub fn run(
             is_gone = Some(format!("after {}: {error:#}", experiment.name));
         }
         observe(experiment, Some(&outcome));
-        results.outcomes.push(outcome);
+        outcomes.push(outcome);
     }
-    results
+    outcomes
 }

@@ -2,10 +2,10 @@
 //! from the usual one in one choice.
 
 use e810_node::simulated::start;
-use e810_selftest::{Bench, EXPERIMENTS, Results, Verdict, run};
+use e810_selftest::{Bench, EXPERIMENTS, Outcome, Verdict, run};
 use e810_sim::{Mode, Profile, Sim, Variation};
 
-fn results(variation: Variation) -> Results {
+fn results(variation: Variation) -> Vec<Outcome> {
     let sim = Sim::builder()
         .seed(3)
         .mode(Mode::Virtual)
@@ -26,7 +26,7 @@ fn follows(experiment: &str, choice: &str) -> bool {
 
 #[test]
 fn all_assumptions_hold_on_the_usual_card() {
-    for outcome in results(Variation::default()).outcomes {
+    for outcome in results(Variation::default()) {
         assert_eq!(outcome.verdict, Verdict::Holds, "{outcome:?}");
     }
 }
@@ -36,7 +36,7 @@ fn each_experiment_finds_its_own_choice_and_no_other() {
     let usual = results(Variation::default());
     for (what, variation) in Variation::each_alone() {
         let (choice, value) = what.split_once('=').unwrap();
-        for (outcome, before) in results(variation).outcomes.iter().zip(&usual.outcomes) {
+        for (outcome, before) in results(variation).iter().zip(&usual) {
             if follows(&outcome.name, choice) {
                 assert_eq!(outcome.verdict, Verdict::Differs, "{what}: {outcome:?}");
                 assert_eq!(outcome.value.as_deref(), Some(value), "{what}: {outcome:?}");

@@ -141,7 +141,11 @@ impl Function {
             return value;
         }
         let port = self.state.index();
-        if let Some(value) = self.state.lan_queues.counters.register(&element, port) {
+        let (counters, fcs) = (
+            &self.state.lan_queues.counters,
+            self.state.variation.counted_fcs,
+        );
+        if let Some(value) = counters.register(&element, port, fcs) {
             return value;
         }
         if let Some(vector) = hw::GLINT_DYN_CTL.locate(off) {

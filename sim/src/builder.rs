@@ -272,7 +272,7 @@ impl Builder {
             mac: mac(self.first_mac, pf),
             variation: self.variation,
             registers: RegisterFile::new(identity, start),
-            irq: Interrupts::new(self.vectors, self.variation.clear_pba),
+            irq: Interrupts::new(self.vectors, self.variation),
             msix: Msix::new(self.vectors),
             memory,
             host_vectors: vec![HostVector::default(); usize::from(self.vectors)],

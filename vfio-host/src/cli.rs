@@ -26,6 +26,7 @@ mod ps;
 mod rendezvous;
 mod report;
 mod run;
+mod selftest;
 mod serve;
 mod sim;
 mod start;
@@ -53,6 +54,7 @@ pub use ps::PsArgs;
 pub use rendezvous::RendezvousArgs;
 pub use report::{ReportArgs, ResetArg};
 pub use run::RunArgs;
+pub use selftest::{RiskArg, SelftestArgs};
 pub use serve::ServeArgs;
 pub use sim::SimArgs;
 pub use start::{BackendArgs, StartArgs};
@@ -117,6 +119,8 @@ pub enum Command {
     Up(UpArgs),
     /// Record everything that a function reports about itself, for others to look at.
     Report(ReportArgs),
+    /// Perform experiments that decide what is only assumed of a card.
+    Selftest(SelftestArgs),
     /// Show a trace that `--trace` recorded, or compare two.
     Trace(TraceArgs),
     /// Pass a function on to a driver in another process or virtual machine, and record both.
@@ -153,6 +157,7 @@ impl Command {
             | Self::Run(_)
             | Self::Serve(_)
             | Self::Report(_)
+            | Self::Selftest(_)
             | Self::Trace(_)
             | Self::Proxy(_)
             | Self::Sim(_) => false,

@@ -64,6 +64,7 @@ pub fn run(cli: &cli::Cli, out: &mut dyn Write) -> Result<()> {
         cli::Command::Stat(args) => commands::stat::run(args, out),
         cli::Command::Up(args) => commands::up::run(args, out),
         cli::Command::Report(args) => commands::report::run(args, out),
+        cli::Command::Selftest(args) => commands::selftest::run(args, out),
         cli::Command::Trace(args) => commands::trace::run(args, out),
         cli::Command::Proxy(args) => commands::proxy::run(args, out),
         cli::Command::Sim(args) => commands::sim::run(args, out),

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail};
 use e810::{
-    AccessFlags, ConnectOptions, Control, Cq, Data, EventSet, LinkPolicy, Mr, Op, Pd, Qp, QpAttr,
-    QpCaps, QpInit, RecvWr, Remaining, Remote, SendFlags, SendWr, Sge, SharedBytes, Wc, addr,
-    progress,
+    AccessFlags, Ah, ConnectOptions, Control, Cq, DATAGRAM_QKEY, Data, EventSet, LinkPolicy,
+    MacAddr, Mr, Mtu, Op, Path, Pd, Qp, QpAttr, QpCaps, QpInit, QpType, RecvWr, Remaining, Remote,
+    SendFlags, SendWr, Sge, SharedBytes, UdTarget, Wc, addr, progress,
 };
 use e810_backends::buffer::{Buffer, Payload as _};
 use e810_backends::observed::Observed;
@@ -22,6 +22,8 @@ use super::Bench;
 const PATIENCE: Ns = Ns::from_ms(2_000);
 /// Pause between two looks.
 const PAUSE: Ns = Ns::from_us(20);
+/// Destination of a datagram to a group.
+const GROUP_QPN: u32 = 0xFF_FFFF;
 /// Bytes of payload memory.
 const BYTES: usize = 64 << 10;
 
@@ -80,6 +82,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) bytes: SharedBytes,
     pub(crate) mr: Mr<Observed>,
     pub(crate) gid: u8,
+    /// The address handle of a group.
+    group: Option<Ah>,
     pub(crate) cqs: Vec<Cq<Observed>>,
     pub(crate) qps: Vec<Qp<Observed>>,
 }
@@ -112,6 +116,7 @@ impl<'a> Engine<'a> {
             bytes,
             mr,
             gid,
+            group: None,
             cqs: Vec::new(),
             qps: Vec::new(),
         })
@@ -120,7 +125,7 @@ impl<'a> Engine<'a> {
     pub(super) fn end(self) -> Result<()> {
         let remaining = Remaining {
             qps: self.qps,
-            ahs: [],
+            ahs: self.group,
             cqs: self.cqs,
             mrs: [self.mr],
             pds: [self.pd],
@@ -139,19 +144,32 @@ impl<'a> Engine<'a> {
         Ok(self.cqs.len() - 1)
     }
 
-    /// A connected queue pair on this completion queue; its index in [`Engine::qps`].
+    /// A queue pair on this completion queue; its index in [`Engine::qps`].
     pub(crate) fn qp(&mut self, cq: usize) -> Result<usize> {
+        self.qp_with(cq, |init| init)
+    }
+
+    /// The same, made as `change` says.
+    pub(crate) fn qp_with(
+        &mut self,
+        cq: usize,
+        change: impl for<'b> FnOnce(QpInit<'b>) -> QpInit<'b>,
+    ) -> Result<usize> {
         let cq = self.cqs.get(cq).context("no such completion queue")?;
-        let qp = self
-            .control
-            .create_qp(&self.pd, &QpInit::rc(cq, cq, QpCaps::default()))?;
-        self.qps.push(qp);
+        let init = change(QpInit::rc(cq, cq, QpCaps::default()));
+        self.qps.push(self.control.create_qp(&self.pd, &init)?);
         Ok(self.qps.len() - 1)
     }
 
     /// Two queue pairs that are connected with each other, through the function's own address.
     pub(crate) fn pair(&mut self, cq: usize) -> Result<[usize; 2]> {
         let pair = [self.qp(cq)?, self.qp(cq)?];
+        self.connect(pair, None)?;
+        Ok(pair)
+    }
+
+    /// Connects two queue pairs with each other; packets are no longer than `mtu` says.
+    pub(crate) fn connect(&mut self, pair: [usize; 2], mtu: Option<Mtu>) -> Result<()> {
         let mut infos = Vec::new();
         for index in pair {
             let qp = self.qps.get(index).context("no such queue pair")?;
@@ -160,6 +178,7 @@ impl<'a> Engine<'a> {
         let options = ConnectOptions {
             sgid_index: self.gid,
             access: AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ,
+            mtu,
             ..ConnectOptions::default()
         };
         for (index, info) in pair.into_iter().zip(infos.iter().rev()) {
@@ -167,7 +186,67 @@ impl<'a> Engine<'a> {
             let qp = qps.get_mut(index).context("no such queue pair")?;
             qp.connect(control, info, &options)?;
         }
-        Ok(pair)
+        Ok(())
+    }
+
+    /// A datagram queue pair on this completion queue that is ready; its index in [`Engine::qps`].
+    pub(crate) fn datagrams(&mut self, cq: usize) -> Result<usize> {
+        let index = self.qp_with(cq, |init| QpInit {
+            qp_type: QpType::Ud,
+            ..init
+        })?;
+        for attr in [
+            QpAttr::ud_to_init(DATAGRAM_QKEY),
+            QpAttr::ud_to_rtr(),
+            QpAttr::ud_to_rts(1),
+        ] {
+            self.modify(index, &attr)?;
+        }
+        Ok(index)
+    }
+
+    /// Has a datagram queue pair join a group.
+    pub(crate) fn join(&mut self, index: usize, group: IpAddr) -> Result<()> {
+        let Self {
+            qps, control, gid, ..
+        } = self;
+        let qp = qps.get(index).context("no such queue pair")?;
+        Ok(control.attach_mcast(qp, *gid, group)?)
+    }
+
+    /// Sends a datagram to a group.
+    pub(crate) fn send_to_group(&mut self, index: usize, group: IpAddr) -> Result<()> {
+        if self.group.is_none() {
+            // The group's address gives the Ethernet address.
+            let path = Path::new(self.gid, group, MacAddr([0; 6]));
+            self.group = Some(self.control.create_ah(&self.pd, &path)?);
+        }
+        let ah = self.group.as_ref().context("no address handle")?.number();
+        let sges = [self.sge(0, 8)];
+        let to = UdTarget {
+            ah,
+            qpn: GROUP_QPN,
+            qkey: DATAGRAM_QKEY,
+        };
+        let data = Data::Sges(&sges);
+        self.send(
+            index,
+            Op::UdSend {
+                data,
+                imm: None,
+                to,
+            },
+        )
+    }
+
+    /// What the function's counters have grown by while `act` was done.
+    pub(crate) fn counted(
+        &mut self,
+        act: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<e810::Stats> {
+        let before = self.control.gather_stats()?;
+        act(self)?;
+        Ok(self.control.gather_stats()?.since(&before))
     }
 
     pub(crate) fn get(&mut self, index: usize) -> Result<&mut Qp<Observed>> {
@@ -245,20 +324,31 @@ impl<'a> Engine<'a> {
 
     /// Serves the driver and polls this completion queue until `wanted` completions have come.
     pub(crate) fn completions(&mut self, cq: usize, wanted: usize) -> Result<Vec<Wc>> {
+        let all = self.completions_within(cq, wanted, PATIENCE)?;
+        if all.len() < wanted {
+            bail!(
+                "{} of {wanted} completions came within {PATIENCE}",
+                all.len()
+            );
+        }
+        Ok(all)
+    }
+
+    /// The same, as many as come within `limit`.
+    pub(crate) fn completions_within(
+        &mut self,
+        cq: usize,
+        wanted: usize,
+        limit: Ns,
+    ) -> Result<Vec<Wc>> {
         let mut all = Vec::new();
         let begun = self.bench.device().now();
-        while all.len() < wanted {
+        while all.len() < wanted && self.bench.device().now().0.saturating_sub(begun.0) <= limit.0 {
             self.serve()?;
             let mut found = [Wc::default(); 8];
             let queue = self.cqs.get_mut(cq).context("no such completion queue")?;
             let count = queue.poll(&mut found);
             all.extend(found.into_iter().take(count));
-            if self.is_late(begun) {
-                bail!(
-                    "{} of {wanted} completions came within {PATIENCE}",
-                    all.len()
-                );
-            }
             self.pause();
         }
         Ok(all)
@@ -272,10 +362,6 @@ impl<'a> Engine<'a> {
             self.pause();
         }
         Ok(())
-    }
-
-    fn is_late(&self, begun: Ns) -> bool {
-        self.bench.device().now().0.saturating_sub(begun.0) > PATIENCE.0
     }
 
     fn pause(&self) {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use e810::hmc::{FpmQuery, Object};
 use e810_card::record::words_from_hex;
-use e810_cqp::op::{FlushWqes, HwQpType, ModifyQp};
+use e810_cqp::op::{AllocMwStag, DeallocStag, FlushWqes, HwQpType, ModifyQp, StagKind};
 use e810_cqp::{Error, Opcode};
 use e810_hal::regs::PFPE_CQPTAIL;
 use e810_hal::{Clock as _, Iova};
@@ -263,3 +263,88 @@ fn limits(bench: &Bench) -> Result<FpmQuery> {
         Ok(FpmQuery::parse(&reply)?)
     })
 }
+
+pub(super) const ARP_AGAIN: Experiment = Experiment {
+    name: "arp_again",
+    assumes: "MANAGE_ARP writes over a valid entry, and what names the entry goes on",
+    does: "sends the command for a neighbour twice",
+    values: &["Replaced", "Refused"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let cq = engine.cq(16)?;
+            let [from, to] = engine.pair(cq)?;
+            let again = Raw::last(&engine.happened(), Opcode::ManageArp)?;
+            if refusal(engine.execute(&again))?.is_some() {
+                return Ok(Seen::Value("Refused"));
+            }
+            engine.receive(to)?;
+            engine.send_bytes(from, 8)?;
+            let done = engine.completions(cq, 2)?;
+            Ok(match done.iter().all(|wc| wc.status.is_success()) {
+                true => Seen::Value("Replaced"),
+                false => Seen::Other("the next message is lost".to_owned()),
+            })
+        })
+    },
+};
+
+/// VSI of WORK_SCHED_NODE, and one that no switch has given out.
+const VSI_WORD: usize = 4;
+const VSI: u64 = 0xFFFF << 48;
+const NO_VSI: u64 = 766 << 48;
+
+pub(super) const UNKNOWN_VSI: Experiment = Experiment {
+    name: "unknown_vsi",
+    assumes: "WORK_SCHED_NODE refuses a VSI that the switch does not have",
+    does: "adds a leaf of such a VSI to the work scheduler",
+    values: &["Refused", "Taken"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let cq = engine.cq(16)?;
+            engine.pair(cq)?;
+            let add = last_added(&engine.happened())?;
+            let header = e810_cqp::op::HEADER;
+            let node = add.word(header) & NODE_ID;
+            let add = add
+                .with(header, NODE_ID, node + 8)
+                .with(VSI_WORD, VSI, NO_VSI);
+            if refusal(engine.execute(&add))?.is_some() {
+                return Ok(Seen::Value("Refused"));
+            }
+            engine.execute(&add.with(header, NODE_OP, DELETE))?;
+            Ok(Seen::Value("Taken"))
+        })
+    },
+};
+
+pub(super) const WINDOWS: Experiment = Experiment {
+    name: "windows",
+    assumes: "there are memory windows, although existing drivers do not offer them on this generation any more",
+    does: "allocates a window (ALLOC_STAG) and gives it back",
+    values: &["Work", "Refused"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let (pd, last) = (engine.pd.id(), engine.control.hmc().count(Object::Mr));
+            // The highest are not handed out for so few regions.
+            let index = last.saturating_sub(1);
+            let window = AllocMwStag {
+                index,
+                pd,
+                type_1: true,
+                bind_ignores_key: false,
+            };
+            if refusal(engine.execute(&window))?.is_some() {
+                return Ok(Seen::Value("Refused"));
+            }
+            let kind = StagKind::Window;
+            engine.execute(&DeallocStag { index, pd, kind })?;
+            Ok(Seen::Value("Work"))
+        })
+    },
+};

@@ -1,12 +1,14 @@
 //! Questions to the firmware.
 
 use anyhow::{Context, Result, bail};
+use e810::MacAddr;
 use e810_adminq::AdminQ;
 use e810_adminq::op::{
-    ClearPf, ClearPxe, Command as _, Data, ElementKind, GetDefaultTopology, GetSwitchConfig,
+    AddRule, AddVsi, ClearPf, ClearPxe, Command as _, Data, ElementKind, FreeVsi,
+    GetDefaultTopology, GetSwitchConfig, SwitchPort, VlanMode, VsiContext,
 };
 use e810_backends::observed::Observed;
-use e810_hal::regs::PF_FUNC_RID;
+use e810_hal::regs::{GL_RDPU_CNTRL, PF_FUNC_RID};
 
 use crate::bench::Bench;
 use crate::experiment::{Experiment, Risk, Seen};
@@ -128,11 +130,15 @@ pub(super) const OWN_VSI: Experiment = Experiment {
 
 /// The function's logical port.
 pub(super) fn lport(adminq: &mut AdminQ<Observed>) -> Result<u8> {
+    Ok(port(adminq)?.lport)
+}
+
+fn port(adminq: &mut AdminQ<Observed>) -> Result<SwitchPort> {
     let mut first = 0;
     for _ in 0..PAGES {
         let page = adminq.execute(&GetSwitchConfig { first })?;
         if let Some(port) = page.port {
-            return Ok(port.lport);
+            return Ok(port);
         }
         first = page.next.context("the switch has no port")?;
     }
@@ -156,6 +162,58 @@ pub(super) const DEFAULT_BRANCH: Experiment = Experiment {
                 ElementKind::Generic | ElementKind::EntryPoint => Seen::Value("Group"),
                 other => Seen::Other(format!("it ends in {other:?}")),
             })
+        })
+    },
+};
+
+/// An Ethernet address of local administration.
+const SOMEBODY: MacAddr = MacAddr([0x02, 0xE8, 0x10, 0xE8, 0x10, 1]);
+
+pub(super) const RULES_OF_VSI: Experiment = Experiment {
+    name: "rules_of_vsi",
+    assumes: "the rules of a VSI go when the VSI is freed (0x0213)",
+    does: "frees a VSI with a rule, and makes the same rule for a new VSI",
+    values: &["Go", "Stay"],
+    seconds: 2,
+    risk: Risk::None,
+    run: |bench| {
+        bench.firmware(|adminq| {
+            let port = port(adminq)?;
+            let context = VsiContext::main(port.swid, VlanMode::Single);
+            let first = adminq.execute(&AddVsi(context))?.vsi;
+            adminq.execute(&AddRule::mac(first, SOMEBODY))?;
+            adminq.execute(&FreeVsi(first))?;
+            let second = adminq.execute(&AddVsi(context))?.vsi;
+            let rule = AddRule::mac(second, SOMEBODY);
+            let answer = adminq.exchange(rule.opcode(), rule.params(), rule.data())?;
+            let code = answer.descriptor().retval;
+            adminq.execute(&FreeVsi(second))?;
+            Ok(match code {
+                0 => Seen::Value("Go"),
+                EXISTS => Seen::Value("Stay"),
+                other => Seen::Other(format!("the rule is answered with {other}")),
+            })
+        })
+    },
+};
+
+/// ACK_REQ_PM_TH of GL_RDPU_CNTRL, and what Intel's FreeBSD driver writes there (field-evidence 7).
+const THRESHOLD: u32 = 0x3F;
+const OF_FREEBSD: u32 = 3;
+
+pub(super) const ACK_THRESHOLD: Experiment = Experiment {
+    name: "ack_threshold",
+    assumes: "GL_RDPU_CNTRL [15:10] is 0 unless a driver writes it",
+    does: "reads the register; a driver of FreeBSD may have written it since the power came",
+    values: &["Zero", "Three"],
+    seconds: 1,
+    risk: Risk::None,
+    run: |bench| {
+        bench.reset()?;
+        Ok(match GL_RDPU_CNTRL.get(bench.device()) >> 10 & THRESHOLD {
+            0 => Seen::Value("Zero"),
+            OF_FREEBSD => Seen::Value("Three"),
+            other => Seen::Other(format!("{other}")),
         })
     },
 };

@@ -1,9 +1,12 @@
 //! Interrupt vectors.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use e810::Notify;
 use e810_backends::interrupts::Interrupts as _;
-use e810_hal::regs::{DYN_CTL_DISABLE, DYN_CTL_ENABLE, GLINT_DYN_CTL};
+use e810_hal::bus::ItrIndex;
+use e810_hal::regs::{
+    DYN_CTL_DISABLE, DYN_CTL_ENABLE, DYN_CTL_ENABLE_KEEP_ITR, GLINT_DYN_CTL, GLINT_ITR, GLINT_RATE,
+};
 use e810_hal::{Clock as _, Ns, Vector};
 
 use crate::bench::{Bench, Engine};
@@ -23,6 +26,22 @@ fn fires(bench: &Bench, vector: Vector) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// A software interrupt that enables the vector and changes no interval (control-path 2.4).
+const SOFTWARE: u32 = DYN_CTL_ENABLE_KEEP_ITR | 1 << 2;
+/// The same with timer 1.
+const WITH_TIMER: u32 = SOFTWARE | 1 << 24 | 1 << 25;
+
+/// The time from `trigger` to the interrupt of `vector`.
+fn answers(bench: &Bench, vector: Vector, trigger: u32) -> Result<Ns> {
+    drain(bench)?;
+    let begun = bench.device().now();
+    GLINT_DYN_CTL.at(vector).set(bench.device(), trigger);
+    if !fires(bench, vector)? {
+        bail!("a software interrupt does not come within {SOON}");
+    }
+    Ok(Ns(bench.device().now().0.saturating_sub(begun.0)))
 }
 
 /// Forgets interrupts that have come.
@@ -62,6 +81,111 @@ pub(super) const CLEAR_PBA: Experiment = Experiment {
             Ok(match fires(bench, vector)? {
                 true => Seen::Value("Keeps"),
                 false => Seen::Value("Drops"),
+            })
+        })
+    },
+};
+
+/// Tries, where a busy machine may spoil some.
+const TRIES: usize = 5;
+/// An interval of a timer in its units of 2 µs, and in time.
+const INTERVAL: u32 = 4_000;
+const LONG: Ns = Ns::from_ms(8);
+
+pub(super) const CHANGED_TIMER: Experiment = Experiment {
+    name: "changed_timer",
+    assumes: "a timer of a vector has expired as soon as its interval is changed",
+    does: "changes an interval of 8 ms right after an interrupt, and measures when the next one comes",
+    values: &["Expires", "RunsOn"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let vector = engine.control.interrupt_vector(0).context("no vector")?;
+            let timer = ItrIndex::new(1).context("no timer")?;
+            let interval = GLINT_ITR.at(timer, vector);
+            let mut shortest = LONG;
+            for _ in 0..TRIES {
+                interval.set(bench.device(), INTERVAL);
+                answers(bench, vector, WITH_TIMER)?;
+                interval.set(bench.device(), INTERVAL - 1);
+                shortest = shortest.min(answers(bench, vector, WITH_TIMER)?);
+                interval.set(bench.device(), 0);
+            }
+            // It never comes before the old interval's end if that still counts.
+            Ok(match shortest.0 < LONG.0 / 2 {
+                true => Seen::Value("Expires"),
+                false => Seen::Value("RunsOn"),
+            })
+        })
+    },
+};
+
+/// GLINT_RATE: the limit is on, with the longest interval.
+const RATE: u32 = 1 << 6 | 0x3F;
+/// Software interrupts in a row.
+const BURST: u64 = 40;
+
+pub(super) const RATE_LIMITS: Experiment = Experiment {
+    name: "rate_limits",
+    assumes: "the rate limit of a vector holds back events without a timer, too",
+    does: "measures software interrupts in a row, with a rate limit and without",
+    values: &["All", "Timed"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let vector = engine.control.interrupt_vector(0).context("no vector")?;
+            let rate = GLINT_RATE.at(vector);
+            let burst = |limit: u32| -> Result<u64> {
+                rate.set(bench.device(), limit);
+                let begun = bench.device().now();
+                for _ in 0..BURST {
+                    answers(bench, vector, SOFTWARE)?;
+                }
+                Ok(bench.device().now().0.saturating_sub(begun.0))
+            };
+            let free = burst(0)?;
+            let limited = burst(RATE)?;
+            rate.set(bench.device(), 0);
+            // 63 units of 4 µs.
+            let least = (BURST - 1) * 252_000;
+            if limited < least {
+                return Ok(Seen::Value("Timed"));
+            }
+            if free > least {
+                bail!("interrupts take too long on this machine to show a limit");
+            }
+            Ok(Seen::Value("All"))
+        })
+    },
+};
+
+/// Two intervals.
+const BY_ITR: u32 = 10;
+const BY_DYN_CTL: u32 = 20;
+
+pub(super) const ITR_READS: Experiment = Experiment {
+    name: "itr_reads",
+    assumes: "GLINT_ITR reads as the interval in force, also after GLINT_DYN_CTL has set it",
+    does: "sets an interval by both registers, and reads GLINT_ITR",
+    values: &["InForce", "Written"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let vector = engine.control.interrupt_vector(0).context("no vector")?;
+            let timer = ItrIndex::new(0).context("no timer")?;
+            let interval = GLINT_ITR.at(timer, vector);
+            interval.set(bench.device(), BY_ITR);
+            let control = DYN_CTL_ENABLE | BY_DYN_CTL << 5;
+            GLINT_DYN_CTL.at(vector).set(bench.device(), control);
+            let found = interval.get(bench.device());
+            interval.set(bench.device(), 0);
+            Ok(match found {
+                BY_DYN_CTL => Seen::Value("InForce"),
+                BY_ITR => Seen::Value("Written"),
+                other => Seen::Other(format!("{other}")),
             })
         })
     },

@@ -9,6 +9,7 @@ use e810_hal::regs as hw;
 use crate::function::FunctionState;
 use crate::lan::LanVsi;
 use crate::regs::lan::place;
+use crate::variation::RulesOfVsi;
 
 use super::descriptor::{Answer, Command, Reply};
 use super::layout::{part, put, u8_at, u16_at};
@@ -313,7 +314,9 @@ impl Cx<'_, '_> {
     /// VSI without removing its promiscuous rules (`dpdk/ice_ethdev.c ice_release_vsi`).
     pub(super) fn free_vsi(&mut self, command: &Command) -> Answer {
         let number = self.named(command)?;
-        self.fw.rules.forget_vsi(number);
+        if self.env.state.variation.rules_of_vsi == RulesOfVsi::Go {
+            self.fw.rules.forget_vsi(number);
+        }
         self.fw.vsis.all.remove(&number);
         if command.param16(2) & KEEP != 0 {
             self.fw.vsis.kept.push(number);

@@ -9,7 +9,7 @@ mod throttle;
 pub(crate) use throttle::{NO_ITR, Units};
 use throttle::{Throttle, Waiting};
 
-use crate::variation::ClearPba;
+use crate::variation::{ClearPba, ItrReads, Variation};
 
 /// INTENA \[0\] of GLINT_DYN_CTL (control-path 2.4), and so on down.
 const INTENA: u32 = 1;
@@ -89,6 +89,8 @@ struct VectorState {
     written_back: bool,
     /// The value that GLINT_DYN_CTL reads as, apart from INTENA.
     control: u32,
+    /// What was written to GLINT_ITR, by timer.
+    itr: [u16; 3],
     throttle: Throttle,
 }
 
@@ -99,12 +101,13 @@ impl VectorState {
     }
 
     /// Time of the vector's next action.
-    fn due(&self) -> Option<u64> {
+    fn due(&self, choices: &Variation) -> Option<u64> {
         let mut waiting = self.waiting;
         if self.enabled && self.written_back {
             waiting.add(NO_ITR);
         }
-        self.throttle.due(waiting).filter(|_| self.is_armed())
+        let due = self.throttle.due(waiting, choices.rate_limits);
+        due.filter(|_| self.is_armed())
     }
 
     /// Serves all causes; true when a message is sent.
@@ -124,7 +127,7 @@ impl VectorState {
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     vectors: Vec<VectorState>,
-    clear_pba: ClearPba,
+    choices: Variation,
     /// Vectors whose events wait for a timer or a credit.
     delayed: Vec<u16>,
     /// Vectors that fired since the last call, in order.
@@ -132,10 +135,10 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    pub(crate) fn new(vectors: u16, clear_pba: ClearPba) -> Self {
+    pub(crate) fn new(vectors: u16, choices: Variation) -> Self {
         Self {
             vectors: vec![VectorState::default(); usize::from(vectors)],
-            clear_pba,
+            choices,
             delayed: Vec::new(),
             fired: Vec::new(),
         }
@@ -168,7 +171,7 @@ impl Interrupts {
         let Some(state) = self.vectors.get_mut(usize::from(vector)) else {
             return;
         };
-        let Some(due) = state.due() else {
+        let Some(due) = state.due(&self.choices) else {
             return;
         };
         if due <= now {
@@ -184,7 +187,10 @@ impl Interrupts {
     pub(crate) fn next_due(&self) -> Option<u64> {
         let delayed = self.delayed.iter();
         delayed
-            .filter_map(|vector| self.vectors.get(usize::from(*vector))?.due())
+            .filter_map(|vector| {
+                let state = self.vectors.get(usize::from(*vector))?;
+                state.due(&self.choices)
+            })
             .min()
     }
 
@@ -208,7 +214,7 @@ impl Interrupts {
             return false;
         };
         state.control = value & !(ACTIONS | INTENA);
-        if value & CLEARPBA != 0 && self.clear_pba == ClearPba::Drops {
+        if value & CLEARPBA != 0 && self.choices.clear_pba == ClearPba::Drops {
             state.waiting = Waiting::default();
             state.written_back = false;
         }
@@ -216,9 +222,11 @@ impl Interrupts {
             state.enabled = value & INTENA != 0;
         }
         // ITR 3 does not exist.
-        let _ = state
-            .throttle
-            .set_interval(itr_index(value), interval(value) as u16);
+        let _ = state.throttle.set_interval(
+            itr_index(value),
+            interval(value) as u16,
+            self.choices.changed_timer,
+        );
         if value & SWINT_TRIG != 0 {
             state.waiting.add(software_itr(value));
         }
@@ -233,8 +241,14 @@ impl Interrupts {
 
     /// GLINT_ITR(`itr`, `vector`) as read.
     pub(crate) fn itr(&self, itr: u32, vector: u16) -> u32 {
-        let throttle = self.throttle(vector);
-        throttle.map_or(0, |throttle| u32::from(throttle.interval(itr)))
+        let Some(state) = self.vectors.get(usize::from(vector)) else {
+            return 0;
+        };
+        let interval = match self.choices.itr_reads {
+            ItrReads::InForce => state.throttle.interval(itr),
+            ItrReads::Written => state.itr.get(itr as usize).copied().unwrap_or(0),
+        };
+        interval.into()
     }
 
     /// A write to GLINT_ITR(`itr`, `vector`); false when the function has no such vector.
@@ -247,8 +261,14 @@ impl Interrupts {
         now: u64,
     ) -> bool {
         let state = self.vectors.get_mut(usize::from(vector));
-        let done =
-            state.is_some_and(|state| state.throttle.set_interval(itr, (value & 0xfff) as u16));
+        let interval = (value & 0xfff) as u16;
+        let changed = self.choices.changed_timer;
+        let done = state.is_some_and(|state| {
+            if let Some(written) = state.itr.get_mut(itr as usize) {
+                *written = interval;
+            }
+            state.throttle.set_interval(itr, interval, changed)
+        });
         self.settle(vector, rules, now);
         done
     }

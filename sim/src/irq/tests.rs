@@ -20,7 +20,7 @@ const NOT_MASKING: Rules = Rules {
 const ENABLE: u32 = INTENA | CLEARPBA;
 
 fn two_vectors() -> Interrupts {
-    Interrupts::new(2, ClearPba::Keeps)
+    Interrupts::new(2, Variation::default())
 }
 
 #[test]
@@ -82,7 +82,13 @@ fn a_software_interrupt_is_an_event() {
 
 #[test]
 fn the_strict_reading_of_clearpba_forgets_the_event() {
-    let mut irq = Interrupts::new(1, ClearPba::Drops);
+    let mut irq = Interrupts::new(
+        1,
+        Variation {
+            clear_pba: ClearPba::Drops,
+            ..Variation::default()
+        },
+    );
     irq.raise(0, NO_ITR, MASKING, 0);
     irq.set_control(0, ENABLE, MASKING, 0);
     assert_eq!(irq.take_fired(), [0; 0]);

@@ -10,6 +10,8 @@
 //!   its causes are served;
 //! * the rate limit must have a credit, whatever the timer.
 
+use crate::variation::{ChangedTimer, RateLimits};
+
 /// ITR_INDX value for "no timer": the interrupt waits for the rate limit only.
 pub(crate) const NO_ITR: u32 = 3;
 
@@ -88,15 +90,16 @@ impl Throttle {
     }
 
     /// Sets the interval of a timer; false when there is no such timer.
-    pub(super) fn set_interval(&mut self, itr: u32, interval: u16) -> bool {
+    pub(super) fn set_interval(&mut self, itr: u32, interval: u16, then: ChangedTimer) -> bool {
         let Some(timer) = self.timers.get_mut(itr as usize) else {
             return false;
         };
         if timer.interval != interval {
-            *timer = Timer {
-                interval,
-                expires: 0,
+            let expires = match then {
+                ChangedTimer::Expires => 0,
+                ChangedTimer::RunsOn => timer.expires,
             };
+            *timer = Timer { interval, expires };
         }
         true
     }
@@ -114,15 +117,17 @@ impl Throttle {
     }
 
     /// Time at which the first waiting event may be served; `None` when none waits.
-    pub(super) fn due(&self, waiting: Waiting) -> Option<u64> {
-        let timers = (0..).zip(&self.timers);
-        let expired = timers
-            .filter(|(itr, _)| waiting.has(*itr))
-            .map(|(_, timer)| timer.expires)
-            .chain(waiting.has(NO_ITR).then_some(0))
-            .min()?;
+    pub(super) fn due(&self, waiting: Waiting, limits: RateLimits) -> Option<u64> {
         let credit = if self.limits() { self.credit } else { 0 };
-        Some(expired.max(credit))
+        let timers = (0..).zip(&self.timers);
+        let timed = timers
+            .filter(|(itr, _)| waiting.has(*itr))
+            .map(|(_, timer)| timer.expires.max(credit));
+        let untimed = match limits {
+            RateLimits::All => credit,
+            RateLimits::Timed => 0,
+        };
+        timed.chain(waiting.has(NO_ITR).then_some(untimed)).min()
     }
 
     /// The vector's causes were served at `now`, which restarts all its timers. `message`: a
@@ -174,40 +179,48 @@ mod tests {
     #[test]
     fn a_timer_runs_from_the_last_interrupt() {
         let mut throttle = Throttle::default();
-        assert!(throttle.set_interval(1, 25));
-        assert_eq!(throttle.due(waiting(1)), Some(0), "never served: expired");
+        assert!(throttle.set_interval(1, 25, ChangedTimer::Expires));
+        assert_eq!(
+            throttle.due(waiting(1), RateLimits::All),
+            Some(0),
+            "never served: expired"
+        );
         throttle.served(1_000, UNITS, true);
-        assert_eq!(throttle.due(waiting(1)), Some(51_000));
+        assert_eq!(throttle.due(waiting(1), RateLimits::All), Some(51_000));
         // The other timers have no interval, so none waits for a timer.
-        assert_eq!(throttle.due(waiting(0)), Some(1_000));
-        assert_eq!(throttle.due(waiting(NO_ITR)), Some(0));
-        assert_eq!(throttle.due(Waiting::default()), None);
+        assert_eq!(throttle.due(waiting(0), RateLimits::All), Some(1_000));
+        assert_eq!(throttle.due(waiting(NO_ITR), RateLimits::All), Some(0));
+        assert_eq!(throttle.due(Waiting::default(), RateLimits::All), None);
     }
 
     #[test]
     fn the_first_timer_to_expire_speaks_for_all() {
         let mut throttle = Throttle::default();
-        throttle.set_interval(0, 100);
-        throttle.set_interval(2, 10);
+        throttle.set_interval(0, 100, ChangedTimer::Expires);
+        throttle.set_interval(2, 10, ChangedTimer::Expires);
         throttle.served(0, UNITS, true);
         let mut both = waiting(0);
-        assert_eq!(throttle.due(both), Some(200_000));
+        assert_eq!(throttle.due(both, RateLimits::All), Some(200_000));
         both.add(2);
-        assert_eq!(throttle.due(both), Some(20_000));
+        assert_eq!(throttle.due(both, RateLimits::All), Some(20_000));
         throttle.served(20_000, UNITS, true);
-        assert_eq!(throttle.due(waiting(0)), Some(220_000), "cleared, too");
+        assert_eq!(
+            throttle.due(waiting(0), RateLimits::All),
+            Some(220_000),
+            "cleared, too"
+        );
     }
 
     #[test]
     fn a_changed_interval_counts_as_expired_and_an_unchanged_one_does_not() {
         let mut throttle = Throttle::default();
-        throttle.set_interval(0, 50);
+        throttle.set_interval(0, 50, ChangedTimer::Expires);
         throttle.served(7_000, UNITS, true);
-        throttle.set_interval(0, 50);
-        assert_eq!(throttle.due(waiting(0)), Some(107_000));
-        throttle.set_interval(0, 51);
-        assert_eq!(throttle.due(waiting(0)), Some(0));
-        assert!(!throttle.set_interval(3, 1));
+        throttle.set_interval(0, 50, ChangedTimer::Expires);
+        assert_eq!(throttle.due(waiting(0), RateLimits::All), Some(107_000));
+        throttle.set_interval(0, 51, ChangedTimer::Expires);
+        assert_eq!(throttle.due(waiting(0), RateLimits::All), Some(0));
+        assert!(!throttle.set_interval(3, 1, ChangedTimer::Expires));
         assert_eq!((throttle.interval(0), throttle.interval(3)), (51, 0));
     }
 
@@ -215,20 +228,28 @@ mod tests {
     fn a_message_takes_the_credit_for_an_interval() {
         let mut throttle = Throttle::default();
         throttle.set_rate(INTRL_ENA | 5);
-        assert_eq!(throttle.due(waiting(NO_ITR)), Some(0), "there at first");
+        assert_eq!(
+            throttle.due(waiting(NO_ITR), RateLimits::All),
+            Some(0),
+            "there at first"
+        );
         throttle.served(1_000, UNITS, true);
-        assert_eq!(throttle.due(waiting(NO_ITR)), Some(21_000));
+        assert_eq!(throttle.due(waiting(NO_ITR), RateLimits::All), Some(21_000));
         // A write-back takes no credit.
         throttle.served(30_000, UNITS, false);
-        assert_eq!(throttle.due(waiting(NO_ITR)), Some(21_000));
+        assert_eq!(throttle.due(waiting(NO_ITR), RateLimits::All), Some(21_000));
         // Whichever is later.
-        throttle.set_interval(0, 4);
+        throttle.set_interval(0, 4, ChangedTimer::Expires);
         throttle.served(30_000, UNITS, true);
-        assert_eq!(throttle.due(waiting(0)), Some(50_000));
-        throttle.set_interval(0, 30);
+        assert_eq!(throttle.due(waiting(0), RateLimits::All), Some(50_000));
+        throttle.set_interval(0, 30, ChangedTimer::Expires);
         throttle.served(50_000, UNITS, true);
-        assert_eq!(throttle.due(waiting(0)), Some(110_000));
+        assert_eq!(throttle.due(waiting(0), RateLimits::All), Some(110_000));
         throttle.set_rate(5);
-        assert_eq!(throttle.due(waiting(NO_ITR)), Some(0), "not enabled");
+        assert_eq!(
+            throttle.due(waiting(NO_ITR), RateLimits::All),
+            Some(0),
+            "not enabled"
+        );
     }
 }

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use e810_hal::regs::Element;
 
+use super::FCS;
 use super::rx::wire_len;
+use crate::variation::CountedFcs;
 
 /// Bits of a long counter.
 const LONG: u64 = (1 << 40) - 1;
@@ -104,7 +106,7 @@ impl Counters {
 
     /// The value of counter `element`; `None` if it is not one of these. `port` is the function's
     /// port.
-    pub(crate) fn register(&self, element: &Element, port: u8) -> Option<u32> {
+    pub(crate) fn register(&self, element: &Element, port: u8, fcs: CountedFcs) -> Option<u32> {
         let name = element.register.name;
         let counter = name.strip_prefix("GLV_");
         let [index, _] = element.indexes;
@@ -117,10 +119,10 @@ impl Counters {
                 (index / 2, index % 2)
             };
             let vsi = self.vsis.get(&(number as u16)).copied().unwrap_or_default();
-            return Some(part(vsi.counter(counter)?, half));
+            return Some(part(vsi.counter(counter, fcs)?, half));
         }
         let counter = name.strip_prefix("GLPRT_")?;
-        let value = self.port_counter(counter)?;
+        let value = self.port_counter(counter, fcs)?;
         // Elements of short counters are eight bytes apart.
         let is_short = matches!(counter, "TDOLD" | "ROC");
         let (number, half) = if is_short {
@@ -135,7 +137,7 @@ impl Counters {
         })
     }
 
-    fn port_counter(&self, counter: &str) -> Option<u64> {
+    fn port_counter(&self, counter: &str, fcs: CountedFcs) -> Option<u64> {
         match counter {
             "TDOLD" => return Some(self.no_link),
             "ROC" => return Some(self.too_long),
@@ -148,7 +150,7 @@ impl Counters {
             .position(|size| what.strip_prefix('P') == Some(size));
         match class {
             Some(class) => way.sizes.get(class).copied(),
-            None => way.counter(&what),
+            None => way.counter(&what, fcs),
         }
     }
 }
@@ -176,8 +178,10 @@ fn way<'a>(counter: &str, received: &'a Way, sent: &'a Way) -> Option<(&'a Way, 
 }
 
 impl Way {
-    fn counter(&self, what: &str) -> Option<u64> {
+    fn counter(&self, what: &str, fcs: CountedFcs) -> Option<u64> {
+        let frames = self.unicast + self.multicast + self.broadcast;
         Some(match what {
+            "GO" if fcs == CountedFcs::LeftOut => self.bytes - frames * FCS as u64,
             "GO" => self.bytes,
             "UP" => self.unicast,
             "MP" => self.multicast,
@@ -188,13 +192,13 @@ impl Way {
 }
 
 impl Vsi {
-    fn counter(&self, counter: &str) -> Option<u64> {
+    fn counter(&self, counter: &str, fcs: CountedFcs) -> Option<u64> {
         match counter {
             "RDPC" => return Some(self.discarded),
             "TEPC" => return Some(self.not_sent),
             _ => {}
         }
         let (way, what) = way(counter, &self.received, &self.sent)?;
-        way.counter(&what)
+        way.counter(&what, fcs)
     }
 }

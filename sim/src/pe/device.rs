@@ -19,6 +19,7 @@ use super::qp::Qp;
 use super::schedule::Schedule;
 use super::stats::Statistics;
 use super::tables::{LeftBehind, Tables};
+use crate::variation::{OwnCounters, Variation};
 use crate::wire::KnownHeads;
 
 /// Something could not be accessed. The finding is recorded, and the card's own report (HMC error)
@@ -107,11 +108,23 @@ impl Device {
     /// The counters for a QP's packets: those of its statistics instance if it names one that is
     /// allocated, otherwise the function's \[inf\]: the context has the fields (control-path 5.2),
     /// and no driver sets them.
-    pub(crate) fn counters_of(&mut self, qp: &Qp) -> &mut Statistics {
+    fn counters_of(&mut self, qp: &Qp) -> (&mut Statistics, Option<&mut Statistics>) {
         let instance = qp.statistics_instance();
-        match instance.and_then(|index| self.instances.get_mut(&index)) {
-            Some(own) => own,
-            None => &mut self.statistics,
+        let own = instance.and_then(|index| self.instances.get_mut(&index));
+        match (own, self.config.variation.own_counters) {
+            (Some(own), OwnCounters::Apart) => (own, None),
+            (Some(own), OwnCounters::Both) => (&mut self.statistics, Some(own)),
+            (None, _) => (&mut self.statistics, None),
+        }
+    }
+
+    /// Counts what happened to a QP.
+    pub(crate) fn count(&mut self, qp: &Qp, what: impl Fn(&mut Statistics, &Variation)) {
+        let choices = self.config.variation;
+        let (one, other) = self.counters_of(qp);
+        what(one, &choices);
+        if let Some(other) = other {
+            what(other, &choices);
         }
     }
 

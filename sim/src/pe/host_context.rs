@@ -8,8 +8,10 @@ use super::qp::{HOST_WORDS, Qp, QpType, State};
 use super::ring::Memory;
 use super::stag_wqe::Allowed;
 use super::word::{bit, bits, bits8, bits16, bits32, mask};
-use crate::rc::{BadMtu, ConfigError, PathMtu, QpConfig, RNR_TIMER_CODE, retransmit_ns};
-use crate::variation::{AckCredits, ReadSink, SendCredits};
+use crate::rc::{
+    BadMtu, ConfigError, PathMtu, QpConfig, RETRANSMIT_NS, RNR_TIMER_CODE, retransmit_ns,
+};
+use crate::variation::{AckCredits, AckTime, ReadSink, SendCredits};
 use crate::wire::{Addresses, Path};
 
 /// AETH credit code "not limited".
@@ -193,9 +195,10 @@ impl Qp {
                 .window
                 .unwrap_or(bits32(self.word(112), 55, 32))
                 .max(1),
-            retransmit_ns: limits
-                .ack_timeout
-                .map_or(retransmit_ns(bits8(self.word(128), 63, 57)), |time| time.0),
+            retransmit_ns: limits.ack_timeout.map_or_else(
+                || ack_time(choices, bits8(self.word(128), 63, 57)),
+                |time| time.0,
+            ),
             credits: limits.ack_credits.unwrap_or(credits) & 0x1F,
             blames_read: choices.variation.read_sink == ReadSink::Request,
             obeys_credits: choices.variation.send_credits == SendCredits::Obeyed,
@@ -292,4 +295,12 @@ pub(crate) fn undefined_bits(host: &[u64; HOST_WORDS]) -> Option<(usize, u64)> {
                 host.get(n).unwrap_or(&0) & !ROCE_BITS.get(n).unwrap_or(&0),
             )
         })
+}
+
+/// The acknowledge time of an RTOMIN.
+fn ack_time(choices: &Config, rtomin: u8) -> u64 {
+    match choices.variation.ack_time {
+        AckTime::Proportional => retransmit_ns(rtomin),
+        AckTime::Fixed => RETRANSMIT_NS,
+    }
 }

@@ -250,18 +250,23 @@ impl Device {
         self.lint_header(&packet, env);
         let id = packet.headers.bth.dest_qp;
         if id == GROUP_QP {
-            self.statistics.frame(frame, Direction::Receive);
-            return self.receive_group(&packet, frame, None, env);
+            let choices = self.config.variation;
+            self.statistics.frame(frame, Direction::Receive, &choices);
+            self.receive_group(&packet, frame, None, env);
+            return;
         }
         let Some(qp) = self.qp_of_packet(id, env) else {
-            self.statistics.frame(frame, Direction::Receive);
+            let choices = self.config.variation;
+            self.statistics.frame(frame, Direction::Receive, &choices);
             return;
         };
-        let counters = self.counters_of(&qp);
-        counters.frame(frame, Direction::Receive);
-        if packet.headers.bth.opcode == Opcode::CNP {
-            counters.congestion_notified(qp.handles_congestion());
-        }
+        let is_notification = packet.headers.bth.opcode == Opcode::CNP;
+        self.count(&qp, |counters, choices| {
+            counters.frame(frame, Direction::Receive, choices);
+            if is_notification {
+                counters.congestion_notified(qp.handles_congestion());
+            }
+        });
         let connected = |rc: &mut QpRcState, host: &mut QpHost<'_>| {
             let outcome = rc::handle_packet(rc, &packet, host);
             host.dropped(&packet, outcome);

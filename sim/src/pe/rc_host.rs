@@ -99,7 +99,10 @@ impl QpHost<'_> {
     /// Findings about a dropped packet.
     pub(super) fn dropped(&mut self, packet: &Packet<'_>, outcome: Outcome) {
         match outcome {
-            Outcome::Dropped(DropReason::Vlan) => self.device.counters_of(self.qp).other_vlan(),
+            Outcome::Dropped(DropReason::Vlan) => {
+                self.device
+                    .count(self.qp, |counters, _| counters.other_vlan());
+            }
             Outcome::Dropped(DropReason::Partition) => {
                 let wrong = "another partition than the queue pair's";
                 self.device.lint_packet(packet, wrong, self.env);
@@ -202,7 +205,8 @@ impl Host for QpHost<'_> {
     fn invalidate(&mut self, stag: u32, by: Invalidator) -> Result<(), Fault> {
         self.device
             .invalidate_stag(stag, by, self.qp.pd(), self.env)?;
-        self.device.counters_of(self.qp).invalidate();
+        self.device
+            .count(self.qp, |counters, _| counters.invalidate());
         Ok(())
     }
 
@@ -210,7 +214,7 @@ impl Host for QpHost<'_> {
         self.device
             .stag_operation(operation, self.qp.allowed(self.id), self.env)?;
         if matches!(operation, Operation::BindWindow { .. }) {
-            self.device.counters_of(self.qp).bind();
+            self.device.count(self.qp, |counters, _| counters.bind());
         }
         Ok(())
     }
@@ -277,8 +281,9 @@ impl Host for QpHost<'_> {
         if !self.env.has_queue_set(self.qp.queue_set()) {
             return;
         }
-        let counters = self.device.counters_of(self.qp);
-        counters.frame(&frame, Direction::Transmit);
+        self.device.count(self.qp, |counters, choices| {
+            counters.frame(&frame, Direction::Transmit, choices);
+        });
         self.env.transmit(frame);
     }
 

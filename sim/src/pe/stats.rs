@@ -4,6 +4,8 @@
 //! datagram, RDMA counters count messages (at their last packet), and TCP, fragment and drop
 //! counters stay 0.
 
+use crate::variation::{CountedSends, Octets, Variation};
+
 /// Bytes that GATHER_STATS writes.
 pub(crate) const GATHER_BYTES: usize = 1024;
 
@@ -56,7 +58,7 @@ impl Statistics {
     }
 
     /// Counts a RoCEv2 frame.
-    pub(crate) fn frame(&mut self, frame: &[u8], direction: Direction) {
+    pub(crate) fn frame(&mut self, frame: &[u8], direction: Direction, choices: &Variation) {
         let Some(seen) = Seen::of(frame) else {
             return;
         };
@@ -70,7 +72,11 @@ impl Statistics {
         if receive && seen.marked {
             self.count(RX_MARKED_PACKETS, 0, 56);
         }
-        self.add(octets, seen.octets);
+        let bytes = match choices.octets {
+            Octets::Datagrams => seen.octets,
+            Octets::Frames => frame.len() as u64,
+        };
+        self.add(octets, bytes);
         self.add(octets + 8, 1);
         self.add(
             if receive {
@@ -80,7 +86,13 @@ impl Statistics {
             },
             1,
         );
+        let is_each = choices.counted_sends == CountedSends::Packets;
         let message = match (seen.opcode & 0x1F, receive) {
+            // First and middle packets.
+            (0x00 | 0x01, true) if is_each => RX_SENDS,
+            (0x00 | 0x01, false) if is_each => TX_SENDS,
+            (0x06 | 0x07, true) if is_each => RX_WRITES,
+            (0x06 | 0x07, false) if is_each => TX_WRITES,
             // Last and only packets of sends: 02, 03, 04, 05, and with invalidate 16, 17.
             (0x02..=0x05 | 0x16 | 0x17, true) => RX_SENDS,
             (0x02..=0x05 | 0x16 | 0x17, false) => TX_SENDS,

@@ -17,6 +17,7 @@ use super::stats::Direction;
 use super::ud_multicast::GROUP_QP;
 use super::word::{bit, bits, bits8, bits16, bits32};
 use crate::rc::{Access, Fault, HostFault, Right, SendCompletion};
+use crate::variation::GroupEcho;
 use crate::wire::{
     Addresses, Bth, Deth, Frame, Headers, MAX_PAYLOAD, Opcode, Packet, Path, ROCE_UDP_PORT,
 };
@@ -260,13 +261,19 @@ impl Device {
         qp.ud.psn = qp.ud.psn.wrapping_add(1) & 0xFF_FFFF;
         let frame = frame.seal();
         if env.has_queue_set(qp.queue_set()) {
-            self.counters_of(qp).frame(&frame, Direction::Transmit);
+            self.count(qp, |counters, choices| {
+                counters.frame(&frame, Direction::Transmit, choices);
+            });
             // DOLOOPBACK: members on this function get the packet too. From the wire a function
             // gets only packets of others.
             let stays = target.qpn == GROUP_QP && bit(handle.flags, 62);
             if stays && let Ok(packet) = Packet::parse(&frame) {
                 env.transmit(frame.clone());
-                self.receive_group(&packet, &frame, Some(id), env);
+                if self.receive_group(&packet, &frame, Some(id), env)
+                    && self.config.variation.group_echo == GroupEcho::Sender
+                {
+                    self.receive_ud(id, qp, &packet, &frame, env);
+                }
             } else {
                 env.transmit(frame);
             }

@@ -22,14 +22,15 @@ const QP_PROTOCOL_MISMATCH: u16 = 0x0383;
 
 impl Device {
     /// Delivers a packet to the members of its group, except `sender`, the QP of this function that
-    /// sent it.
+    /// sent it. Whether that is a member, too.
     pub(super) fn receive_group(
         &mut self,
         packet: &Packet<'_>,
         frame: &[u8],
         sender: Option<u32>,
         env: &mut dyn Env,
-    ) {
+    ) -> bool {
+        let mut is_member = false;
         for index in self.joined.clone() {
             let Ok(Some(group)) = self.groups.get(index, &mut self.hmc, env) else {
                 continue;
@@ -37,10 +38,15 @@ impl Device {
             if !group.is_for(&packet.path) || !self.is_served(&group, env) {
                 continue;
             }
-            for member in group.members().filter(|member| Some(*member) != sender) {
-                self.receive_as_member(member, packet, frame, env);
+            for member in group.members() {
+                if Some(member) == sender {
+                    is_member = true;
+                } else {
+                    self.receive_as_member(member, packet, frame, env);
+                }
             }
         }
+        is_member
     }
 
     /// Whether the copies for a group's members can be delivered.

@@ -10,7 +10,7 @@ use e810_hal::{RegOffset, regs};
 use super::lan::place;
 use super::warm::{self, Identity};
 use crate::fw::{FirmwareConfig, SHADOW_RAM_LOG2_KB};
-use crate::variation::{SwitchInput, Variation};
+use crate::variation::{AckThreshold, SwitchInput, Variation};
 
 /// Guaranteed filters of flow director, and the shared ones.
 const FD_GUARANTEED: u32 = 1024;
@@ -50,6 +50,8 @@ pub(crate) enum Start {
         recovery: bool,
         /// The switch block sees its whole input.
         switch_input: bool,
+        /// GL_RDPU_CNTRL.
+        rdpu: u32,
         /// PRTDCB_TUP2TC.
         priorities: u32,
     },
@@ -69,6 +71,10 @@ impl Start {
             recovery: config.recovery,
             priorities: priorities(config.classes),
             switch_input: variation.switch_input == SwitchInput::Open,
+            rdpu: match variation.ack_threshold {
+                AckThreshold::Zero => 0,
+                AckThreshold::Three => 3 << 10,
+            },
         }
     }
 
@@ -78,6 +84,7 @@ impl Start {
             dcbx,
             recovery,
             switch_input,
+            rdpu,
             priorities,
         } = self
         else {
@@ -96,6 +103,7 @@ impl Start {
             (regs::GLNVM_GENS.off().get(), SHADOW_RAM_LOG2_KB << 5),
             // LOCKED: programmed as usual.
             (regs::GLNVM_FLA.off().get(), 1 << 6),
+            (regs::GL_RDPU_CNTRL.off().get(), rdpu),
             (place::PRTDCB_GENS.get(), dcbx),
             (regs::PRTDCB_TUP2TC.off().get(), priorities),
             (place::GLQF_FD_SIZE.get(), FD_GUARANTEED | FD_SHARED << 16),

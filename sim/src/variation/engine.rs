@@ -29,6 +29,52 @@ pub enum QueueSetHandles {
     Lowest,
 }
 
+/// MANAGE_ARP at an index that is valid. Linux' irdma deletes the entry first and takes another index.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ArpAgain {
+    /// The entry has the new address; what names it goes on with that.
+    Replaced,
+    /// It is refused.
+    Refused,
+}
+
+/// WORK_SCHED_NODE of a VSI that the switch does not have.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum UnknownVsi {
+    /// It is refused.
+    Refused,
+    /// The node is made.
+    Taken,
+}
+
+/// Memory windows: ALLOC_STAG without MR. Linux' irdma does not offer them on this generation any more.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Windows {
+    /// They are there.
+    Work,
+    /// The command is refused.
+    Refused,
+}
+
+/// What the acknowledge time of a queue pair is by RTOMIN. No source has a unit.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AckTime {
+    /// Proportional to it.
+    Proportional,
+    /// The same for each of its values.
+    Fixed,
+}
+
+/// GL_RDPU_CNTRL \[15:10\] after a reset of the card: Intel's FreeBSD driver writes 3 there
+/// (field-evidence 7).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AckThreshold {
+    /// 0.
+    Zero,
+    /// 3.
+    Three,
+}
+
 /// State of CQP_OP_ERR (PFPE_CQPTAIL) after the next successful command.
 ///
 /// Existing drivers take the bit for the command they wait for, stop at the first error of their

@@ -37,6 +37,16 @@ pub enum OwnVsi {
     Goes,
 }
 
+/// What becomes of the rules that name a VSI which is freed (0x0213). DPDK frees its VSI while its
+/// promiscuous rules are in place.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RulesOfVsi {
+    /// They go with it.
+    Go,
+    /// They stay.
+    Stay,
+}
+
 /// Longest frame that a port takes after a reset of the card, until 0x0603 says another. Not in the
 /// sources, but that the command is needed for frames longer than the default (control-path 9.3).
 /// Existing drivers send it at their start.

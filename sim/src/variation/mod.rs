@@ -9,6 +9,7 @@
 //! card with one choice changed, [`Variation::CHOICES`] is the table. The values of the choices are
 //! in a file for each part of the card.
 
+mod counters;
 mod engine;
 mod events;
 mod firmware;
@@ -17,18 +18,24 @@ mod packets;
 mod qp_errors;
 mod reads;
 mod table;
+mod vectors;
 
-pub use engine::{DerivedMaxima, OpErr, QueueSetHandles, UnreadWords};
+pub use counters::{CountedFcs, CountedSends, Octets, OwnCounters};
+pub use engine::{
+    AckThreshold, AckTime, ArpAgain, DerivedMaxima, OpErr, QueueSetHandles, UnknownVsi,
+    UnreadWords, Windows,
+};
 pub use events::{ClearPba, CqEventContext, FlushQpId, FlushStyle, QpEventContext};
 pub use firmware::{
     DefaultBranch, FrameAtStart, LockRunsOut, OthersInDownload, OwnVsi, PxeClearedAgain,
-    RefusedInDownload, SwitchInput, SwitchPages,
+    RefusedInDownload, RulesOfVsi, SwitchInput, SwitchPages,
 };
-pub use multicast::GroupQueueSet;
+pub use multicast::{GroupEcho, GroupQueueSet};
 pub use packets::{AckCredits, SendCredits};
 pub use qp_errors::{ErrorRefused, NothingToFlush};
 pub use reads::ReadSink;
 pub use table::{Choice, NoSuchChoice};
+pub use vectors::{ChangedTimer, ItrReads, RateLimits};
 
 use crate::rng::Rng;
 use table::variations;
@@ -47,12 +54,35 @@ variations! {
     /// What context a QP's asynchronous event has.
     qp_event_context: QpEventContext [Whole, Zero];
 
+    // Vectors.
+
+    /// What becomes of a running timer whose interval is changed.
+    changed_timer: ChangedTimer [Expires, RunsOn];
+    /// Which events the rate limit of a vector holds back.
+    rate_limits: RateLimits [All, Timed];
+    /// What GLINT_ITR reads as.
+    itr_reads: ItrReads [InForce, Written];
+
+    // Counters.
+
+    /// Whether packets of a queue pair with own counters count for its function, too.
+    own_counters: OwnCounters [Apart, Both];
+    /// What octets of the engine's counters are.
+    octets: Octets [Datagrams, Frames];
+    /// What its counters of sends and writes count.
+    counted_sends: CountedSends [Messages, Packets];
+    /// Whether byte counters of ports and VSIs include the FCS.
+    counted_fcs: CountedFcs [Included, LeftOut];
+
     // The wire.
 
     /// What acknowledges say of the credits for sends.
     ack_credits: AckCredits [OfContext, Unlimited];
     /// Whether the peer's credits hold sends back.
     send_credits: SendCredits [Obeyed, Ignored];
+
+    /// How the acknowledge time follows from RTOMIN.
+    ack_time: AckTime [Proportional, Fixed];
 
     /// What an event blames for a READ into memory that it may not write.
     read_sink: ReadSink [Response, Request];
@@ -67,6 +97,8 @@ variations! {
     own_vsi: OwnVsi [Stays, Goes];
     /// Longest frame of a port until 0x0603.
     frame_at_start: FrameAtStart [Small, Largest];
+    /// What becomes of the rules of a VSI that is freed.
+    rules_of_vsi: RulesOfVsi [Go, Stay];
     /// How many elements a reply to 0x0200 has.
     switch_pages: SwitchPages [Full, OneElement];
     /// What the default branch of the transmit scheduler ends in.
@@ -89,8 +121,19 @@ variations! {
     /// Which queue-set handle a new leaf of the work scheduler gets.
     queue_set_handles: QueueSetHandles [Next, Lowest];
 
+    /// Whether an entry of the ARP table can be written over.
+    arp_again: ArpAgain [Replaced, Refused];
+    /// Whether the work scheduler takes a VSI that the switch does not have.
+    unknown_vsi: UnknownVsi [Refused, Taken];
+    /// Whether there are memory windows.
+    windows: Windows [Work, Refused];
+    /// A threshold of GL_RDPU_CNTRL after a reset of the card.
+    ack_threshold: AckThreshold [Zero, Three];
+
     // Datagrams.
 
+    /// Who gets what a member sends to its group.
+    group_echo: GroupEcho [Others, Sender];
     /// What the queue set is for that commands on a multicast group name.
     group_queue_set: GroupQueueSet [Needed, Ignored];
 

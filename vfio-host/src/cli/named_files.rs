@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     BackendArgs, Command, MonitorArgs, PairArgs, PerfArgs, PingArgs, ProxyArgs, ReportArgs,
-    ServeArgs, SimArgs, StartArgs, StatArgs, TapArgs, UpArgs,
+    SelftestArgs, ServeArgs, SimArgs, StartArgs, StatArgs, TapArgs, UpArgs,
 };
 use crate::cli::capture::CaptureArgs;
 use crate::usage::Usage;
@@ -236,6 +236,12 @@ impl Command {
                 capture,
                 ..
             }) => files.device(start, backend).capture(capture),
+            Self::Selftest(SelftestArgs {
+                out,
+                start,
+                backend,
+                ..
+            }) => files.device(start, backend).writes("--out", out),
             Self::Stat(StatArgs { start, backend, .. }) => files.device(start, backend),
             Self::Report(ReportArgs {
                 out,

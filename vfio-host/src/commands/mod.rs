@@ -13,6 +13,7 @@ pub mod proxy;
 pub mod ps;
 pub mod report;
 pub mod run;
+pub mod selftest;
 pub mod serve;
 pub mod sim;
 pub mod stat;

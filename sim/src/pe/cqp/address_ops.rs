@@ -8,6 +8,7 @@ use crate::pe::env::Env;
 use crate::pe::fpm::Kind;
 use crate::pe::tables::LOCAL_MACS;
 use crate::pe::word::{bits, bits8, bits16, bits32, mask};
+use crate::variation::ArpAgain;
 
 impl Device {
     /// MANAGE_ARP 0x0f.
@@ -23,6 +24,9 @@ impl Device {
         }
         let present = self.arp(index, env)?;
         if set(c, 42) {
+            if present.is_some() && self.config.variation.arp_again == ArpAgain::Refused {
+                return Err(Refusal::state_race());
+            }
             let entry = Arp {
                 mac: bits(c.q(16), 47, 0),
                 permanent: set(c, 43),

@@ -8,6 +8,7 @@ use crate::pe::env::Env;
 use crate::pe::fpm::Kind;
 use crate::pe::mr::{Mr, REMOTE_READ, REMOTE_WRITE, Window, direct_pbles, page_bytes};
 use crate::pe::word::{bits, bits8, bits32};
+use crate::variation::Windows;
 
 /// Largest region (`IRDMA_MAX_MR_SIZE`, data-path 5.1).
 const MAX_BYTES: u64 = 1 << 45;
@@ -60,6 +61,9 @@ impl Device {
         let (index, pd) = self.stag_of(c, env)?;
         let (level, page_size) = levels(c, index, env)?;
         self.lint_function(c, index, env);
+        if !set(c, 43) && self.config.variation.windows == Windows::Refused {
+            return Err(Refusal::state_race());
+        }
         let window = (!set(c, 43)).then(|| Window {
             type1: set(c, 42),
             any_key: set(c, 58),

@@ -10,6 +10,7 @@ use crate::pe::qp::{Qp, State};
 use crate::pe::stats::Statistics;
 use crate::pe::tables::Node;
 use crate::pe::word::{bits, bits8, bits16};
+use crate::variation::UnknownVsi;
 
 /// Largest node id (`IRDMA_MAX_WS_NODES`, control-path 3.2).
 const MAX_NODE: u16 = 0x3FF;
@@ -58,7 +59,7 @@ impl Device {
                 format!("WORK_SCHED_NODE add {id}: no inner node {parent}"),
             ));
         }
-        check_node(c, id, env)?;
+        check_node(c, id, self.config.variation.unknown_vsi, env)?;
         // There are as many handles as nodes, and the root is not a leaf, so one handle is always
         // free.
         let queue_set = if leaf {
@@ -88,7 +89,7 @@ impl Device {
                 format!("node {id}: NODETYPE or PARENTID differ from its ADD"),
             ));
         }
-        check_node(c, id, env)?;
+        check_node(c, id, self.config.variation.unknown_vsi, env)?;
         self.tables.nodes.insert(id, node);
         Ok(Reply {
             value: old.queue_set.unwrap_or(0).into(),
@@ -188,7 +189,7 @@ impl Device {
 }
 
 /// Properties of a node: the same for ADD and MODIFY.
-fn check_node(c: &Command, id: u16, env: &mut dyn Env) -> Outcome {
+fn check_node(c: &Command, id: u16, unknown: UnknownVsi, env: &mut dyn Env) -> Outcome {
     if !(1..=3).contains(&bits8(c.header(), 60, 59)) {
         return Err(Refusal::parameter(
             env,
@@ -196,7 +197,7 @@ fn check_node(c: &Command, id: u16, env: &mut dyn Env) -> Outcome {
         ));
     }
     let vsi = bits16(c.q(32), 63, 48);
-    if !env.has_vsi(vsi) {
+    if unknown == UnknownVsi::Refused && !env.has_vsi(vsi) {
         return Err(Refusal::state(
             env,
             format!("work scheduler node {id}: the switch has no VSI {vsi}"),

@@ -1,0 +1,30 @@
+//! Choices about interrupt vectors and their timers.
+
+/// A timer of a vector whose interval is changed while it runs. The card's description says that it
+/// counts as expired.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ChangedTimer {
+    /// It has expired.
+    Expires,
+    /// It goes on to its end, and has the new interval from there on.
+    RunsOn,
+}
+
+/// Which events the rate limit of a vector (GLINT_RATE) holds back. The description says that a timer
+/// needs a credit; of events without a timer it says nothing `[inf]`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RateLimits {
+    /// All.
+    All,
+    /// Those of a timer.
+    Timed,
+}
+
+/// What GLINT_ITR reads as after GLINT_DYN_CTL has set an interval. Existing drivers never read it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ItrReads {
+    /// The interval in force.
+    InForce,
+    /// What was written to GLINT_ITR.
+    Written,
+}
