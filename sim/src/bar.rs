@@ -1,6 +1,8 @@
 //! BAR0 register semantics: the side effects of reads and writes on top of the plain register file.
 
 use crate::findings::{Kind, Log, kind};
+use crate::fw::Firmware;
+use crate::variation::EngineAlone;
 use e810_hal::RegOffset;
 use e810_hal::regs as hw;
 use e810_hal::regs::Element;
@@ -148,6 +150,9 @@ impl Function {
         if let Some(value) = counters.register(&element, port, fcs) {
             return value;
         }
+        if now < self.state.engine_ready_at && element.register.name.starts_with("GLPE_CPUSTATUS") {
+            return 0;
+        }
         if let Some(vector) = hw::GLINT_DYN_CTL.locate(off) {
             return self.state.irq.control(vector.get() as u16);
         }
@@ -212,6 +217,14 @@ impl Function {
         }
         if reaches_out(doorbell) {
             self.state.bus_mastering.work_requested();
+        }
+        let is_alone = self.fw.as_ref().is_some_and(Firmware::has_no_vsi);
+        if doorbell == Doorbell::CcqpLow
+            && value != 0
+            && is_alone
+            && self.state.variation.engine_alone == EngineAlone::Silent
+        {
+            return;
         }
         self.with_engine(log, now, |engine, env| {
             engine.doorbell(doorbell, value, env);

@@ -280,6 +280,7 @@ impl Builder {
             tally: Tally::default(),
             resets: ResetCounts::default(),
             reset: None,
+            engine_ready_at: 0,
             announced: None,
             lan: self.cold.then(LanSide::default),
             lan_queues: LanQueues::default(),

@@ -73,6 +73,8 @@ pub(crate) struct FunctionState {
     pub(crate) tally: Tally,
     pub(crate) resets: ResetCounts,
     pub(crate) reset: Option<ResetInProgress>,
+    /// When the engine's processors are ready.
+    pub(crate) engine_ready_at: u64,
     /// An announced reset of the card: its kind, and when it begins.
     pub(crate) announced: Option<ResetInProgress>,
     pub(crate) bus_mastering: BusMastering,

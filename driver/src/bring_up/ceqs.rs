@@ -1,14 +1,14 @@
 //! The completion event queues and their vectors (control-path 3.1, steps 16 to 18).
 
 use e810_ceq::irq;
-use e810_cqp::Cqp;
 use e810_cqp::hmc::Object as HmcObject;
-use e810_hal::{CeqId, HostBox, Platform};
+use e810_cqp::{Cqp, Error as CqpError};
+use e810_hal::{CeqId, HostBox, Platform, log_warn};
 
 use super::{CcqUp, Device, Failed};
 use crate::config::{Config, MAX_CEQS};
 use crate::control::{CeqList, Memory, NewCeq, Wiring, destroy_ceqs, hint, undo_ceqs};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The completion event queues interrupt.
 #[derive(Debug)]
@@ -109,7 +109,15 @@ fn fill_ceqs<P: Platform>(
             vsi: config.lan.vsi,
         };
         // Memory that the device may still use is leaked.
-        let memory = new.create(platform, cqp).map_err(|(error, _)| error)?;
+        let memory = match new.create(platform, cqp) {
+            Ok(memory) => memory,
+            // Fewer will do: whether a card has the last ones of its own number is not known.
+            Err((Error::Cqp(error @ CqpError::Cqp { .. }), None)) if number > 0 => {
+                log_warn!("{} completion event queues are used: {}", number, error);
+                break;
+            }
+            Err((error, _)) => return Err(error),
+        };
         hint(platform, &config.cpu_hints, Some(vector), number);
         let ceq = new.bind(platform, memory)?;
         // As many places as CEQs are planned at most.

@@ -293,6 +293,21 @@ impl<'a> Engine<'a> {
         self.send(index, op)
     }
 
+    /// Writes a few bytes to the peer's memory.
+    pub(crate) fn write(&mut self, index: usize) -> Result<()> {
+        let sges = [self.sge(0, 8)];
+        let remote = Remote {
+            addr: self.mr.address() + 4096,
+            rkey: self.mr.rkey(),
+        };
+        let op = Op::Write {
+            data: Data::Sges(&sges),
+            remote,
+            imm: None,
+        };
+        self.send(index, op)
+    }
+
     /// Has a queue pair write to its peer's memory with a key that does not exist, which stops both.
     pub(crate) fn break_in(&mut self, index: usize) -> Result<()> {
         let sges = [self.sge(0, 8)];

@@ -1,7 +1,7 @@
 //! What a reset of the card leaves. All functions of the card are reset.
 
 use anyhow::{Context as _, Result, bail};
-use e810_adminq::op::{GetLinkStatus, Grant, RequestResource, Resource};
+use e810_adminq::op::{GetLinkStatus, Grant, ReleaseResource, RequestResource, Resource};
 use e810_adminq::reset::{GlobalReset, check_recovery, reset_card, wait_for_firmware};
 use e810_hal::bus::Index;
 use e810_hal::regs::{
@@ -82,6 +82,34 @@ pub(super) const LOCK_RUNS_OUT: Experiment = Experiment {
             };
             // As long again: the card's clock is not ours.
             bench.device().delay(Ns::from_ms(u64::from(ms) * 2));
+            Ok(match adminq.execute(&ask)? {
+                Grant::Done => Seen::Value("Done"),
+                Grant::Granted { .. } => Seen::Value("Free"),
+                other => Seen::Other(format!("{other:?}")),
+            })
+        });
+        // Nobody could load a package otherwise.
+        reset(bench)?;
+        seen
+    },
+};
+
+pub(super) const LOCK_RELEASED: Experiment = Experiment {
+    name: "lock_released",
+    assumes: "a global configuration lock that was released counts as done, also without a download",
+    does: "resets the card, takes the lock, releases it, asks for it again, and resets the card",
+    values: &["Done", "Free"],
+    seconds: 10,
+    risk: Risk::ResetsCard,
+    run: |bench| {
+        reset(bench)?;
+        let seen = bench.firmware(|adminq| {
+            let resource = Resource::GLOBAL_CONFIG;
+            let ask = RequestResource::write(resource, HOLD_MS);
+            let Grant::Granted { .. } = adminq.execute(&ask)? else {
+                bail!("the lock is not granted after a reset of the card");
+            };
+            adminq.execute(&ReleaseResource { resource })?;
             Ok(match adminq.execute(&ask)? {
                 Grant::Done => Seen::Value("Done"),
                 Grant::Granted { .. } => Seen::Value("Free"),

@@ -2,10 +2,12 @@
 
 use anyhow::{Context, Result, bail};
 use e810_card::record::words_from_hex;
-use e810_hal::Ns;
+use e810_cqp::Opcode;
+use e810_hal::{Clock as _, Ns};
 use e810_trace::Event;
 
-use crate::bench::Bench;
+use super::STOPS;
+use crate::bench::{Bench, Raw};
 use crate::experiment::{Experiment, Risk, Seen};
 
 /// Receives that are flushed at a time.
@@ -96,6 +98,43 @@ pub(super) const FLUSH_QP_ID: Experiment = Experiment {
             Seen::Value("Zero")
         } else {
             Seen::Other(format!("queue pair {number}, and these numbers: {ids:?}"))
+        })
+    },
+};
+
+/// Entries of the smallest completion queue, and of the send queue that fills it.
+const FEW: u32 = 1;
+const REQUESTS: u32 = 15;
+
+pub(super) const CQ_FULL: Experiment = Experiment {
+    name: "cq_full",
+    assumes: "one entry of a completion queue's ring stays free: the indexes do not tell a full ring from an empty one",
+    does: "fills a completion queue that nobody polls, and counts the entries that are written",
+    values: &["OneFree", "NoneFree"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let cq = engine.cq(FEW)?;
+            let [qp, _] = engine.pair(cq)?;
+            let made = Raw::last(&engine.happened(), Opcode::CreateCq)?;
+            let entries = made.word(0) & 0x1F_FFFF;
+            if entries >= u64::from(REQUESTS) {
+                bail!("the smallest completion queue has {entries} entries");
+            }
+            for _ in 0..REQUESTS {
+                engine.write(qp)?;
+            }
+            // The driver does not see the event: it would flush queue pairs to a queue that takes nothing.
+            bench.device().delay(STOPS);
+            let written = completions(&engine.happened()).len() as u64;
+            Ok(if written + 1 == entries {
+                Seen::Value("OneFree")
+            } else if written == entries {
+                Seen::Value("NoneFree")
+            } else {
+                Seen::Other(format!("{written} of {entries} entries are written"))
+            })
         })
     },
 };

@@ -8,7 +8,7 @@ use e810_adminq::op::{
     GetDefaultTopology, GetSwitchConfig, SwitchPort, VlanMode, VsiContext,
 };
 use e810_backends::observed::Observed;
-use e810_hal::regs::{GL_RDPU_CNTRL, PF_FUNC_RID};
+use e810_hal::regs::{GL_RDPU_CNTRL, PF_FUNC_RID, PF_FW_ATQLEN};
 
 use crate::bench::Bench;
 use crate::experiment::{Experiment, Risk, Seen};
@@ -214,6 +214,28 @@ pub(super) const ACK_THRESHOLD: Experiment = Experiment {
             0 => Seen::Value("Zero"),
             OF_FREEBSD => Seen::Value("Three"),
             other => Seen::Other(format!("{other}")),
+        })
+    },
+};
+
+pub(super) const ADMINQ_REGISTERS: Experiment = Experiment {
+    name: "adminq_registers",
+    assumes: "a reset of the function leaves the registers of the AdminQ, so its queues stay on",
+    does: "resets the function while the AdminQ is on, and reads PF_FW_ATQLEN",
+    values: &["Stay", "Cleared"],
+    seconds: 2,
+    risk: Risk::None,
+    run: |bench| {
+        bench.reset()?;
+        let adminq = AdminQ::start(bench.device().clone())?;
+        let reset = bench.reset();
+        let length = PF_FW_ATQLEN.get(bench.device());
+        // Before its memory is freed.
+        adminq.release_after_reset()?;
+        reset?;
+        Ok(match length >> 31 {
+            0 => Seen::Value("Cleared"),
+            _ => Seen::Value("Stay"),
         })
     },
 };

@@ -5,7 +5,8 @@ use e810::Notify;
 use e810_backends::interrupts::Interrupts as _;
 use e810_hal::bus::ItrIndex;
 use e810_hal::regs::{
-    DYN_CTL_DISABLE, DYN_CTL_ENABLE, DYN_CTL_ENABLE_KEEP_ITR, GLINT_DYN_CTL, GLINT_ITR, GLINT_RATE,
+    DYN_CTL_DISABLE, DYN_CTL_ENABLE, DYN_CTL_ENABLE_KEEP_ITR, GL_PWR_MODE_CTL, GLINT_DYN_CTL,
+    GLINT_ITR, GLINT_RATE,
 };
 use e810_hal::{Clock as _, Ns, Vector};
 
@@ -186,6 +187,76 @@ pub(super) const ITR_READS: Experiment = Experiment {
                 BY_DYN_CTL => Seen::Value("InForce"),
                 BY_ITR => Seen::Value("Written"),
                 other => Seen::Other(format!("{other}")),
+            })
+        })
+    },
+};
+
+/// The time between two interrupts of a timer, at least.
+fn between(bench: &Bench, vector: Vector, trigger: u32) -> Result<u64> {
+    answers(bench, vector, trigger)?;
+    Ok(answers(bench, vector, trigger)?.0)
+}
+
+pub(super) const ITR_UNIT: Experiment = Experiment {
+    name: "itr_unit",
+    assumes: "the unit of a vector's timers is that of GLINT_CTL, which drivers set to 2 µs, at every speed of the card",
+    does: "measures an interval of 4000 units between two interrupts",
+    values: &["Field", "Double"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let vector = engine.control.interrupt_vector(0).context("no vector")?;
+            let timer = ItrIndex::new(1).context("no timer")?;
+            let interval = GLINT_ITR.at(timer, vector);
+            interval.set(bench.device(), INTERVAL);
+            let mut shortest = u64::MAX;
+            for _ in 0..TRIES {
+                shortest = shortest.min(between(bench, vector, WITH_TIMER)?);
+            }
+            interval.set(bench.device(), 0);
+            // An interrupt that is late makes an interval longer, never shorter.
+            Ok(match shortest {
+                short if short < LONG.0 * 9 / 10 => {
+                    Seen::Other(format!("{} for {INTERVAL} units", Ns(short)))
+                }
+                usual if usual < LONG.0 * 3 / 2 => Seen::Value("Field"),
+                double if double < LONG.0 * 5 / 2 => Seen::Value("Double"),
+                long => Seen::Other(format!("{} for {INTERVAL} units", Ns(long))),
+            })
+        })
+    },
+};
+
+pub(super) const RATE_UNIT: Experiment = Experiment {
+    name: "rate_unit",
+    assumes: "the unit of GLINT_RATE is 4 µs, and 8 µs on a card of 25 Gb/s",
+    does: "measures software interrupts in a row, with a rate limit of 63 units",
+    values: &["BySpeed", "Double"],
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let vector = engine.control.interrupt_vector(0).context("no vector")?;
+            let rate = GLINT_RATE.at(vector);
+            rate.set(bench.device(), RATE);
+            let mut shortest = u64::MAX;
+            for _ in 0..BURST {
+                shortest = shortest.min(between(bench, vector, WITH_TIMER)?);
+            }
+            rate.set(bench.device(), 0);
+            // CAR_MAX_BW 3: 25 Gb/s (control-path 2.5).
+            let is_slow = GL_PWR_MODE_CTL.get(bench.device()) >> 30 == 3;
+            let unit = if is_slow { 8_000 } else { 4_000 };
+            let usual = 63 * unit;
+            Ok(match shortest {
+                short if short < usual * 9 / 10 => {
+                    Seen::Other(format!("{} for 63 units", Ns(short)))
+                }
+                found if found < usual * 3 / 2 => Seen::Value("BySpeed"),
+                found if found < usual * 5 / 2 => Seen::Value("Double"),
+                _ => bail!("interrupts take too long on this machine to show a limit"),
             })
         })
     },

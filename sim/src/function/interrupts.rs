@@ -16,7 +16,7 @@ impl FunctionState {
         Rules {
             // DIS_AUTOMASK [0].
             auto_mask: control & 1 == 0,
-            units: Units::of(power_mode, control),
+            units: Units::of(power_mode, control, &self.variation),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::fw::Card;
 use crate::lan::Counters;
 use crate::pe::ResetKind;
 use crate::regs::ResetSource;
+use crate::variation::EngineStatus;
 
 /// GRST \[20\] of PFINT_OICR: a global reset was requested.
 const OICR_GRST: u32 = 1 << 20;
@@ -17,6 +18,8 @@ const OICR_GRST: u32 = 1 << 20;
 const PFR_TIME: (u64, u64) = (50_000, 400_000);
 /// The same for the global resets.
 const GLOBAL_RESET_TIME: (u64, u64) = (500_000, 2_000_000);
+/// Time that the engine's processors take to start, if they do so after a reset, in ns. Not in the sources.
+const ENGINE_STARTS: u64 = 50_000_000;
 /// Unit of GLGEN_RSTCTL.GRSTDEL, in ns (control-path 2.7).
 const GRSTDEL_UNIT: u64 = 100_000_000;
 
@@ -175,6 +178,9 @@ impl Function {
     /// The reset is over: the firmware has loaded its values.
     pub(crate) fn finish_reset(&mut self, now: u64) {
         if let Some(reset) = self.state.reset.take() {
+            if self.state.variation.engine_status == EngineStatus::Starts {
+                self.state.engine_ready_at = now + ENGINE_STARTS;
+            }
             let registers = &mut self.state.registers;
             if reset.source != ResetSource::Pfr {
                 let rstat = registers.get(hw::GLGEN_RSTAT.off());

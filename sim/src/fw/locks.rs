@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::descriptor::{Answer, Command};
 use super::{AqCode, Cx};
 use crate::findings::kind;
-use crate::variation::LockRunsOut;
+use crate::variation::{LockReleased, LockRunsOut};
 
 const NVM: u16 = 1;
 const SDP: u16 = 2;
@@ -118,9 +118,12 @@ impl Locks {
         }
     }
 
-    fn release(&mut self, key: (u16, u32)) {
+    fn release(&mut self, key: (u16, u32), then: LockReleased) {
         if key.0 == GLOBAL {
-            self.global = Global::Done;
+            self.global = match then {
+                LockReleased::Done => Global::Done,
+                LockReleased::Free => Global::Never,
+            };
         } else {
             self.held.remove(&key);
         }
@@ -181,7 +184,8 @@ impl Cx<'_, '_> {
         let (pf, now) = (self.pf(), self.now());
         match self.card.locks.holder((resource, number), now) {
             Some(holder) if holder.pf == pf => {
-                self.card.locks.release((resource, number));
+                let then = self.env.state.variation.lock_released;
+                self.card.locks.release((resource, number), then);
                 if resource == GLOBAL && self.card.vlan.disagrees() {
                     let text = "0x020C has set a VLAN mode that 0x0203 did not".to_owned();
                     self.env.found(kind::ADMINQ_BITS, text);

@@ -48,6 +48,7 @@ use crate::lan::{LanVsi, Sender, packet_type, wire_len};
 use crate::link::Mac;
 use crate::pe::ProtocolEngine;
 use crate::regs::ResetSource;
+use crate::variation::AdminqRegisters;
 
 pub use config::{AqFault, FirmwareConfig, PackageStart, PhyStart, PortLink};
 pub use descriptor::AqCode;
@@ -192,6 +193,9 @@ impl Firmware {
     ) {
         let pf = state.identity.pf;
         self.queues = queue::Queues::default();
+        if state.variation.adminq_registers == AdminqRegisters::Cleared {
+            queue::clear_registers(state);
+        }
         self.events.clear();
         self.vsis.close_all(state);
         self.vsis = vsi::Vsis::default();
@@ -256,6 +260,11 @@ impl Firmware {
     /// The link partner may have changed.
     pub(crate) fn recheck_link(&mut self) {
         self.port.recheck_link();
+    }
+
+    /// Whether no driver has added a VSI.
+    pub(crate) fn has_no_vsi(&self) -> bool {
+        self.vsis.is_empty()
     }
 
     /// Whether the switch forwards `frame`, which came from the wire, to one of the VSIs in `open`.

@@ -7,7 +7,7 @@ use crate::findings::kind;
 use e810_hal::RegOffset;
 use e810_hal::regs as hw;
 
-use crate::function::EngineEnv;
+use crate::function::{EngineEnv, FunctionState};
 use crate::pe::Env;
 use crate::regs::ResetSource;
 
@@ -32,6 +32,15 @@ const ARQBAH: RegOffset = hw::PF_FW_ARQBAH.off();
 const ARQLEN: RegOffset = hw::PF_FW_ARQLEN.off();
 const ARQH: RegOffset = hw::PF_FW_ARQH.off();
 const ARQT: RegOffset = hw::PF_FW_ARQT.off();
+
+/// All registers of the queues are 0.
+pub(super) fn clear_registers(state: &mut FunctionState) {
+    for off in [
+        ATQBAL, ATQBAH, ATQLEN, ATQH, ATQT, ARQBAL, ARQBAH, ARQLEN, ARQH, ARQT,
+    ] {
+        state.registers.set(off, 0);
+    }
+}
 
 /// Whether the firmware serves the queues, and when it acts next.
 #[derive(Debug, Default)]

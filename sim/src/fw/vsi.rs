@@ -81,6 +81,10 @@ pub(super) struct Vsis {
 }
 
 impl Vsis {
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     pub(super) fn has(&self, number: u16) -> bool {
         self.all.contains_key(&number)
     }

@@ -10,7 +10,7 @@
 //!   its causes are served;
 //! * the rate limit must have a credit, whatever the timer.
 
-use crate::variation::{ChangedTimer, RateLimits};
+use crate::variation::{ChangedTimer, ItrUnit, RateLimits, RateUnit, Variation};
 
 /// ITR_INDX value for "no timer": the interrupt waits for the rate limit only.
 pub(crate) const NO_ITR: u32 = 3;
@@ -34,14 +34,15 @@ impl Units {
     ///
     /// The granularity field for the card's bandwidth is a number of µs; with 0 every interval ends
     /// at once `[inf]`.
-    pub(crate) fn of(power_mode: u32, glint_ctl: u32) -> Self {
+    pub(crate) fn of(power_mode: u32, glint_ctl: u32, choices: &Variation) -> Self {
         // CAR_MAX_BW: 0 = 200G, 1 = 100G, 2 = 50G, 3 = 25G; ITR_GRAN_200 [19:16] and so on upwards.
         let class = power_mode >> 30;
         let granularity = glint_ctl >> (16 + 4 * class) & 0xf;
         let intrl = if class == 3 { 8 } else { 4 };
+        let times = |is_double| if is_double { 2_000 } else { 1_000 };
         Self {
-            itr: u64::from(granularity) * 1_000,
-            intrl: intrl * 1_000,
+            itr: u64::from(granularity) * times(choices.itr_unit == ItrUnit::Double),
+            intrl: intrl * times(choices.rate_unit == RateUnit::Double),
         }
     }
 }
@@ -162,18 +163,19 @@ mod tests {
     fn units_go_by_the_bandwidth_of_the_card() {
         let two = 0x2222_0000;
         for (class, itr, intrl) in [(0, 2, 4), (1, 2, 4), (2, 2, 4), (3, 2, 8)] {
-            let units = Units::of(class << 30, two);
+            let units = Units::of(class << 30, two, &Variation::default());
             assert_eq!(
                 (units.itr, units.intrl),
                 (itr * 1_000, intrl * 1_000),
                 "{class}"
             );
         }
+        let usual = Variation::default();
         // Each bandwidth has a field of its own.
         for (class, itr) in [(0, 1), (1, 2), (2, 3), (3, 4)] {
-            assert_eq!(Units::of(class << 30, 0x4321_0000).itr, itr * 1_000);
+            assert_eq!(Units::of(class << 30, 0x4321_0000, &usual).itr, itr * 1_000);
         }
-        assert_eq!(Units::of(1 << 30, 0).itr, 0);
+        assert_eq!(Units::of(1 << 30, 0, &usual).itr, 0);
     }
 
     #[test]

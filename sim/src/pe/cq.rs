@@ -9,6 +9,7 @@ use super::fpm::Kind;
 use super::ring::Memory;
 use super::word::{bit, bits, bits8, bits16, bits32, flag, put};
 use crate::findings::kind;
+use crate::variation::CqFull;
 use crate::wqe::CqeEntries;
 
 /// Bytes of a CQE on GEN_2.
@@ -91,11 +92,11 @@ impl Cq {
 
     /// The IOVA for a completion that only has to be written: it takes one entry, there is room for
     /// it, and it causes no event.
-    fn place_for(&self, completion: &Completion<'_>) -> Option<u64> {
+    fn place_for(&self, completion: &Completion<'_>, full: CqFull) -> Option<u64> {
         let Memory::Contiguous(base) = self.memory else {
             return None;
         };
-        let has_room = !self.check_overflow || self.free() > self.threshold;
+        let has_room = !self.check_overflow || self.free(full) > self.threshold;
         let wanted = match self.arm {
             Arm::Off => false,
             Arm::Solicited => completion.solicited,
@@ -114,8 +115,9 @@ impl Cq {
 
     /// Free entries, as far as is known. One entry stays free: the indexes alone do not tell a full
     /// ring from an empty one \[inf\].
-    fn free(&self) -> u32 {
-        self.size.saturating_sub(self.used.saturating_add(1))
+    fn free(&self, full: CqFull) -> u32 {
+        let kept = u32::from(full == CqFull::OneFree);
+        self.size.saturating_sub(self.used.saturating_add(kept))
     }
 }
 
@@ -222,7 +224,7 @@ impl Device {
     ) -> Result<(), Unreachable> {
         if self.config.shortcuts
             && let Some(cq) = self.cqs.on_chip(id.into())
-            && let Some(iova) = cq.place_for(completion)
+            && let Some(iova) = cq.place_for(completion, self.config.variation.cq_full)
         {
             let next_wraps = cq.producer + 1 >= cq.size;
             let entries = (completion.encode)(cq.polarity, cq.polarity != next_wraps);
@@ -255,10 +257,11 @@ impl Device {
         if cq.check_overflow {
             // The shadow is read only when few entries are free [inf from the name
             // SHADOW_READ_THRESHOLD].
-            if cq.free() < completion.slots || cq.free() <= cq.threshold {
+            let full = self.config.variation.cq_full;
+            if cq.free(full) < completion.slots || cq.free(full) <= cq.threshold {
                 self.read_consumer(id, &mut cq, env)?;
             }
-            if cq.free() < completion.slots {
+            if cq.free(full) < completion.slots {
                 return self.overflow(id, cq, env);
             }
         }

@@ -86,3 +86,42 @@ pub enum OpErr {
     /// It stays until the CQP is created again.
     Stays,
 }
+
+/// The Control QP of a function that was reset and has no LAN side yet. Existing drivers make it after
+/// the LAN side is up (control-path 3.1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum EngineAlone {
+    /// It is made.
+    Answers,
+    /// Nothing happens.
+    Silent,
+}
+
+/// The state of the engine's processors (GLPE_CPUSTATUS) right after a reset of the function.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum EngineStatus {
+    /// They are ready.
+    Ready,
+    /// They start.
+    Starts,
+}
+
+/// The completion event queue with the highest number below MAX_CEQS. Existing drivers make one fewer if
+/// that is their limit.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LastCeq {
+    /// It is like the others.
+    Usable,
+    /// It is refused.
+    Missing,
+}
+
+/// How many entries of a completion queue's ring can be outstanding. The indexes alone do not tell a full
+/// ring from an empty one `[inf]`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum CqFull {
+    /// All but one.
+    OneFree,
+    /// All.
+    NoneFree,
+}

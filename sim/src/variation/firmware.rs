@@ -110,3 +110,22 @@ pub enum LockRunsOut {
     /// As if it had never been granted.
     Free,
 }
+
+/// The global configuration lock after its holder has released it without a download (field-evidence 3.5).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LockReleased {
+    /// The configuration counts as done: it is not granted again.
+    Done,
+    /// It is granted again.
+    Free,
+}
+
+/// The registers of the AdminQ after a reset of the function: their reset source is EMPR (control-path
+/// 9.1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AdminqRegisters {
+    /// They stay.
+    Stay,
+    /// They are cleared.
+    Cleared,
+}

@@ -22,20 +22,20 @@ mod vectors;
 
 pub use counters::{CountedFcs, CountedSends, Octets, OwnCounters};
 pub use engine::{
-    AckThreshold, AckTime, ArpAgain, DerivedMaxima, OpErr, QueueSetHandles, UnknownVsi,
-    UnreadWords, Windows,
+    AckThreshold, AckTime, ArpAgain, CqFull, DerivedMaxima, EngineAlone, EngineStatus, LastCeq,
+    OpErr, QueueSetHandles, UnknownVsi, UnreadWords, Windows,
 };
 pub use events::{ClearPba, CqEventContext, FlushQpId, FlushStyle, QpEventContext};
 pub use firmware::{
-    DefaultBranch, FrameAtStart, LockRunsOut, OthersInDownload, OwnVsi, PxeClearedAgain,
-    RefusedInDownload, RulesOfVsi, SwitchInput, SwitchPages,
+    AdminqRegisters, DefaultBranch, FrameAtStart, LockReleased, LockRunsOut, OthersInDownload,
+    OwnVsi, PxeClearedAgain, RefusedInDownload, RulesOfVsi, SwitchInput, SwitchPages,
 };
 pub use multicast::{GroupEcho, GroupQueueSet};
 pub use packets::{AckCredits, SendCredits};
 pub use qp_errors::{ErrorRefused, NothingToFlush};
 pub use reads::ReadSink;
 pub use table::{Choice, NoSuchChoice};
-pub use vectors::{ChangedTimer, ItrReads, RateLimits};
+pub use vectors::{ChangedTimer, ItrReads, ItrUnit, RateLimits, RateUnit};
 
 use crate::rng::Rng;
 use table::variations;
@@ -62,6 +62,10 @@ variations! {
     rate_limits: RateLimits [All, Timed];
     /// What GLINT_ITR reads as.
     itr_reads: ItrReads [InForce, Written];
+    /// The unit of timers.
+    itr_unit: ItrUnit [Field, Double];
+    /// The unit of rate limits.
+    rate_unit: RateUnit [BySpeed, Double];
 
     // Counters.
 
@@ -107,6 +111,10 @@ variations! {
     others_in_download: OthersInDownload [Refused, Served];
     /// What commands are refused with then.
     refused_in_download: RefusedInDownload [Ebusy, Eagain];
+    /// What the global configuration lock is when it was released.
+    lock_released: LockReleased [Done, Free];
+    /// What the registers of the AdminQ are after a reset of the function.
+    adminq_registers: AdminqRegisters [Stay, Cleared];
     /// What the global configuration lock is when its time is over.
     lock_runs_out: LockRunsOut [Done, Free];
 
@@ -121,6 +129,14 @@ variations! {
     /// Which queue-set handle a new leaf of the work scheduler gets.
     queue_set_handles: QueueSetHandles [Next, Lowest];
 
+    /// Whether the Control QP needs a LAN side.
+    engine_alone: EngineAlone [Answers, Silent];
+    /// Whether the engine's processors are ready right after a reset of the function.
+    engine_status: EngineStatus [Ready, Starts];
+    /// Whether the completion event queue with the highest number can be used.
+    last_ceq: LastCeq [Usable, Missing];
+    /// How many entries of a completion queue can be outstanding.
+    cq_full: CqFull [OneFree, NoneFree];
     /// Whether an entry of the ARP table can be written over.
     arp_again: ArpAgain [Replaced, Refused];
     /// Whether the work scheduler takes a VSI that the switch does not have.

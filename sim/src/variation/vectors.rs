@@ -28,3 +28,23 @@ pub enum ItrReads {
     /// What was written to GLINT_ITR.
     Written,
 }
+
+/// The unit of the timers of a vector. The field of GLINT_CTL is a number of µs; on a card of 25 Gb/s
+/// drivers could also expect twice as long units.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ItrUnit {
+    /// The field's.
+    Field,
+    /// Twice as long.
+    Double,
+}
+
+/// The unit of GLINT_RATE: 4 µs, or 8 µs on a card of 25 Gb/s (control-path 2.5). Linux writes with 4 µs on
+/// every card.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RateUnit {
+    /// That of the card's speed.
+    BySpeed,
+    /// Twice as long.
+    Double,
+}

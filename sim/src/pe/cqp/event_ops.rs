@@ -11,6 +11,7 @@ use crate::pe::env::Env;
 use crate::pe::hmc::PAGE_BYTES;
 use crate::pe::ring::Memory;
 use crate::pe::word::{bits, bits16, bits32};
+use crate::variation::LastCeq;
 
 /// Largest CEQ and AEQ (control-path 7.7).
 const MAX_CEQES: u32 = 262_143;
@@ -24,7 +25,13 @@ fn ceq_id(c: &Command) -> u16 {
 impl Device {
     /// A CEQ id must be below MAX_CEQS.
     pub(super) fn ceq_in_range(&self, id: u16, env: &mut dyn Env) -> Result<(), Refusal> {
-        let maximum = self.config.profile.max_ceqs();
+        let missing = u32::from(self.config.variation.last_ceq == LastCeq::Missing);
+        let maximum = self
+            .config
+            .profile
+            .max_ceqs()
+            .saturating_sub(missing)
+            .max(1);
         if u32::from(id) < maximum {
             return Ok(());
         }
