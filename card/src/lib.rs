@@ -11,6 +11,7 @@ pub mod config_space;
 pub mod document;
 pub mod lines;
 pub mod record;
+pub mod selftest;
 
 pub use compare::differences;
 pub use config_space::ConfigSpace;

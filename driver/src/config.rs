@@ -1,5 +1,6 @@
 //! Configuration of a bring-up.
 
+use e810_ceq::irq::Doubled;
 use e810_cqp::hmc::{Backing, Capacity};
 use e810_cqp::limits::MAX_PD;
 use e810_hal::bus::VsiId;
@@ -52,7 +53,7 @@ pub struct Config {
     /// capacity and shared by all: a queue pair takes three for each quantum of
     /// its rings.
     pub tracker_words_per_qp: u32,
-    /// Operations that have not been shown to work.
+    /// What is known of this card.
     pub quirks: Quirks,
     /// How queue pairs pace themselves if they set nothing else
     /// ([`QpInit::tuning`](crate::QpInit::tuning)).
@@ -62,18 +63,38 @@ pub struct Config {
     pub congestion: Option<Dcqcn>,
 }
 
-/// Operations with known formats, for which there is no evidence that they work on this
-/// generation with RoCEv2 (data-path 1.7): existing drivers offer them only elsewhere. Off by
-/// default.
+/// What is known of a card beyond the sources; by default what existing drivers rely on.
+/// `e810 selftest` finds out, and commands take its file with `--quirks`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Quirks {
-    /// Memory windows: [`Control::alloc_mw`](crate::Control::alloc_mw) and
+    /// There are memory windows, which existing drivers do not offer on this generation:
+    /// [`Control::alloc_mw`](crate::Control::alloc_mw) and
     /// [`Op::BindMw`](crate::Op::BindMw) `[inf]`.
     pub memory_windows: bool,
-    /// [`Op::ReadInv`](crate::Op::ReadInv): READ, then invalidation of the local
+    /// [`Op::ReadInv`](crate::Op::ReadInv) works, for which there is no evidence on this generation with
+    /// RoCEv2 (data-path 1.7): READ, then invalidation of the local
     /// key `[inf]`.
     pub read_with_invalidate: bool,
+    /// An event is lost if it comes while the write that enables its vector is on the way, so
+    /// [`VectorEvents::on_vector`](crate::VectorEvents::on_vector) reads a register before it looks at
+    /// the queues once more. A round trip for each interrupt.
+    pub late_events_are_lost: bool,
+    /// Units of moderation that are twice as long as existing drivers expect.
+    pub doubled_units: Doubled,
+}
+
+impl Quirks {
+    /// None.
+    pub const NONE: Self = Self {
+        memory_windows: false,
+        read_with_invalidate: false,
+        late_events_are_lost: false,
+        doubled_units: Doubled {
+            timers: false,
+            rate: false,
+        },
+    };
 }
 
 /// Greatest number of completion event queues that this driver uses.
@@ -155,10 +176,7 @@ impl Config {
             pds: 4096,
             // The smallest send ring (512 quanta) three times over.
             tracker_words_per_qp: 4608,
-            quirks: Quirks {
-                memory_windows: false,
-                read_with_invalidate: false,
-            },
+            quirks: Quirks::NONE,
             tuning: Tuning::LINUX,
             congestion: None,
         }

@@ -88,6 +88,8 @@ pub struct VectorEvents<P: Platform> {
     pub(crate) ceq: Option<(CeqId, Ceq<DmaBuf<P>>)>,
     /// What delays its completions.
     pub(crate) timer: Timer,
+    /// A register is read after the vector was enabled ([`Quirks`](crate::Quirks)).
+    pub(crate) reads_back: bool,
     pub(crate) moderation: Shared<P>,
     pub(crate) aeq: Option<Aeq<DmaBuf<P>>>,
     /// The vector also has the other causes: the LAN side is ours.
@@ -185,6 +187,9 @@ impl<P: Platform> VectorEvents<P> {
             None => (Timer::None, Itr::NONE),
         };
         irq::enable_vector(&self.platform, self.vector, timer, itr);
+        if self.reads_back {
+            irq::wait_enabled(&self.platform, self.vector);
+        }
     }
 
     /// Empties the queues (a bounded number of entries) without touching the

@@ -150,6 +150,7 @@ pub use e810_adminq::package::{LoadFailed, Loaded, LoadedBy, Package, PackageErr
 pub use e810_ceq::ae::QpEvent;
 pub use e810_ceq::aeqe::Object as AsyncObject;
 pub use e810_ceq::event::Entry as LoggedEvent;
+pub use e810_ceq::irq::Doubled;
 pub use e810_ceq::{AsyncEvent, EventLog, Timer};
 pub use e810_cqp::hmc;
 pub use e810_datapath::slot::QpChange;

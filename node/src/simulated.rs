@@ -1,5 +1,6 @@
 //! Functions of a simulator in this process.
 
+use e810::Quirks;
 use e810_backends::spec::SimSpec;
 use e810_sim::{Builder, Mode, Profile, SimPlatform};
 
@@ -45,5 +46,6 @@ pub fn start(function: &SimPlatform, mtu: u16) -> Start {
         mtu,
         ceqs: ceqs(function),
         leave_link: false,
+        quirks: Quirks::NONE,
     }
 }

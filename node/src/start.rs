@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use e810::hmc::{Backing, Capacity};
 use e810::{
-    AdminqError, ColdStart, Config, Device, Lan, LinkPolicy, Package, PackageSource, Platform,
-    QpCaps, Reached, Ready, bring_up, bring_up_cold,
+    AdminqError, ColdStart, Config, Device, Doubled, Lan, LinkPolicy, Package, PackageSource,
+    Platform, QpCaps, Quirks, Reached, Ready, bring_up, bring_up_cold,
 };
 use e810_hal::Ns;
 
 use e810_backends::HostDevice;
 use e810_backends::host::package::{self, NoPackage, PackageFile};
-use e810_backends::host::{Host, cpus};
+use e810_backends::host::{Host, cpus, plain};
+use e810_card::selftest::Findings;
 
 /// How long a link may take to come up: the longest that ports need to agree on a speed with a
 /// switch.
@@ -86,6 +87,8 @@ pub enum Start {
         ceqs: u16,
         /// Another owner has the port's link: it is left as it is.
         leave_link: bool,
+        /// What is known of the card.
+        quirks: Quirks,
     },
     /// The LAN side is ready.
     Warm {
@@ -93,6 +96,8 @@ pub enum Start {
         lan: Lan,
         /// Completion vectors wanted.
         ceqs: u16,
+        /// What is known of the card.
+        quirks: Quirks,
     },
 }
 
@@ -172,7 +177,15 @@ impl Start {
             mtu,
             ceqs: usual_ceqs(),
             leave_link: false,
+            quirks: chosen_quirks(None)?,
         })
+    }
+
+    /// Takes the card for one that does what existing drivers rely on.
+    pub const fn without_quirks(&mut self) {
+        match self {
+            Self::Warm { quirks, .. } | Self::Cold { quirks, .. } => *quirks = Quirks::NONE,
+        }
     }
 
     /// Whether the port's link is left as it is; [`bring_up`](Self::bring_up) does not wait for it
@@ -218,7 +231,8 @@ impl Start {
         link: LinkPolicy,
         observe: &mut dyn FnMut(Reached),
     ) -> Result<Device<P, Ready<P>>> {
-        let with = |mut config: Config, ceqs| {
+        let with = |mut config: Config, ceqs, quirks| {
+            config.quirks = quirks;
             config.backing = sizes.backing;
             config.capacity = sizes.capacity;
             config.or_fewer = sizes.or_fewer;
@@ -228,8 +242,8 @@ impl Start {
             config
         };
         match self {
-            Self::Warm { lan, ceqs } => {
-                let config = with(Config::new(*lan), *ceqs);
+            Self::Warm { lan, ceqs, quirks } => {
+                let config = with(Config::new(*lan), *ceqs, *quirks);
                 Ok(bring_up(platform, &config, observe)?)
             }
             Self::Cold {
@@ -237,8 +251,9 @@ impl Start {
                 mtu,
                 ceqs,
                 leave_link,
+                quirks,
             } => {
-                let config = with(Config::cold(*mtu), *ceqs);
+                let config = with(Config::cold(*mtu), *ceqs, *quirks);
                 let (source, missing) = match package {
                     Source::File(file) => {
                         let package = Package::parse(&file.bytes);
@@ -270,6 +285,44 @@ pub const MTU: u16 = 1500;
 /// The environment variable that names a package where no option does.
 const DDP: &str = "E810_DDP";
 
+/// The environment variable that names a file of `e810 selftest` where no option does.
+const QUIRKS: &str = "E810_QUIRKS";
+/// Maximum bytes of such a file.
+const LONGEST: u64 = 1 << 20;
+
+/// What a file of `e810 selftest` says of its card, as far as drivers depend on it.
+///
+/// # Errors
+/// The file cannot be read, or is another one.
+pub fn quirks(path: &Path) -> Result<Quirks> {
+    let bytes = plain::read(path, LONGEST)?;
+    let findings = Findings::parse(&bytes)?;
+    let is = |experiment, value| findings.value(experiment) == Some(value);
+    Ok(Quirks {
+        memory_windows: is("windows", "Work"),
+        late_events_are_lost: is("clear_pba", "Drops"),
+        doubled_units: Doubled {
+            timers: is("itr_unit", "Double"),
+            rate: is("rate_unit", "Double"),
+        },
+        ..Quirks::NONE
+    })
+}
+
+/// The quirks of the file that an option names, or else the variable `E810_QUIRKS`.
+///
+/// # Errors
+/// As [`quirks`].
+pub fn chosen_quirks(named: Option<(&str, &Path)>) -> Result<Quirks> {
+    let by_variable = env::var_os(QUIRKS).filter(|path| !path.is_empty());
+    let by_variable = by_variable.map(PathBuf::from);
+    let named = named.or(by_variable.as_deref().map(|path| (QUIRKS, path)));
+    let Some((by, path)) = named else {
+        return Ok(Quirks::NONE);
+    };
+    quirks(path).with_context(|| format!("{by} {}", path.display()))
+}
+
 /// Whether the card has no package.
 fn is_safe_mode(error: &e810::Error) -> bool {
     matches!(error, e810::Error::Adminq(AdminqError::NoPackage))
@@ -295,7 +348,8 @@ mod tests {
                 mac: e810::MacAddr(nic.mac()),
                 mtu: 9000,
             };
-            let start = Start::Warm { lan, ceqs };
+            let quirks = Quirks::NONE;
+            let start = Start::Warm { lan, ceqs, quirks };
             let up = start.bring_up(nic, Backing::Full, LinkPolicy::Leave, &mut |_| {});
             let (control, events) = up.unwrap().split();
             assert_eq!(control.completion_vectors(), cpus, "{list}");

@@ -55,6 +55,8 @@ pub struct Experiment {
     pub does: &'static str,
     /// What can be seen, the assumed behaviour first: the values of the choice.
     pub values: &'static [&'static str],
+    /// What follows if the card does otherwise, and what helps.
+    pub if_not: &'static str,
     /// How long it takes on a card, in seconds.
     pub seconds: u32,
     /// What it does to others.

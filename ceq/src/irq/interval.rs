@@ -160,13 +160,26 @@ impl Intrl {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Units {
     slow: bool,
+    doubled: Doubled,
+}
+
+/// Units that a card has twice as long as drivers expect: what an experiment may have found
+/// (`itr_unit` and `rate_unit` of docs/hardware-notes.md).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Doubled {
+    /// Those of the timers, for a field of GLINT_CTL.
+    pub timers: bool,
+    /// That of the rate limit.
+    pub rate: bool,
 }
 
 impl Units {
     /// By GL_PWR_MODE_CTL (control-path 2.5).
     #[must_use]
-    pub fn of(power_mode: u32) -> Self {
+    pub fn of(power_mode: u32, doubled: Doubled) -> Self {
         Self {
+            doubled,
             slow: GL_PWR_MODE_CTL::CAR_MAX_BW::Gbps25.matches_all(power_mode),
         }
     }
@@ -174,11 +187,12 @@ impl Units {
     /// Unit of [`Intrl`] in µs.
     #[must_use]
     pub const fn intrl_us(self) -> u32 {
-        if self.slow {
+        let unit = if self.slow {
             INTRL_UNIT_25G_US
         } else {
             INTRL_UNIT_US
-        }
+        };
+        unit << (self.doubled.rate as u32)
     }
 
     /// Unit of [`Itr`] in µs.
@@ -200,22 +214,21 @@ const GLINT_CTL_JUDGED: u32 = GLINT_CTL::DIS_AUTOMASK::SET.value
 /// functions of the card share it. A card that nobody has set up has units of 0, with which no
 /// interval delays anything.
 ///
+/// With [`Doubled::timers`] half of that is written, which such a card takes for 2 µs.
+///
 /// Returns the units of intervals; two reads of registers.
 ///
 /// # Errors
 /// [`WaitError::DeviceGone`] when the device answers all-ones.
-pub fn set_units(bus: &(impl Bus + ?Sized)) -> Result<Units, WaitError> {
+pub fn set_units(bus: &(impl Bus + ?Sized), doubled: Doubled) -> Result<Units, WaitError> {
+    let wanted = ITR_GRAN_ALL >> u32::from(doubled.timers);
     let power_mode = GL_PWR_MODE_CTL.get(bus);
     let control = live("GLINT_CTL", GLINT_CTL.get(bus))?;
-    if control & GLINT_CTL_JUDGED != ITR_GRAN_ALL {
-        log_info!(
-            "GLINT_CTL is {:#x}, {:#x} is written",
-            control,
-            ITR_GRAN_ALL
-        );
-        GLINT_CTL.set(bus, ITR_GRAN_ALL);
+    if control & GLINT_CTL_JUDGED != wanted {
+        log_info!("GLINT_CTL is {:#x}, {:#x} is written", control, wanted);
+        GLINT_CTL.set(bus, wanted);
     }
-    Ok(Units::of(power_mode))
+    Ok(Units::of(power_mode, doubled))
 }
 
 /// Sets the interval of a vector's timer at once: GLINT_ITR(timer, v). Does nothing without a

@@ -17,7 +17,7 @@ use e810_hal::{Bus, CeqId, Vector, log_debug};
 mod interval;
 
 pub use interval::{
-    Intrl, Itr, Timer, Units, interval, limit_rate, rate_limit, set_interval, set_units,
+    Doubled, Intrl, Itr, Timer, Units, interval, limit_rate, rate_limit, set_interval, set_units,
 };
 
 /// Enables a vector, for the first time or after its interrupt was handled, and sets the interval
@@ -28,6 +28,12 @@ pub fn enable_vector(bus: &(impl Bus + ?Sized), vector: Vector, timer: Timer, it
     GLINT_DYN_CTL
         .at(vector)
         .set(bus, DYN_CTL_ENABLE | itr.dyn_ctl(timer));
+}
+
+/// Returns when the write of [`enable_vector`] has reached the device: reads do not pass writes. What
+/// came before then is in the queues.
+pub fn wait_enabled(bus: &(impl Bus + ?Sized), vector: Vector) {
+    let _ = GLINT_DYN_CTL.at(vector).get(bus);
 }
 
 /// Disables a vector: GLINT_DYN_CTL(v) = 0.

@@ -132,7 +132,7 @@ fn units(power_mode: u32, control: u32) -> (Vec<(u32, u32)>, Result<Units, WaitE
         reads: [(PWR_MODE_CTL, power_mode), (CTL, control)].into(),
         ..Log::default()
     };
-    let units = set_units(&log);
+    let units = set_units(&log, Doubled::default());
     (log.writes.into_inner(), units)
 }
 
@@ -192,7 +192,7 @@ fn intervals_and_limits_are_read_back() {
     assert_eq!(interval(&log, vector(3), Timer::Itr1).us(), 50);
     assert_eq!(interval(&log, vector(3), Timer::None), Itr::NONE);
     for (class, us) in [(0, 20), (3, 40)] {
-        let units = Units::of(class << 30);
+        let units = Units::of(class << 30, Doubled::default());
         assert_eq!(rate_limit(&log, vector(3)).us(units), us);
     }
     // Without the enable bit an interval limits nothing.
@@ -202,4 +202,19 @@ fn intervals_and_limits_are_read_back() {
     };
     assert_eq!(rate_limit(&off, vector(3)), Intrl::NONE);
     assert_eq!(log.writes.into_inner(), []);
+}
+
+#[test]
+fn doubled_units_are_taken_into_account() {
+    let log = Log {
+        reads: [(PWR_MODE_CTL, 1 << 30), (CTL, 0x2222_0000)].into(),
+        ..Log::default()
+    };
+    let doubled = Doubled {
+        timers: true,
+        rate: true,
+    };
+    let units = set_units(&log, doubled).unwrap();
+    assert_eq!(log.writes.into_inner(), [(CTL, 0x1111_0000)]);
+    assert_eq!((units.itr_us(), units.intrl_us()), (2, 8));
 }

@@ -29,7 +29,7 @@ impl<P: Platform> Device<P, CcqUp<P>> {
     #[inline(never)]
     pub fn create_ceqs(mut self) -> Result<Device<P, CeqsUp<P>>, Failed<P, CcqUp<P>>> {
         // Before the first vector is on.
-        let units = match irq::set_units(&self.platform) {
+        let units = match irq::set_units(&self.platform, self.config.quirks.doubled_units) {
             Ok(units) => units,
             Err(error) => return Err((self, error.into())),
         };

@@ -41,6 +41,7 @@ impl<P: Platform> Control<P> {
             vector,
             timer: ceq.as_ref().map_or(Timer::None, |ceq| ceq.timer),
             ceq: ceq.map(|ceq| (ceq.id, ceq.queue)),
+            reads_back: self.quirks.late_events_are_lost,
             moderation: self.moderation.clone(),
             aeq: None,
             other_causes: false,

@@ -25,6 +25,7 @@ pub(super) const SWITCH_INPUT: Experiment = Experiment {
     assumes: "the input mask of the switch block is 0 after a reset of the card, so a driver has to write it",
     does: "resets the card, and reads GL_PREEXT_L2_PMASK0 and GL_PREEXT_L2_PMASK1",
     values: &["Closed", "Open"],
+    if_not: "Nothing: the driver writes it.",
     seconds: 5,
     risk: Risk::ResetsCard,
     run: |bench| {
@@ -46,6 +47,7 @@ pub(super) const FRAME_AT_START: Experiment = Experiment {
     assumes: "a port takes frames of 1522 bytes until 0x0603 says another length",
     does: "resets the card, and asks for the link's state (0x0607)",
     values: &["Small", "Largest"],
+    if_not: "Nothing: the driver says the length it wants.",
     seconds: 5,
     risk: Risk::ResetsCard,
     run: |bench| {
@@ -71,6 +73,7 @@ pub(super) const LOCK_RUNS_OUT: Experiment = Experiment {
     assumes: "a global configuration lock whose time is over counts as released: it is not granted again",
     does: "resets the card, takes the lock, lets its time pass, asks for it again, and resets the card",
     values: &["Done", "Free"],
+    if_not: "Nothing: a download can be tried again without a reset of the card.",
     seconds: 15,
     risk: Risk::ResetsCard,
     run: |bench| {
@@ -99,6 +102,7 @@ pub(super) const LOCK_RELEASED: Experiment = Experiment {
     assumes: "a global configuration lock that was released counts as done, also without a download",
     does: "resets the card, takes the lock, releases it, asks for it again, and resets the card",
     values: &["Done", "Free"],
+    if_not: "Nothing: a failed download can be tried again without a reset of the card.",
     seconds: 10,
     risk: Risk::ResetsCard,
     run: |bench| {

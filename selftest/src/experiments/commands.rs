@@ -46,6 +46,7 @@ pub(super) const NOTHING_TO_FLUSH: Experiment = Experiment {
     assumes: "FLUSH_WQES of a queue pair with nothing outstanding fails with 0xFFFF/0x8006",
     does: "moves an idle queue pair to ERROR, and flushes it twice",
     values: &["Refused", "Done"],
+    if_not: "Nothing: the driver takes both answers.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -104,6 +105,7 @@ pub(super) const ERROR_REFUSED: Experiment = Experiment {
     assumes: "only a queue pair that MODIFY_QP has moved to ERROR refuses to be moved there again",
     does: "moves queue pairs to ERROR: an idle one, one that the device has stopped, and one twice",
     values: &["Again", "Known", "Always", "Never"],
+    if_not: "Nothing: the driver goes on after this code.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -149,6 +151,7 @@ pub(super) const OP_ERR: Experiment = Experiment {
     assumes: "CQP_OP_ERR (PFPE_CQPTAIL) is clear after the next good command",
     does: "sends a command that fails and one that does not, and reads the register after each",
     values: &["Cleared", "Stays"],
+    if_not: "Nothing: the driver goes by the codes of a command.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -186,6 +189,7 @@ pub(super) const QUEUE_SET_HANDLES: Experiment = Experiment {
     assumes: "WORK_SCHED_NODE does not give the handle of a deleted leaf to the next one",
     does: "adds a leaf to the work scheduler, deletes it, and adds it again",
     values: &["Next", "Lowest"],
+    if_not: "Nothing: the driver takes any handle.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -230,6 +234,7 @@ pub(super) const DERIVED_MAXIMA: Experiment = Experiment {
     assumes: "QUERY_FPM_VAL has maxima of the objects whose counts follow from that of queue pairs",
     does: "reads the reply of a bring-up",
     values: &["Said", "Zero"],
+    if_not: "Nothing: the driver does not compare them.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -272,6 +277,7 @@ pub(super) const ARP_AGAIN: Experiment = Experiment {
     assumes: "MANAGE_ARP writes over a valid entry, and what names the entry goes on",
     does: "sends the command for a neighbour twice",
     values: &["Replaced", "Refused"],
+    if_not: "A neighbour whose Ethernet address changes stays as it was (`Control::move_neighbour` fails): connect again.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -303,6 +309,7 @@ pub(super) const UNKNOWN_VSI: Experiment = Experiment {
     assumes: "WORK_SCHED_NODE refuses a VSI that the switch does not have",
     does: "adds a leaf of such a VSI to the work scheduler",
     values: &["Refused", "Taken"],
+    if_not: "Nothing: the driver names its own VSI.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -329,6 +336,7 @@ pub(super) const WINDOWS: Experiment = Experiment {
     assumes: "there are memory windows, although existing drivers do not offer them on this generation any more",
     does: "allocates a window (ALLOC_STAG) and gives it back",
     values: &["Work", "Refused"],
+    if_not: "There are no memory windows. With the file (--quirks) the driver offers them where they work.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -367,6 +375,7 @@ pub(super) const LAST_CEQ: Experiment = Experiment {
     assumes: "all numbers below MAX_CEQS are those of completion event queues",
     does: "makes the one with the highest number (CREATE_CEQ), and destroys it",
     values: &["Usable", "Missing"],
+    if_not: "Nothing: the driver goes on with fewer completion vectors.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -410,6 +419,7 @@ pub(super) const ENGINE_ALONE: Experiment = Experiment {
     assumes: "the Control QP can be made before the function has a LAN side: `e810 report` does so",
     does: "resets the function, makes the Control QP and destroys it",
     values: &["Answers", "Silent"],
+    if_not: "`e810 report` ends before level 3; give it --level 2.",
     seconds: 10,
     risk: Risk::None,
     run: |bench| {
@@ -436,6 +446,7 @@ pub(super) const ENGINE_STATUS: Experiment = Experiment {
     assumes: "the engine's processors are ready (GLPE_CPUSTATUS) right after a reset of the function",
     does: "resets the function, and reads the registers at once",
     values: &["Ready", "Starts"],
+    if_not: "Nothing: a start waits up to 14 s for them.",
     seconds: 15,
     risk: Risk::None,
     run: |bench| {

@@ -52,6 +52,7 @@ pub(super) const FLUSH: Experiment = Experiment {
     assumes: "FLUSH_WQES writes one completion for each queue or one for each request: software takes both",
     does: "flushes four receives, several times, and counts the entries that the device writes",
     values: &["Mixed", "PerQueue", "PerWqe"],
+    if_not: "Nothing: the driver takes both.",
     seconds: 10,
     risk: Risk::None,
     run: |bench| {
@@ -79,6 +80,7 @@ pub(super) const FLUSH_QP_ID: Experiment = Experiment {
     assumes: "completions of flushed requests have the number of their queue pair",
     does: "flushes receives, and looks at the entries that the device writes",
     values: &["Present", "Zero"],
+    if_not: "Nothing: the driver goes by the context.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -111,6 +113,7 @@ pub(super) const CQ_FULL: Experiment = Experiment {
     assumes: "one entry of a completion queue's ring stays free: the indexes do not tell a full ring from an empty one",
     does: "fills a completion queue that nobody polls, and counts the entries that are written",
     values: &["OneFree", "NoneFree"],
+    if_not: "Nothing: the driver leaves one entry free.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {

@@ -49,6 +49,7 @@ pub(super) const ACK_TIME: Experiment = Experiment {
     assumes: "the time until a packet is sent again is proportional to RTOMIN",
     does: "measures when queue pairs with RTOMIN 5 and 20 give up on a peer that does not answer",
     values: &["Proportional", "Fixed"],
+    if_not: "`Tuning::rto_min` does not change how soon a packet is sent again, and the times that the driver shows are wrong.",
     seconds: 60,
     risk: Risk::None,
     run: |bench| {

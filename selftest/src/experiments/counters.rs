@@ -21,6 +21,7 @@ pub(super) const OWN_COUNTERS: Experiment = Experiment {
     assumes: "packets of a queue pair with counters of its own are not in the function's counters",
     does: "sends a message from such a queue pair, and reads the function's counters",
     values: &["Apart", "Both"],
+    if_not: "`e810 monitor` shows traffic of queue pairs with own counters twice.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -55,6 +56,7 @@ pub(super) const OCTETS: Experiment = Experiment {
     assumes: "octets of the engine's counters are those of IP datagrams, without the Ethernet header",
     does: "sends a message, and compares octets and packets",
     values: &["Datagrams", "Frames"],
+    if_not: "Octets in `e810 stat` and `e810 monitor` are those of frames.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -83,6 +85,7 @@ pub(super) const COUNTED_SENDS: Experiment = Experiment {
     assumes: "the engine counts a send once, however many packets it takes",
     does: "sends a message of three packets, and reads the counter of sends",
     values: &["Messages", "Packets"],
+    if_not: "`e810 stat` and `e810 monitor` count packets, not messages.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -114,6 +117,7 @@ pub(super) const COUNTED_FCS: Experiment = Experiment {
     assumes: "byte counters of a VSI include the four bytes of the FCS",
     does: "sends frames of 100 bytes to the function's own address, and reads GLV_GOTC",
     values: &["Included", "LeftOut"],
+    if_not: "Bytes of ports in `e810 stat` and `e810 monitor` are four fewer for each frame.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {

@@ -64,6 +64,7 @@ pub(super) const QP_EVENT_CONTEXT: Experiment = Experiment {
     assumes: "the event of a queue pair has the context that the queue pair was created with",
     does: "writes with a key that does not exist, and looks at the event",
     values: &["Whole", "Zero"],
+    if_not: "Nothing: the driver goes by the number.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -91,6 +92,7 @@ pub(super) const CQ_EVENT_CONTEXT: Experiment = Experiment {
     assumes: "the event of a completion queue has the queue's context, shifted right by one",
     does: "lets a completion queue overflow, and looks at the event",
     values: &["Shifted", "Whole"],
+    if_not: "Nothing: the driver takes both.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -124,6 +126,7 @@ pub(super) const READ_SINK: Experiment = Experiment {
     assumes: "the event for a READ into memory that may not be written blames the response",
     does: "reads into memory whose key allows no writes, and looks at the event",
     values: &["Response", "Request"],
+    if_not: "A READ into memory that may not be written completes with another status.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {

@@ -27,6 +27,7 @@ pub(super) const PXE_CLEARED_AGAIN: Experiment = Experiment {
     assumes: "a card that has left PXE mode answers Clear PXE Mode (0x0110) with EEXIST",
     does: "sends 0x0110 twice",
     values: &["Exists", "Done"],
+    if_not: "Nothing: the driver takes any answer as done.",
     seconds: 2,
     risk: Risk::None,
     run: |bench| {
@@ -82,6 +83,7 @@ pub(super) const SWITCH_PAGES: Experiment = Experiment {
     assumes: "a reply to Get Switch Configuration (0x0200) has as many elements as its buffer holds",
     does: "asks for the switch's elements",
     values: &["Full", "OneElement"],
+    if_not: "Nothing: the driver asks for all pages.",
     seconds: 2,
     risk: Risk::None,
     run: |bench| {
@@ -110,6 +112,7 @@ pub(super) const OWN_VSI: Experiment = Experiment {
     assumes: "Clear PF Configuration (0x02A4) leaves the VSI that the firmware has for the function",
     does: "lists the function's VSIs, sends 0x02A4, and lists them again",
     values: &["Stays", "Goes"],
+    if_not: "Nothing: the driver makes a VSI of its own.",
     seconds: 2,
     risk: Risk::None,
     run: |bench| {
@@ -150,6 +153,7 @@ pub(super) const DEFAULT_BRANCH: Experiment = Experiment {
     assumes: "the default branch of the transmit scheduler (0x0400) ends in an element that is no leaf",
     does: "asks for the default tree",
     values: &["Group", "Leaf"],
+    if_not: "Nothing: the driver takes either.",
     seconds: 2,
     risk: Risk::None,
     run: |bench| {
@@ -174,6 +178,7 @@ pub(super) const RULES_OF_VSI: Experiment = Experiment {
     assumes: "the rules of a VSI go when the VSI is freed (0x0213)",
     does: "frees a VSI with a rule, and makes the same rule for a new VSI",
     values: &["Go", "Stay"],
+    if_not: "Nothing: the driver removes its rules first. A driver that does not, such as DPDK's, leaves rules until the function is reset.",
     seconds: 2,
     risk: Risk::None,
     run: |bench| {
@@ -206,6 +211,7 @@ pub(super) const ACK_THRESHOLD: Experiment = Experiment {
     assumes: "GL_RDPU_CNTRL [15:10] is 0 unless a driver writes it",
     does: "reads the register; a driver of FreeBSD may have written it since the power came",
     values: &["Zero", "Three"],
+    if_not: "Nothing: the driver does not write it. It is the first suspect where rates differ from those of FreeBSD.",
     seconds: 1,
     risk: Risk::None,
     run: |bench| {
@@ -223,6 +229,7 @@ pub(super) const ADMINQ_REGISTERS: Experiment = Experiment {
     assumes: "a reset of the function leaves the registers of the AdminQ, so its queues stay on",
     does: "resets the function while the AdminQ is on, and reads PF_FW_ATQLEN",
     values: &["Stay", "Cleared"],
+    if_not: "Nothing: the driver switches the queues off by itself.",
     seconds: 2,
     risk: Risk::None,
     run: |bench| {

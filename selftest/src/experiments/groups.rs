@@ -27,6 +27,7 @@ pub(super) const GROUP_ECHO: Experiment = Experiment {
     assumes: "a member of a group that sends to the group does not receive what it sends",
     does: "sends to a group with two members, one of them the sender",
     values: &["Others", "Sender"],
+    if_not: "A program that sends to a group of which it is a member gets its own datagrams.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -62,6 +63,7 @@ pub(super) const GROUP_QUEUE_SET: Experiment = Experiment {
     assumes: "members of a group receive only while the group's queue set is one of the LAN's scheduler",
     does: "gives a group a queue set that does not exist, and sends to it",
     values: &["Needed", "Ignored"],
+    if_not: "Nothing: the queue set of the driver's groups is there as long as they have a member.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {

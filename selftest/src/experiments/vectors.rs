@@ -66,6 +66,7 @@ pub(super) const CLEAR_PBA: Experiment = Experiment {
     assumes: "an event that came while its vector was disabled is reported when one write enables the vector and clears its pending bit",
     does: "lets an event come while its vector is disabled, enables it with CLEARPBA, and waits for the interrupt",
     values: &["Keeps", "Drops"],
+    if_not: "An event may be lost, and a program that waits for it sleeps. Give the file with --quirks: the driver then reads a register for each interrupt.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -98,6 +99,7 @@ pub(super) const CHANGED_TIMER: Experiment = Experiment {
     assumes: "a timer of a vector has expired as soon as its interval is changed",
     does: "changes an interval of 8 ms right after an interrupt, and measures when the next one comes",
     values: &["Expires", "RunsOn"],
+    if_not: "A new moderation takes effect one interval later.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -132,6 +134,7 @@ pub(super) const RATE_LIMITS: Experiment = Experiment {
     assumes: "the rate limit of a vector holds back events without a timer, too",
     does: "measures software interrupts in a row, with a rate limit and without",
     values: &["All", "Timed"],
+    if_not: "Nothing for completions, whose cause has a timer; asynchronous events are not limited then.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -171,6 +174,7 @@ pub(super) const ITR_READS: Experiment = Experiment {
     assumes: "GLINT_ITR reads as the interval in force, also after GLINT_DYN_CTL has set it",
     does: "sets an interval by both registers, and reads GLINT_ITR",
     values: &["InForce", "Written"],
+    if_not: "`e810 monitor` shows another interval than the one in force.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -203,6 +207,7 @@ pub(super) const ITR_UNIT: Experiment = Experiment {
     assumes: "the unit of a vector's timers is that of GLINT_CTL, which drivers set to 2 µs, at every speed of the card",
     does: "measures an interval of 4000 units between two interrupts",
     values: &["Field", "Double"],
+    if_not: "Moderation waits twice as long as asked for. Give the file with --quirks.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -234,6 +239,7 @@ pub(super) const RATE_UNIT: Experiment = Experiment {
     assumes: "the unit of GLINT_RATE is 4 µs, and 8 µs on a card of 25 Gb/s",
     does: "measures software interrupts in a row, with a rate limit of 63 units",
     values: &["BySpeed", "Double"],
+    if_not: "Interrupts are limited to half the rate asked for. Give the file with --quirks.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {

@@ -17,6 +17,9 @@ pub struct CardArgs {
     /// numbers instead.
     #[arg(long, value_name = "FILE", conflicts_with = "profile")]
     pub card: Option<PathBuf>,
+    /// The simulated card does what `e810 selftest` has found of a card.
+    #[arg(long, value_name = "FILE")]
+    pub quirks: Option<PathBuf>,
     /// Limits of the simulated engines.
     #[arg(long, value_enum, default_value_t = ProfileArg::Card)]
     pub profile: ProfileArg,

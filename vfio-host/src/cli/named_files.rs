@@ -195,6 +195,7 @@ impl Files {
 
     fn device(self, start: &StartArgs, backend: &BackendArgs) -> Self {
         self.reads("--ddp", &start.ddp)
+            .reads("--quirks", &start.quirks)
             .writes("--trace", &backend.trace)
     }
 
@@ -262,6 +263,7 @@ impl Command {
             }) => files
                 .writes("--socket", socket)
                 .reads("--card", &card.card)
+                .reads("--quirks", &card.quirks)
                 .writes("--report", report)
                 .writes("--package", package)
                 .capture(capture),

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use e810::Quirks;
 use e810_backends::{Accept, Options};
+use e810_node::start::chosen_quirks;
 
 use super::file::{checked, output};
 use super::number::number;
@@ -33,6 +35,11 @@ pub struct StartArgs {
     /// 9000].
     #[arg(long, value_name = "BYTES", value_parser = number::<u16>(68, 9702))]
     pub mtu: Option<u16>,
+    /// What `e810 selftest` has found of this card [default: E810_QUIRKS, else nothing].
+    ///
+    /// The driver goes by it where a card does other than existing drivers rely on.
+    #[arg(long, value_name = "FILE")]
+    pub quirks: Option<PathBuf>,
     /// Leave the port's link as it is and only wait for it, on boards whose management controller
     /// owns it.
     #[arg(long, conflicts_with = "warm")]
@@ -40,6 +47,14 @@ pub struct StartArgs {
 }
 
 impl StartArgs {
+    /// What is known of the card.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn quirks(&self) -> anyhow::Result<Quirks> {
+        chosen_quirks(self.quirks.as_deref().map(|path| ("--quirks", path)))
+    }
+
     /// Checks that the options fit together.
     ///
     /// # Errors

@@ -7,9 +7,10 @@ use anyhow::{Error, Result, bail};
 use e810_backends::host::Host;
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice};
+use e810_card::selftest::{Line, Outcome, Verdict};
 use e810_node::simulated::simulator;
 use e810_node::start::{MTU, Start};
-use e810_selftest::{Bench, EXPERIMENTS, Experiment, Line, Outcome, Risk, Verdict};
+use e810_selftest::{Bench, EXPERIMENTS, Experiment, Risk};
 use e810_sim::{Mode, Sim};
 
 use crate::cli::SelftestArgs;
@@ -30,6 +31,16 @@ pub fn run(args: &SelftestArgs, out: &mut dyn Write) -> Result<()> {
     let experiments = selected(args)?;
     if args.list {
         return list(&experiments, out);
+    }
+    for (option, is_given) in [
+        ("--quirks", args.start.quirks.is_some()),
+        ("--warm", args.start.warm),
+    ] {
+        if is_given {
+            refuse!(
+                "{option}: experiments begin with a reset and ask the card itself; leave it out"
+            );
+        }
     }
     let device = chosen(args.device.as_ref())?;
     let resets_card = experiments
@@ -95,6 +106,7 @@ fn list(experiments: &[Experiment], out: &mut dyn Write) -> Result<()> {
             assumes,
             does,
             values,
+            if_not,
             seconds,
             risk,
             ..
@@ -103,6 +115,7 @@ fn list(experiments: &[Experiment], out: &mut dyn Write) -> Result<()> {
         writeln!(out, "  assumed  {assumes}")?;
         writeln!(out, "  done     {does}")?;
         writeln!(out, "  values   {}", values.join(", "))?;
+        writeln!(out, "  if not   {if_not}")?;
         writeln!(out, "  takes    {seconds} s; risk: {risk}")?;
     }
     Ok(())
@@ -160,10 +173,12 @@ impl DeviceVisitor<1> for Performing<'_, '_> {
     }
 
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> Result<Self::Outcome> {
-        let start = match self.is_simulated {
+        let mut start = match self.is_simulated {
             true => Start::usual(&function, MTU)?,
             false => start(&function, &self.args.start)?,
         };
+        // Those of E810_QUIRKS would hide what the card does.
+        start.without_quirks();
         let bench = Bench::new(function, start)?;
         let Self { file, out, .. } = self;
         let mut written = Ok(());
@@ -193,7 +208,8 @@ fn say(experiment: &Experiment, outcome: &Outcome, out: &mut dyn Write) -> Resul
     let seen = outcome.value.as_deref().unwrap_or(&outcome.note);
     writeln!(out, "{:<22} {verdict:<10} {seen}", outcome.name)?;
     if outcome.verdict == Verdict::Differs {
-        writeln!(out, "  assumed: {}", experiment.assumes)?;
+        writeln!(out, "  assumed  {}", experiment.assumes)?;
+        writeln!(out, "  follows  {}", experiment.if_not)?;
     }
     Ok(out.flush()?)
 }

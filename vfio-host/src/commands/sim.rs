@@ -7,9 +7,10 @@ use anyhow::{Context, Error, Result, anyhow};
 use e810_backends::host::plain;
 use e810_backends::signals::Signals;
 use e810_backends::spec::SimSpec;
+use e810_card::selftest::Findings;
 use e810_report::Document;
 use e810_sim::link::mac_option;
-use e810_sim::{Builder, Mode, Profile, RecordedCard, Sim};
+use e810_sim::{Builder, Mode, Profile, RecordedCard, Sim, Variation};
 use e810_sim_server::cables::Cables;
 use e810_sim_server::files::{self, ReportFile};
 use e810_sim_server::report::ServerReport;
@@ -24,6 +25,8 @@ use crate::output::unwritten::{of_file, with_remedy};
 use crate::pci_functions::simulated::link;
 use crate::usage::refuse;
 
+/// Maximum bytes of a file of `e810 selftest`.
+const LONGEST: u64 = 1 << 20;
 /// The signal that writes the report.
 const WRITE_REPORT: libc::c_int = libc::SIGUSR1;
 /// The signal that unplugs the cables, or plugs them in again.
@@ -192,13 +195,32 @@ fn simulator(args: &SimArgs, first_mac: Option<[u8; 6]>) -> Result<Sim> {
     let builder = builder
         .engine(move |_, config| config.transport = limits)
         .functions(functions)
-        .seed(args.seed)
-        .variation(args.variation.unwrap_or_default());
-    Ok(of_card(&args.card, builder)?.build())
+        .seed(args.seed);
+    let variation = args.variation.unwrap_or_default();
+    Ok(of_card(&args.card, variation, builder)?.build())
 }
 
-/// The card that `args` name.
-pub(super) fn of_card(args: &CardArgs, builder: Builder) -> Result<Builder> {
+/// The choices of a simulated card: those of a card where experiments have found them, the others as
+/// `usual` has them.
+fn found(args: &CardArgs, usual: Variation) -> Result<Variation> {
+    let Some(path) = &args.quirks else {
+        return Ok(usual);
+    };
+    let of_file = || format!("--quirks {}", path.display());
+    let bytes = plain::read(path, LONGEST).with_context(of_file)?;
+    let findings = Findings::parse(&bytes).with_context(of_file)?;
+    let mut variation = usual;
+    for (name, value) in findings.iter() {
+        if let Err(error) = variation.choose(name, value) {
+            log::warn!("{}: {error}", of_file());
+        }
+    }
+    Ok(variation)
+}
+
+/// The card that `args` name, with the choices of `variation` where they name none.
+pub(super) fn of_card(args: &CardArgs, variation: Variation, builder: Builder) -> Result<Builder> {
+    let builder = builder.variation(found(args, variation)?);
     let builder = match &args.card {
         Some(path) => builder.card(&card(path)?),
         None => builder.vectors(VECTORS).profile(match args.profile {

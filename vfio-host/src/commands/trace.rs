@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use e810_backends::host::plain;
 use e810_replay::{Recording, Volatile};
-use e810_sim::Sim;
+use e810_sim::{Sim, Variation};
 use e810_trace::{Trace, anonymised, diff, show};
 
 use super::sim::of_card;
@@ -80,7 +80,7 @@ fn check(
         [] => Volatile::default(),
         again => Volatile::between(&all, &recordings(again)?),
     };
-    let card = of_card(card, Sim::builder().seed(SEED).cold())?;
+    let card = of_card(card, Variation::default(), Sim::builder().seed(SEED).cold())?;
     let outcome = e810_replay::check(&all, card, &volatile)?;
     writeln!(out, "reads: {}", outcome.reads)?;
     writeln!(

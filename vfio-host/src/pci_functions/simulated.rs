@@ -87,9 +87,10 @@ pub(crate) fn link(spec: &SimSpec, mode: Mode, faults: Option<Faults>) -> Qualit
 /// How a function of a simulator in this process is started.
 pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Start> {
     let ceqs = simulated::ceqs(function);
+    let quirks = args.quirks()?;
     if args.warm {
         let lan = function.lan(None, None, args.mtu.unwrap_or(SIM_MTU))?;
-        return Ok(Start::Warm { lan, ceqs });
+        return Ok(Start::Warm { lan, ceqs, quirks });
     }
     let package = match &args.ddp {
         None => Source::simulated(),
@@ -100,6 +101,7 @@ pub(crate) fn sim_start(function: &SimPlatform, args: &StartArgs) -> Result<Star
         mtu: args.mtu.unwrap_or(SIM_MTU),
         ceqs,
         leave_link: args.leave_link,
+        quirks,
     })
 }
 

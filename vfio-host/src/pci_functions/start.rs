@@ -19,11 +19,13 @@ pub(crate) fn start<D: HostDevice>(device: &D, asked: &StartArgs) -> Result<Star
     asked.check()?;
     device.on_failure(silence_driver_log);
     let mtu = asked.mtu.unwrap_or(MTU);
+    let quirks = asked.quirks()?;
     if asked.warm {
         let lan = device.lan(asked.mac, asked.vsi, mtu)?;
         return Ok(Start::Warm {
             lan,
             ceqs: usual_ceqs(),
+            quirks,
         });
     }
     let serial = device.identity().map_or([0; 8], |identity| identity.serial);
@@ -39,5 +41,6 @@ pub(crate) fn start<D: HostDevice>(device: &D, asked: &StartArgs) -> Result<Star
         mtu,
         ceqs: usual_ceqs(),
         leave_link: asked.leave_link,
+        quirks,
     })
 }

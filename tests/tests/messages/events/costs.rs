@@ -1,6 +1,6 @@
 //! What an interrupt costs in register accesses.
 
-use e810::{Notify, SendFlags, Wc};
+use e810::{Config, Lan, MacAddr, Notify, SendFlags, VsiId, Wc, bring_up};
 use e810_hal::Ns;
 use e810_sim::{Sim, SimPlatform};
 use e810_tests::traffic::{Pair, Setup, Watched};
@@ -12,6 +12,30 @@ fn send(sim: &Sim, pair: &mut Pair<Watched<SimPlatform>>, count: usize) {
     }
     sim.run(Ns::from_ms(1));
     while pair.sides[0].cqs[0].poll(&mut [Wc::default(); 8]) > 0 {}
+}
+
+/// On a card that loses events which come while the write is on its way, a register is read behind it.
+#[test]
+fn with_the_quirk_a_vector_is_read_back() {
+    let sim = Sim::builder().functions(2).seed(50).build();
+    for late_events_are_lost in [false, true] {
+        let nic = sim.function(0);
+        let mut config = Config::new(Lan {
+            vsi: VsiId::new(nic.vsi()).unwrap(),
+            mac: MacAddr(nic.mac()),
+            mtu: 1500,
+        });
+        config.quirks.late_events_are_lost = late_events_are_lost;
+        let up = bring_up(nic, &config, &mut |_| {}).unwrap();
+        let (control, mut events) = up.split();
+        let part = events.first_mut().unwrap();
+        let _ = part.on_vector(&mut |_| {});
+        let before = sim.stats(0).register_reads;
+        let _ = part.on_vector(&mut |_| {});
+        let reads = sim.stats(0).register_reads - before;
+        assert_eq!(reads, late_events_are_lost.into());
+        control.shutdown(events).map_err(|e| e.error).unwrap();
+    }
 }
 
 /// One write enables the vector again; each queue that is served takes one to

@@ -22,6 +22,7 @@ fn ports_that_are_cabled_together_wait_for_no_one_alone() {
         mtu: 1500,
         ceqs: 1,
         leave_link: false,
+        quirks: e810::Quirks::NONE,
     };
     let platforms = [sim.function(0), sim.function(1)];
     let began = platforms[0].now();
@@ -54,6 +55,7 @@ fn a_first_function_without_a_second_is_shut_down() {
         mtu: 1500,
         ceqs: 1,
         leave_link: false,
+        quirks: e810::Quirks::NONE,
     };
     let make = |platform, start: &Start, which| match which {
         0 => bring_up(platform, start),
