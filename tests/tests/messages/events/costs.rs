@@ -21,7 +21,7 @@ fn with_the_quirk_a_vector_is_read_back() {
     for late_events_are_lost in [false, true] {
         let nic = sim.function(0);
         let mut config = Config::new(Lan {
-            vsi: VsiId::new(nic.vsi()).unwrap(),
+            vsi: VsiId::new(nic.vsi()).expect("a VSI"),
             mac: MacAddr(nic.mac()),
             mtu: 1500,
         });
@@ -33,7 +33,7 @@ fn with_the_quirk_a_vector_is_read_back() {
         let before = sim.stats(0).register_reads;
         let _ = part.on_vector(&mut |_| {});
         let reads = sim.stats(0).register_reads - before;
-        assert_eq!(reads, late_events_are_lost.into());
+        assert_eq!(reads, u64::from(late_events_are_lost));
         control.shutdown(events).map_err(|e| e.error).unwrap();
     }
 }
