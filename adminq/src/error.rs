@@ -95,7 +95,7 @@ pub enum Error {
         op: Opcode,
     },
     /// A command timed out and the queue reports a critical firmware error. A
-    /// function that may not read memory cannot even read the command `[inf]`.
+    /// function that may not read memory cannot even read the command `[inf critical_bus_master]`.
     #[error(
         "{op}: the firmware reports a critical error: see that the function is a bus master (PCI command register); power-cycle the card, and update its firmware if it happens again"
     )]

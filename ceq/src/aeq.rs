@@ -112,7 +112,7 @@ pub struct Aeq<W> {
 impl<W: DmaWords> Aeq<W> {
     /// A queue of `entries` at the beginning of `memory`, which is zero and
     /// which CREATE_AEQ is given next. All entries belong to the device from
-    /// then on; no credit is written at the start (control-path 7.3 `[inf]`).
+    /// then on; no credit is written at the start (control-path 7.3 `[inf aeq_starts_full]`).
     ///
     /// # Errors
     /// [`Error::Memory`] when the memory is too short.

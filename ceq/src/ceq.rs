@@ -2,7 +2,7 @@
 //!
 //! A CEQ has no doorbell: an entry is finished once it has been read, and each CQ has at most one
 //! outstanding until it is acknowledged ([`acknowledge`]) and armed again (control-path 7.1
-//! `[inf]`). The vector is enabled again only when the queue is empty.
+//! `[inf one_ceqe_per_cq]`). The vector is enabled again only when the queue is empty.
 //!
 //! ```
 //! # use core::sync::atomic::{AtomicU64, Ordering::Relaxed};

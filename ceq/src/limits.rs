@@ -121,7 +121,7 @@ entry_counts! {
 impl CeqEntries {
     /// For a device with `cqs` committed CQs: one entry each, because a CQ has
     /// at most one entry outstanding until it is acknowledged and armed again
-    /// (control-path 7.1 `[inf]`), capped at [`MAX_CEQ_ENTRIES`].
+    /// (control-path 7.1 `[inf one_ceqe_per_cq]`), capped at [`MAX_CEQ_ENTRIES`].
     ///
     /// # Errors
     /// [`Error::Entries`] when `cqs` is 0.

@@ -175,7 +175,7 @@ pub enum Flushed {
     RqOnly,
     /// Only the send queue was flushed.
     SqOnly,
-    /// Both requested sides were flushed `[inf]`; the code is kept.
+    /// Both requested sides were flushed `[inf flushed_both]`; the code is kept.
     Both(u16),
 }
 

@@ -98,8 +98,8 @@ pub struct QpInit<'a> {
     /// machine. Existing drivers set this only for the kernel's own queue pairs.
     pub fast_register: bool,
     /// It has counters of its own ([`Control::gather_qp_stats`]); there are 128 such sets. The
-    /// function's counters then do not include its traffic `[inf]`: the context has the fields,
-    /// and existing drivers set them for no queue pair (control-path 5.2).
+    /// function's counters then do not include its traffic `[inf own_counters]`: the context has
+    /// the fields, and existing drivers set them for no queue pair (control-path 5.2).
     ///
     /// [`Control::gather_qp_stats`]: crate::Control::gather_qp_stats
     pub counters: bool,

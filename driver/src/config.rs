@@ -70,11 +70,11 @@ pub struct Config {
 pub struct Quirks {
     /// There are memory windows, which existing drivers do not offer on this generation:
     /// [`Control::alloc_mw`](crate::Control::alloc_mw) and
-    /// [`Op::BindMw`](crate::Op::BindMw) `[inf]`.
+    /// [`Op::BindMw`](crate::Op::BindMw) `[inf windows]`.
     pub memory_windows: bool,
-    /// [`Op::ReadInv`](crate::Op::ReadInv) works, for which there is no evidence on this generation with
-    /// RoCEv2 (data-path 1.7): READ, then invalidation of the local
-    /// key `[inf]`.
+    /// [`Op::ReadInv`](crate::Op::ReadInv) works, for which there is no evidence on this generation
+    /// with RoCEv2 (data-path 1.7): READ, then invalidation of the local key
+    /// `[inf read_invalidate]`.
     pub read_with_invalidate: bool,
     /// An event is lost if it comes while the write that enables its vector is on the way, so
     /// [`VectorEvents::on_vector`](crate::VectorEvents::on_vector) reads a register before it looks at

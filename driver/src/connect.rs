@@ -20,8 +20,8 @@ const fn first_psn(qpn: Qpn) -> u32 {
     0x10_0000 | qpn.get()
 }
 
-/// What two programs exchange about their queue pairs before they connect them (`[inf]` verbs
-/// have no such structure: each program defines its own).
+/// What two programs exchange about their queue pairs before they connect them (verbs have
+/// no such structure: each program defines its own).
 ///
 /// The driver does not send it. The program delivers it to the peer: over a socket, in a file, or
 /// in a variable where both are in one process.

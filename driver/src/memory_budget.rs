@@ -100,10 +100,10 @@ impl Config {
     /// a card. No document states them, so there is no bound for all cards.
     ///
     /// Most of the memory backs the card's own objects, in pieces of 2 MiB with
-    /// [`Backing::Full`](crate::hmc::Backing::Full) if the card packs them `[inf]`. Those pieces
-    /// are also aligned to 2 MiB, for which nothing is added here. Later, queues that are created
-    /// take memory ([`QpCaps::dma_bytes`], [`cq_dma_bytes`]), and so does the card: for lists of
-    /// pages (8 bytes for each page), and with
+    /// [`Backing::Full`](crate::hmc::Backing::Full) if the card packs them `[inf packed_objects]`.
+    /// Those pieces are also aligned to 2 MiB, for which nothing is added here. Later, queues that
+    /// are created take memory ([`QpCaps::dma_bytes`], [`cq_dma_bytes`]), and so does the card: for
+    /// lists of pages (8 bytes for each page), and with
     /// [`Backing::OnDemand`](crate::hmc::Backing::OnDemand) for what backs objects that are used.
     ///
     /// ```

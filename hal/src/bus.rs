@@ -18,9 +18,9 @@
 
 use core::fmt;
 
-/// Bytes of BAR0 that this driver maps and uses: 8 MiB (control-path 1.2 `[inf]`: the size is not
-/// stated as a number). The doorbell page at 0x7F0000 lies inside; push pages begin at this
-/// offset and are not used.
+/// Bytes of BAR0 that this driver maps and uses: 8 MiB (control-path 1.2, `[inf bar_length]`: the
+/// size is not stated as a number). The doorbell page at 0x7F0000 lies inside; push pages begin at
+/// this offset and are not used.
 pub const BAR0_LEN: u32 = 0x80_0000;
 
 /// Byte offset of a 32-bit register from the start of BAR0: a multiple of 4

@@ -50,7 +50,7 @@ impl LanInit {
     }
 
     /// The longest frame that the device gives to the queue. Whether it counts the
-    /// FCS is NITS (lan-path 5.1), so it is counted here.
+    /// FCS is NITS (rxmax_fcs; lan-path 5.1), so it is counted here.
     #[must_use]
     pub const fn max_received(&self) -> u16 {
         self.mtu.saturating_add(OVERHEAD)

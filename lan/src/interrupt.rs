@@ -13,7 +13,7 @@ use e810_hal::{Bus, Vector};
 const INTERVAL: u32 = 4;
 
 /// Vector and timer of a port's queues. Other causes may share the vector, with other timers of
-/// it: nothing states that they may not (lan-path 6 `[inf]`).
+/// it: nothing states that they may not (lan-path 6 `[inf shared_vector]`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Interrupt {

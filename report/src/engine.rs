@@ -2,8 +2,8 @@
 //!
 //! The control QP is created on a function that is otherwise as a reset leaves it, and
 //! destroyed again: no host memory cache, no queue, no package. That the engine answers
-//! these two commands in that state is `[inf]`: existing drivers send them after the LAN
-//! side is set up (control-path 3.1, steps 7 to 11).
+//! these two commands in that state is `[inf engine_alone]`: existing drivers send them after the
+//! LAN side is set up (control-path 3.1, steps 7 to 11).
 
 use e810_cqp::hmc::{Features, FpmQuery, Object};
 use e810_cqp::op::{Command, QUERY_BYTES, QueryFeatures, QueryFpm};

@@ -273,7 +273,8 @@ impl Function {
         } else if off == hw::GLGEN_RTRIG.off() {
             return global_reset(value);
         } else if off == hw::PFPE_CCQPSTATUS.off() {
-            // The driver clears it before a create; the state of a live CQP is the device's [inf].
+            // The driver clears it before a create; the state of a live CQP is the device's
+            // [inf live_cqp_status].
             if self.state.registers.get(off) & CCQP_DONE == 0 {
                 self.state.registers.write(off, value);
             }

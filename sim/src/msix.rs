@@ -76,7 +76,7 @@ impl Msix {
 
     /// A vector fires. While MSI-X is off nothing is sent and nothing is kept: only a masked vector
     /// has a pending bit. The sources do not say what the card does then; a driver must not rely on
-    /// either behaviour `[inf]`.
+    /// either behaviour `[inf msix_off]`.
     pub(crate) fn fire(&mut self, vector: u16) {
         let entry = self.entries.get_mut(usize::from(vector));
         if let Some(entry) = entry.filter(|_| self.enabled) {

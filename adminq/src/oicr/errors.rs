@@ -25,7 +25,7 @@ use super::Causes;
 use crate::error::Result;
 
 /// Kinds of HMC object, by the numbers of drivers and firmware (control-path 6.2). That
-/// HMC_OBJECT_TYPE uses the same numbers is `[inf]`.
+/// HMC_OBJECT_TYPE uses the same numbers is `[inf hmc_object_names]`.
 const OBJECTS: [&str; 21] = [
     "QP", "CQ", "SRQ", "HTE", "ARP", "APBVT", "MR", "XF", "XFFL", "Q1", "Q1FL", "TIMER", "FSIMC",
     "FSIAV", "PBLE", "RRF", "RRFFL", "HDR", "MD", "OOISC", "OOISCFFL",
@@ -71,7 +71,7 @@ impl HmcError {
         hmc_registers(bus).map(|[info, data]| Self::decode(info, data))
     }
 
-    /// Name of the kind of object `[inf]`; `None` for a number that has none.
+    /// Name of the kind of object `[inf hmc_object_names]`; `None` for a number that has none.
     #[must_use]
     pub fn object(&self) -> Option<&'static str> {
         OBJECTS.get(usize::from(self.object_type)).copied()

@@ -124,7 +124,7 @@ pub fn load<P: Platform>(
 /// Lets the switch block see its whole input. Existing drivers do so in every state in which a
 /// package is active, also if another function has loaded it (`ice/ice_ddp.c ice_init_pkg_regs`).
 /// The value after a reset is not in the sources; without the mask no switch rule matches
-/// `[inf]`.
+/// `[inf switch_mask_hides]`.
 fn open_switch<B: Bus>(bus: &B) {
     if let Some(switch) = Index::new(SWITCH_BLOCK) {
         GL_PREEXT_L2_PMASK0.at(switch).set(bus, SWITCH_INPUT_LOW);

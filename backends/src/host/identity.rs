@@ -12,9 +12,9 @@ use crate::spec::Bdf;
 /// The Ethernet address of a function that is not brought up, if its configuration space has it.
 ///
 /// The address is in the serial number, which all functions of a card share and which is made from
-/// function 0's `[inf]`. A hypervisor may give another function that number, so there is no answer
-/// in its guests. sysfs shows the serial number only with CAP_SYS_ADMIN. The address of any other
-/// function comes from the firmware, which takes a bring-up.
+/// function 0's `[inf serial_is_mac]`. A hypervisor may give another function that number, so there
+/// is no answer in its guests. sysfs shows the serial number only with CAP_SYS_ADMIN. The address
+/// of any other function comes from the firmware, which takes a bring-up.
 #[must_use]
 pub fn mac(host: &Host, bdf: Bdf) -> Option<[u8; 6]> {
     if bdf.function != 0 || kernel::is_virtual(host) {

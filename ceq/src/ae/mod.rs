@@ -2,9 +2,9 @@
 //!
 //! The codes are in one table, in files by topic, from control-path 7.5 and data-path 8.8. The
 //! sources give only the names; causes are read off them, and so is which codes a RoCE QP can
-//! raise at all (`[inf]`). A code that is not in the table keeps its number and is treated as
-//! existing drivers treat codes that they do not single out: the QP fails with the general flush
-//! code.
+//! raise at all (`[inf event_meanings]`). A code that is not in the table keeps its number and is
+//! treated as existing drivers treat codes that they do not single out: the QP fails with the
+//! general flush code.
 //!
 //! ```
 //! use e810_ceq::ae::{AeCode, QpEvent};
@@ -64,7 +64,7 @@ pub enum Action {
     Report,
 }
 
-/// Who can raise a code `[inf]`.
+/// Who can raise a code `[inf event_meanings]`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Origin {

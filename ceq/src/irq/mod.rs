@@ -3,7 +3,7 @@
 //!
 //! The order is fixed (control-path 8): a queue is created, then bound; it is
 //! unbound, then destroyed. A vector masks itself when it fires
-//! (control-path 2.4 `[inf]`), and [`enable_vector`] is written again once its
+//! (control-path 2.4 `[inf auto_mask]`), and [`enable_vector`] is written again once its
 //! queues are empty.
 //!
 //! A vector has three timers and a rate limit (docs/hardware-notes.md, "Throttling"). A cause

@@ -101,7 +101,8 @@ impl<P: Platform> Cqp<P> {
     }
 
     /// Waits on the CCQ for the completion of its own creation. If the device refuses, it has no
-    /// CCQ to report that on, so this checks CQP_OP_ERR too [inf]; a moved tail is not success.
+    /// CCQ to report that on, so this checks CQP_OP_ERR too `[inf ccq_refusal]`; a moved tail is
+    /// not success.
     fn wait_for_first(&mut self, ticket: Ticket) -> Result<()> {
         let platform = self.platform.clone();
         let label = "CCQ creation";

@@ -174,9 +174,9 @@ impl<P: Platform> Cqp<P> {
         let moved = tail.read(PFPE_CQPTAIL::WQTAIL) != waiting.tail;
         // CQP_OP_ERR is checked before the tail, unless it was set before this command was
         // posted. Then it belongs to an earlier command, and whether a good command clears it is
-        // NITS. If a command on the CCQ left it there, it says nothing together with a moved
-        // tail, unless the codes differ. After a command that failed by registers the undoing is
-        // careful: what may be in use stays [inf].
+        // NITS (op_err). If a command on the CCQ left it there, it says nothing together with a
+        // moved tail, unless the codes differ. After a command that failed by registers the undoing
+        // is careful: what may be in use stays [inf op_err].
         let error = tail.is_set(PFPE_CQPTAIL::CQP_OP_ERR);
         Ok(Some(match (error, moved, waiting.stale) {
             (true, _, None) => Tail::Failed,

@@ -248,8 +248,8 @@ impl<P: Platform> Hmc<P> {
         cqp.platform().to_device();
         let subject = group.first().copied().unwrap_or_default();
         let done = cqp.update_sds(&entries, subject.into());
-        // A command that failed has changed nothing [inf]; after a wait that ended without an
-        // answer, the device may know the segments.
+        // A command that failed has changed nothing [inf failed_sds]; after a wait that ended
+        // without an answer, the device may know the segments.
         let may_be_programmed = match &done {
             Ok(_) => true,
             Err(error) => error.leaves_command_open(),

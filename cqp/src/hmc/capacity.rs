@@ -113,8 +113,9 @@ pub enum Backing {
     /// existing drivers.
     #[default]
     Full,
-    /// `[inf]` Before SHMC_PAGES_ALLOCATED, only what the device hands out itself; pages of QPs,
-    /// CQs, regions, address handles and multicast groups when the first id inside them is used.
+    /// `[inf backing_on_demand]` Before SHMC_PAGES_ALLOCATED, only what the device hands out
+    /// itself; pages of QPs, CQs, regions, address handles and multicast groups when the first id
+    /// inside them is used.
     ///
     /// This rests on two inferences that no source confirms: that the device touches those
     /// objects only when a command or a packet names their id, and that segments of objects other

@@ -135,7 +135,7 @@ impl Layout {
     }
 
     /// The layout that follows from `counts` if the device packs objects in the order of the
-    /// commit buffer `[inf]`: for footprints before a commit.
+    /// commit buffer `[inf packed_objects]`: for footprints before a commit.
     ///
     /// # Errors
     /// [`Error::Segments`] when they do not fit.

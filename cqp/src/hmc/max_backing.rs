@@ -11,8 +11,8 @@ use super::store::ahead;
 impl Plan {
     /// Upper limit of the host memory that backs the objects of `capacity` before the first PBLE
     /// is used, on a device whose limits are `query` and that packs objects
-    /// ([`Layout::packed`](super::Layout::packed), `[inf]`). With [`Backing::Full`] it is
-    /// [`Plan::backing_bytes`]; with [`Backing::OnDemand`] it includes one more page for each
+    /// ([`Layout::packed`](super::Layout::packed), `[inf packed_objects]`). With [`Backing::Full`]
+    /// it is [`Plan::backing_bytes`]; with [`Backing::OnDemand`] it includes one more page for each
     /// segment, and what is allocated ahead with the page of the first CQ. Does not check whether
     /// the device has as many objects.
     #[must_use]

@@ -11,7 +11,7 @@
 //! everything except PBLEs. Objects that share a segment share its memory, because the device
 //! lays them out one after another. So [`Capacity::DEFAULT`] takes only a few segments without
 //! anything unproven. [`Backing::OnDemand`] takes pages instead of segments, and fewer of them;
-//! it is `[inf]` and says why.
+//! it is `[inf backing_on_demand]` and says why.
 
 mod backing;
 mod bitmap;

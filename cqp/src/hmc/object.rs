@@ -120,7 +120,7 @@ impl Object {
     /// ([`Backing::OnDemand`](super::Backing::OnDemand)).
     ///
     /// ARP entries are addressed by id too; they are not included because a receive path may look
-    /// one up that no command named `[inf]`.
+    /// one up that no command named `[inf arp_lookups]`.
     #[must_use]
     pub const fn is_deferrable(self) -> bool {
         matches!(

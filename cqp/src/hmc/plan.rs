@@ -47,7 +47,7 @@ impl Plan {
     /// HTE, XF, Q1, TIMER, RRF, HDR and the free lists follow the number of QPs by the formulas
     /// of existing drivers. MD has no formula there. With [`Backing::Full`] it is the device's
     /// maximum, as in existing drivers; with [`Backing::OnDemand`] it is the same share of its
-    /// maximum as the QPs are of theirs, and at least one for each QP `[inf]`.
+    /// maximum as the QPs are of theirs, and at least one for each QP `[inf md_share]`.
     ///
     /// Of the counts that follow from the number of QPs only Q1's is checked against the device's
     /// maximum, as in existing drivers. Any other that exceeds its maximum is logged and
@@ -123,7 +123,7 @@ impl Plan {
     }
 
     /// Host memory that will back the objects before the first PBLE is used,
-    /// if the device packs them ([`Layout::packed`], `[inf]`). After the commit
+    /// if the device packs them ([`Layout::packed`], `[inf packed_objects]`). After the commit
     /// [`Hmc::backed_bytes`](super::Hmc::backed_bytes) is exact.
     ///
     /// # Errors

@@ -67,8 +67,9 @@ impl<P: Platform> Store<P> {
         })
     }
 
-    /// 2 MiB, aligned to 2 MiB (the format needs 4 KiB; more is NITS, and existing drivers
-    /// normally have it). `wanted` is how many the caller will ask for from now on.
+    /// 2 MiB, aligned to 2 MiB (the format needs 4 KiB; more is NITS (segment_alignment), and
+    /// existing drivers normally have it). `wanted` is how many the caller will ask for from now
+    /// on.
     pub(super) fn segment(&mut self, wanted: u32) -> Result<Iova> {
         if let Some(iova) = self.cut(SEGMENT_BYTES) {
             return Ok(iova);

@@ -1,7 +1,7 @@
 //! MANAGE_APBVT and MANAGE_QUAD_HASH_TABLE_ENTRY (control-path 4.11).
 //!
 //! Existing drivers issue both for iWARP only; a RoCEv2 unicast QP is found by
-//! the destination QPN alone `[inf]`.
+//! the destination QPN alone `[inf qp_by_number]`.
 
 use e810_types::MacAddr;
 use tock_registers::register_bitfields;

@@ -148,9 +148,9 @@ impl<P: Bus + Barrier, W: DmaWords, M: SlotMemory> CompletionQueue<P, W, M> {
     /// rings.
     ///
     /// The MODIFY_CQ of the replacement has ended, and everything written before a command ends
-    /// is visible by then: nothing will be written to such a ring `[inf]`. Existing drivers free
-    /// it a little later, with the first entry of a ring after it, for which they wait without a
-    /// limit.
+    /// is visible by then: nothing will be written to such a ring `[inf replaced_ring]`. Existing
+    /// drivers free it a little later, with the first entry of a ring after it, for which they wait
+    /// without a limit.
     pub fn pass_over_replaced(&mut self) {
         if self.can_resize() {
             return;

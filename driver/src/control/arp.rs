@@ -162,8 +162,8 @@ impl<P: Platform> Neighbours<P> {
 }
 
 /// Writes an entry of the device, also over a valid one: its users continue with the new address
-/// `[inf]`. Linux' irdma deletes such an entry and adds one; between the two, what is being sent
-/// would fail.
+/// `[inf arp_again]`. Linux' irdma deletes such an entry and adds one; between the two, what is
+/// being sent would fail.
 fn set<P: Platform>(cqp: &mut Cqp<P>, index: u16, mac: MacAddr) -> Result<()> {
     let change = ArpChange::Add {
         mac,

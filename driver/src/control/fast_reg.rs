@@ -170,7 +170,7 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// Makes a memory window `[inf]`.
+    /// Makes a memory window `[inf windows]`.
     ///
     /// # Errors
     /// [`Unsupported::MemoryWindows`] unless

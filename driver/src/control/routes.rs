@@ -62,7 +62,7 @@ impl<P: Platform> Control<P> {
     /// the path that the program gave.
     ///
     /// The device's entry is overwritten in place (control-path 4.11), which no existing driver
-    /// does: that a card accepts this is `[inf]`.
+    /// does: that a card accepts this is `[inf arp_again]`.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a MAC address that is a group's or 0, and for a destination that is

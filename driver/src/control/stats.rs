@@ -58,7 +58,7 @@ impl<P: Platform> UnansweredCounters<P> {
 impl<P: Platform> Control<P> {
     /// The counters of this function (GATHER_STATS). They continue from where they were, so
     /// counts before a first reading are not this program's. Queue pairs with counters of their
-    /// own are not included `[inf]`.
+    /// own are not included `[inf own_counters]`.
     ///
     /// # Errors
     /// No memory, or the device's refusal. If the device did not answer, a page stays allocated,

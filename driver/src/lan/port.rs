@@ -226,8 +226,8 @@ impl<P: Platform> LanSide<P> {
     }
 
     /// Leaves VLAN tags in received frames (lan-path 7.3), so that a program sees frames as they
-    /// came. That this changes nothing for the RDMA engine is `[inf]`: existing drivers set it
-    /// from the start, with two VLANs allowed.
+    /// came. That this changes nothing for the RDMA engine is `[inf tags_left]`: existing drivers
+    /// set it from the start, with two VLANs allowed.
     fn leave_tags(&mut self) -> Result<()> {
         let context = self.vsi.context.leaving_tags();
         let vsi = self.vsi.id;

@@ -1,8 +1,8 @@
 //! The allowed accesses of a register, as types.
 //!
 //! The classes say what **this driver** may do. The sources name no access classes, so each
-//! register has the narrowest class that allows what existing drivers do with it `[inf]`; the
-//! device may allow more.
+//! register has the narrowest class that allows what existing drivers do with it
+//! `[inf access_classes]`; the device may allow more.
 
 /// Access class of a register, as a type.
 pub trait Access: sealed::Sealed {

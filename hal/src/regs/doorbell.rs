@@ -2,7 +2,7 @@
 //!
 //! It is one page inside BAR0, mapped uncached. Existing drivers ring through it from user space,
 //! and through PFPE_WQEALLOC and PFPE_CQARM in the kernel (control-path 2.1, 2.9); that both do
-//! the same for the function itself is `[inf]`.
+//! the same for the function itself is `[inf doorbell_page]`.
 
 use crate::reg::{Reg, WriteOnly};
 

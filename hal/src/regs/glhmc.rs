@@ -8,7 +8,7 @@ registers! {
     in Bar0;
 
     /// Segment descriptors of a PF: presumably what the FPM query reports as
-    /// FIRST_PE_SD and MAX_PE_SDS `[inf]`.
+    /// FIRST_PE_SD and MAX_PE_SDS `[inf sd_partition]`.
     GLHMC_SDPART = ReadOnly 0x52_0800 [PfId; 4; 7], Corer, "control-path 2.8" {
         PMSDBASE [11:0],
         PMSDSIZE [28:16],

@@ -2,8 +2,8 @@
 //!
 //! Firmware and the CQP commands write them, not the driver; a device model may keep them. The
 //! reference lists object and column but not the register's name; the names here combine those
-//! two. BASE counts blocks of 512 bytes and OBJSZ is the binary logarithm of bytes, both `[inf]`.
-//! The MAX registers of QP and CQ are GLHMC_DBQPMAX and GLHMC_DBCQMAX.
+//! two. BASE counts blocks of 512 bytes and OBJSZ is the binary logarithm of bytes, both
+//! `[inf hmc_base_units]`. The MAX registers of QP and CQ are GLHMC_DBQPMAX and GLHMC_DBCQMAX.
 
 use crate::bus::PfId;
 

@@ -20,7 +20,7 @@ pub enum Space {
 }
 
 /// The reset that clears a register (control-path 0). That wider resets
-/// clear it too is `[inf]`. Values after power-up are not in the sources.
+/// clear it too is `[inf wider_resets]`. Values after power-up are not in the sources.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Reset {

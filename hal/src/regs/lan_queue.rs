@@ -1,8 +1,9 @@
 //! LAN queues: doorbell, context, enable and interrupt cause of each.
 //!
 //! Indexes are queue numbers of the function, from 0 on ("PF space", lan-path 2.1): the device
-//! adds the function's first queue `[inf]`. An AdminQ command makes a transmit queue, which has
-//! no enable register; context registers make a receive queue, and QRX_CTRL switches it on.
+//! adds the function's first queue `[inf queue_numbers]`. An AdminQ command makes a transmit queue,
+//! which has no enable register; context registers make a receive queue, and QRX_CTRL switches it
+//! on.
 
 use crate::bus::{Index, RxQueueId, TxQueueId};
 
@@ -112,8 +113,8 @@ pub const RXDID_FLEX_NIC: u32 = QRXFLXP_CNTXT::RXDID_IDX.val(2).value
     | QRXFLXP_CNTXT::TS::SET.value;
 
 /// Whether the register has an element for each queue of the device. The effect of an access for
-/// a queue that the function does not have is NITS, so such registers are not read without a
-/// reason.
+/// a queue that the function does not have is NITS (foreign_queue), so such registers are not read
+/// without a reason.
 #[must_use]
 pub fn is_per_queue(register: &RegInfo) -> bool {
     let mut own = TABLE.iter().filter(|own| !own.index.is_empty());

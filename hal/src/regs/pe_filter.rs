@@ -9,7 +9,7 @@ registers! {
     in Bar0;
 
     /// Filter enable of a VSI. Set through the AdminQ command Update VSI
-    /// (control-path 9.9) `[inf]`.
+    /// (control-path 9.9) `[inf filter_register]`.
     VSIQF_PE_CTL1 = ReadOnly 0x41_4000 [VsiId; 4; 767], Corer, "control-path 2.2, 2.10" {
         PE_FLTENA [0],
     }
@@ -107,7 +107,7 @@ registers! {
     }
 
     /// Accelerated port bit vector table: port p is bit p mod 32 of word p / 32
-    /// `[inf]`. Managed with a CQP command.
+    /// `[inf port_table_bits]`. Managed with a CQP command.
     GLQF_APBVT = ReadOnly 0x45_0000 [Index<2047>; 4; 2047], Corer, "control-path 2.10" {
         APBVT [31:0],
     }

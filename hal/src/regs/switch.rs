@@ -10,8 +10,8 @@ registers! {
 
     /// Mask of the part of a frame's second layer that a pre-extraction block takes, low 32 of 48
     /// bits; element [`SWITCH_BLOCK`] is the switch's. The block's recipes do not see a bit that
-    /// is clear `[inf]`. The value after a reset is not in the sources; existing drivers write
-    /// all ones whenever a package is active, no matter which function loaded it.
+    /// is clear `[inf switch_mask_hides]`. The value after a reset is not in the sources; existing
+    /// drivers write all ones whenever a package is active, no matter which function loaded it.
     GL_PREEXT_L2_PMASK0 = ReadWrite 0x20_F0FC [Index<2>; 4; 2], Corer, "ice/ice_hw_autogen.h" {
         BITMASK [31:0],
     }

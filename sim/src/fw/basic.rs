@@ -62,7 +62,7 @@ impl Cx<'_, '_> {
         Ok(command.done())
     }
 
-    /// 0x0110: PXE mode belongs to the card; any function may end it `[inf]`.
+    /// 0x0110: PXE mode belongs to the card; any function may end it `[inf pxe_of_card]`.
     pub(super) fn clear_pxe(&mut self, command: &Command) -> Answer {
         // ICE_AQC_CLEAR_PXE_RX_CNT: the only value a driver sends.
         if command.param8(0) != 2 {

@@ -17,7 +17,8 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// A PF reset does not stop the agent; the driver's event selection is cleared `[inf]`.
+    /// A PF reset does not stop the agent; the driver's event selection is cleared
+    /// `[inf lldp_events_off]`.
     pub(super) fn forget_driver(&mut self) {
         self.tells = false;
     }

@@ -21,13 +21,14 @@ fn goes_on_in_download(command: &Command) -> bool {
 }
 
 /// Commands that other functions may send meanwhile: those that tell whether the lock is still
-/// held, and the version, with which every driver begins `[inf]`.
+/// held, and the version, with which every driver begins `[inf served_in_download]`.
 fn others_go_on_in_download(command: &Command) -> bool {
     command.opcode == 0x0001
         || (command.opcode == 0x0008 && command.param16(0) == super::locks::GLOBAL)
 }
 
-/// Commands of recovery mode, whose purpose is to repair the flash. Their selection is `[inf]`.
+/// Commands of recovery mode, whose purpose is to repair the flash. Their selection is
+/// `[inf served_in_recovery]`.
 fn goes_on_in_recovery(opcode: u16) -> bool {
     matches!(
         opcode,

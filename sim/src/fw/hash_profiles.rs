@@ -38,7 +38,7 @@ struct Match {
 
 impl Match {
     /// Whether the entry is for packets of that group, and, if given, of a VSI of that group. The
-    /// packet flags, in the first two bytes, are taken as 0 `[inf]`.
+    /// packet flags, in the first two bytes, are taken as 0 `[inf hash_flags]`.
     fn has(&self, types: u8, vsis: Option<u16>) -> bool {
         let [low, high] = vsis.unwrap_or_default().to_le_bytes();
         let wanted = [0, 0, types, low, high];
@@ -156,7 +156,8 @@ impl HashProfiles {
     }
 
     /// The fields that a packet's hash covers; none if no profile matches. A package without these
-    /// tables stands for one with the profiles that drivers make by default `[inf]`.
+    /// tables stands for one with the profiles that drivers make by default
+    /// `[inf hash_without_tables]`.
     pub(crate) fn fields(&self, packet_type: u16, vsi: u16) -> HashFields {
         if self.types.is_empty() {
             return HashFields::ALL;

@@ -33,7 +33,7 @@ impl Cx<'_, '_> {
 
     /// EMODE when a management controller owns the link (`ice/ice_common.c
     /// ice_aq_set_link_restart_an` is refused with it there; the same for the configuration is
-    /// `[inf]`).
+    /// `[inf managed_link]`).
     fn may_change_link(&self) -> Result<(), AqCode> {
         if self.fw.config.link_is_managed {
             return Err(AqCode::EMODE);

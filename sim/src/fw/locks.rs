@@ -5,7 +5,7 @@
 //! requests it. Once it is released the configuration counts as done, whatever was downloaded, and
 //! no function gets the lock again (field-evidence 3.4, 3.5, 3.7). What happens when a grant times
 //! out is a choice ([`LockRunsOut`]). After a PF reset of its holder the configuration counts as
-//! done `[inf]`.
+//! done `[inf lock_of_reset]`.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ impl Locks {
         }
     }
 
-    /// The holder, unless its time has run out: then the lock is free again `[inf]`.
+    /// The holder, unless its time has run out: then the lock is free again `[inf other_locks]`.
     fn holder(&mut self, key: (u16, u32), now: u64) -> Option<Holder> {
         if key.0 == GLOBAL {
             return match self.global {

@@ -107,7 +107,7 @@ impl Card {
     }
 
     /// Whether a package with sections of the engine is active: without one the packet parser does
-    /// not know RDMA `[inf]` (control-path 9.9, 9.10).
+    /// not know RDMA `[inf engine_sections]` (control-path 9.9, 9.10).
     pub(crate) fn serves_engine(&self) -> bool {
         self.package.serves_engine()
     }
@@ -183,8 +183,8 @@ impl Firmware {
     /// The function, or the whole card, was reset.
     ///
     /// The AdminQ's registers survive all resets except an EMPR. The firmware serves a queue again
-    /// only after its length was written again; this is `[inf]`: otherwise it would use the memory
-    /// of a driver that has ended.
+    /// only after its length was written again; this is `[inf adminq_served_again]`: otherwise it
+    /// would use the memory of a driver that has ended.
     pub(crate) fn reset(
         &mut self,
         source: ResetSource,
@@ -282,7 +282,8 @@ impl Firmware {
 
     /// Whether the switch loops back a frame from this function to itself, to one of the VSIs in
     /// `open`. By the names of the bits, both the sending VSI has to allow it (ALLOW_LB) and the
-    /// rule has to do it (LB_EN) `[inf]`; existing drivers set both (control-path 9.6).
+    /// rule has to do it (LB_EN) `[inf loopback_bits]`; existing drivers set both (control-path
+    /// 9.6).
     pub(crate) fn loops_back(&self, frame: &[u8], open: &BTreeSet<u16>) -> bool {
         frame.first_chunk::<6>().is_some_and(|address| {
             self.rules.loop_to(

@@ -21,8 +21,8 @@ const BYTES: usize = 256;
 const IDENTIFIER: u8 = 0x11;
 
 impl Cx<'_, '_> {
-    /// 0x06EE. The answers without a module and for an address that does not exist are `[inf]`. So
-    /// is the refusal of writes; a card does not refuse them.
+    /// 0x06EE. The answers without a module and for an address that does not exist are
+    /// `[inf module_answers]`. So is the refusal of writes; a card does not refuse them.
     pub(super) fn module_memory(&mut self, command: &Command) -> Answer {
         let recorded = self.fw.config.recorded.as_ref();
         let recorded = recorded.and_then(|answers| answers.module.clone());

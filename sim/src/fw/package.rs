@@ -171,8 +171,8 @@ impl Package {
 }
 
 /// Kind and bytes of the sections of a buffer; on an error, the offset of the wrong value. Sections
-/// do not share bytes, and none overlaps the list of sections `[inf]`: no package has such
-/// sections, and so a buffer never means more data than its size.
+/// do not share bytes, and none overlaps the list of sections `[inf package_sections]`: no package
+/// has such sections, and so a buffer never means more data than its size.
 fn sections(buffer: &[u8]) -> Result<Vec<(u32, &[u8])>, u32> {
     let (count, end) = (
         usize::from(u16_at(buffer, 0)),

@@ -104,7 +104,7 @@ impl Port {
     }
 
     /// A PF reset does not affect the PHY; the driver's event mask and the MAC's loopback are
-    /// cleared \[inf\].
+    /// cleared \[inf port_after_reset\].
     pub(super) fn reset(
         &mut self,
         source: ResetSource,

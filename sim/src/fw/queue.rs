@@ -299,7 +299,7 @@ impl Cx<'_, '_> {
     }
 
     /// The firmware stops: the critical error bits stay set until the queues are set up again
-    /// `[inf]`.
+    /// `[inf critical_until_setup]`.
     fn critical_error(&mut self) {
         self.fw.queues.silent = true;
         for off in [ATQLEN, ARQLEN] {

@@ -293,7 +293,7 @@ fn branch(bytes: &[u8]) -> Result<Vec<[u8; ELEMENT]>, String> {
     Ok(elements.iter().take(count).copied().collect())
 }
 
-/// First queues and vectors of other functions follow in equal parts `[inf]`.
+/// First queues and vectors of other functions follow in equal parts `[inf other_functions]`.
 fn shift_capabilities(data: &mut [u8], by: i32) {
     let (entries, _) = data.as_chunks_mut::<CAPABILITY>();
     for entry in entries {
@@ -305,7 +305,7 @@ fn shift_capabilities(data: &mut [u8], by: i32) {
     }
 }
 
-/// Port, switch and VSI of other functions have the next numbers `[inf]`.
+/// Port, switch and VSI of other functions have the next numbers `[inf other_functions]`.
 fn shift_switch(data: &mut [u8], by: i32) {
     let (elements, _) = data.as_chunks_mut::<SWITCH_ELEMENT>();
     for element in elements {

@@ -92,7 +92,7 @@ pub(super) struct SchedTree {
     layers: Vec<Layer>,
     pub(super) default_branch: Vec<u32>,
     /// The branches of the other traffic classes: class number, then root, class and entry point.
-    /// That they have no default chain is `[inf]`.
+    /// That they have no default chain is `[inf other_classes]`.
     pub(super) others: Vec<(u8, Vec<u32>)>,
 }
 

@@ -13,8 +13,8 @@ const SWID_BASE: u16 = 1;
 const ELEMENT: usize = 6;
 const PORT: u16 = 0;
 const VSI: u16 = 2;
-/// The firmware's VSI of function 0; that the others follow is `[inf]`. Drivers get none of these
-/// numbers.
+/// The firmware's VSI of function 0; that the others follow is `[inf other_functions]`. Drivers get
+/// none of these numbers.
 const OWN_VSI_BASE: u16 = 4;
 
 /// The VLAN id of a frame, 0 when it has no tag.

@@ -152,7 +152,7 @@ impl Cx<'_, '_> {
     }
 
     /// 0x0C31: by parent and number. Without FLUSH_PIPE, frames that cannot leave (no link) keep
-    /// the queue until the command's time-out. That the answer is EIO then is `[inf]`.
+    /// the queue until the command's time-out. That the answer is EIO then is `[inf frames_stuck]`.
     pub(super) fn disable_tx_queues(&mut self, command: &Command) -> Answer {
         const FLUSH_PIPE: u8 = 1 << 3;
         const RESET: u8 = 3;

@@ -41,7 +41,7 @@ impl VlanMode {
 
 impl Cx<'_, '_> {
     /// 0x020C: only during the package download, by the downloading function
-    /// (`ice/ice_vlan_mode.c`) `[inf]`.
+    /// (`ice/ice_vlan_mode.c`) `[inf vlan_mode_lock]`.
     pub(super) fn set_vlan_mode(&mut self, command: &Command) -> Answer {
         let data = command.input(LEN)?.to_vec();
         let (pf, now) = (self.pf(), self.now());

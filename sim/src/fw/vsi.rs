@@ -190,7 +190,7 @@ impl Vsis {
     }
 }
 
-/// Shows the VSI's option in VSIQF_PE_CTL1.PE_FLTENA (control-path 9.9 `[inf]`).
+/// Shows the VSI's option in VSIQF_PE_CTL1.PE_FLTENA (control-path 9.9 `[inf filter_register]`).
 fn show_filter(state: &mut FunctionState, number: u16, open: bool) {
     if let Some(vsi) = VsiId::new(number) {
         let off = hw::VSIQF_PE_CTL1.at(vsi).off();
@@ -314,8 +314,8 @@ impl Cx<'_, '_> {
         Ok(self.counted(reply, number))
     }
 
-    /// 0x0213. Rules that forward packets to the VSI are removed with it `[inf]`: DPDK frees its
-    /// VSI without removing its promiscuous rules (`dpdk/ice_ethdev.c ice_release_vsi`).
+    /// 0x0213. Rules that forward packets to the VSI are removed with it `[inf rules_of_vsi]`: DPDK
+    /// frees its VSI without removing its promiscuous rules (`dpdk/ice_ethdev.c ice_release_vsi`).
     pub(super) fn free_vsi(&mut self, command: &Command) -> Answer {
         let number = self.named(command)?;
         if self.env.state.variation.rules_of_vsi == RulesOfVsi::Go {

@@ -37,7 +37,7 @@ const fn itr_index(value: u32) -> u32 {
 }
 
 /// Timer of the software interrupt that `value` triggers. Without SW_ITR_INDX_ENA no timer delays
-/// it `[inf]`.
+/// it `[inf software_timer]`.
 const fn software_itr(value: u32) -> u32 {
     if value & SW_ITR_INDX_ENA != 0 {
         (value >> 25) & 3
@@ -72,7 +72,8 @@ impl From<u32> for Cause {
 /// Settings in the function's registers that concern all its vectors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rules {
-    /// A vector masks itself when it fires: GLINT_CTL.DIS_AUTOMASK = 0 (control-path 2.4 `[inf]`).
+    /// A vector masks itself when it fires: GLINT_CTL.DIS_AUTOMASK = 0 (control-path 2.4
+    /// `[inf auto_mask]`).
     pub(crate) auto_mask: bool,
     pub(crate) units: Units,
 }
@@ -85,7 +86,7 @@ struct VectorState {
     /// A write-back served events while the vector was disabled.
     ///
     /// They are reported when it is enabled, like any other earlier event. The sources do not say
-    /// what happens to them `[inf]`.
+    /// what happens to them `[inf write_back_events]`.
     written_back: bool,
     /// The value that GLINT_DYN_CTL reads as, apart from INTENA.
     control: u32,

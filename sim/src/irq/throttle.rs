@@ -33,7 +33,7 @@ impl Units {
     /// The units from GL_PWR_MODE_CTL and GLINT_CTL (control-path 2.5).
     ///
     /// The granularity field for the card's bandwidth is a number of µs; with 0 every interval ends
-    /// at once `[inf]`.
+    /// at once `[inf zero_granularity]`.
     pub(crate) fn of(power_mode: u32, glint_ctl: u32, choices: &Variation) -> Self {
         // CAR_MAX_BW: 0 = 200G, 1 = 100G, 2 = 50G, 3 = 25G; ITR_GRAN_200 [19:16] and so on upwards.
         let class = power_mode >> 30;
@@ -79,7 +79,7 @@ pub(super) struct Throttle {
     /// Time at which the credit taken by the last message is restored, in ns.
     ///
     /// There is one credit, restored an interval after it was taken: the description only says that
-    /// the credit must be positive `[inf]`.
+    /// the credit must be positive `[inf one_credit]`.
     credit: u64,
 }
 

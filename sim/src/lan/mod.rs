@@ -3,8 +3,8 @@
 //! are sent.
 //!
 //! Decoded from the reference with its own code, like everything here. Behaviour of silicon for
-//! which the reference has no source is a choice, marked `[inf]`: descriptors are written back at
-//! once, and byte counters include the FCS.
+//! which the reference has no source is a choice: descriptors are written back at
+//! once `[inf lan_write_back]`, and byte counters include the FCS `[inf counted_fcs]`.
 
 mod counters;
 mod crc32c;

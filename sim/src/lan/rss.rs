@@ -1,7 +1,8 @@
 //! Receive side scaling: the queue of a VSI that gets a frame (lan-path 7.4).
 //!
 //! Profiles determine which fields of a packet go into the hash: addresses of an IP packet, and
-//! ports if it is TCP, UDP or SCTP and not a fragment. Their order is that of the packet `[inf]`.
+//! ports if it is TCP, UDP or SCTP and not a fragment. Their order is that of the packet
+//! `[inf hash_order]`.
 
 use super::headers::{Flow, flow, parse};
 

@@ -121,7 +121,7 @@ impl Device {
     /// All entries belong to the device from CREATE_AEQ on (control-path 7.3). The sources do not
     /// say what the card does when they run out, beyond the OVERFLOW bit and the drop counter. Here
     /// the last event that found no room is kept, and is written with OVERFLOW set as soon as
-    /// PFPE_AEQALLOC returns an entry \[inf\].
+    /// PFPE_AEQALLOC returns an entry \[inf aeq_overflow\].
     pub(super) fn put_event(&mut self, event: Event, env: &mut dyn Env) {
         match &mut self.aeq {
             None => self.count_drop(PeReg::AeqDropCount, env),

@@ -114,7 +114,7 @@ impl Cq {
     }
 
     /// Free entries, as far as is known. One entry stays free: the indexes alone do not tell a full
-    /// ring from an empty one \[inf\].
+    /// ring from an empty one \[inf cq_full\].
     fn free(&self, full: CqFull) -> u32 {
         let kept = u32::from(full == CqFull::OneFree);
         self.size.saturating_sub(self.used.saturating_add(kept))
@@ -255,8 +255,8 @@ impl Device {
             return Err(Unreachable);
         }
         if cq.check_overflow {
-            // The shadow is read only when few entries are free [inf from the name
-            // SHADOW_READ_THRESHOLD].
+            // The shadow is read only when few entries are free [inf shadow_threshold: from the
+            // name SHADOW_READ_THRESHOLD].
             let full = self.config.variation.cq_full;
             if cq.free(full) < completion.slots || cq.free(full) <= cq.threshold {
                 self.read_consumer(id, &mut cq, env)?;
@@ -332,11 +332,11 @@ impl Device {
         let select = bits16(env.load(cq.shadow + ARM_WORD)?, 13, 0);
         if select != cq.resizes & 0x3FFF {
             // The index still belongs to a buffer from before a resize: nothing of the new one is
-            // consumed [inf].
+            // consumed [inf index_before_resize].
             return Ok(());
         }
         // CQEIDX has 20 bits by name. Existing drivers write the whole index, and their largest
-        // rings need one more bit [inf].
+        // rings need one more bit [inf cq_index_bit].
         let index = bits32(env.load(cq.shadow)?, 20, 0);
         let consumed = (index + cq.size)
             .checked_sub(cq.consumer)

@@ -106,8 +106,8 @@ impl Device {
     }
 
     /// The counters for a QP's packets: those of its statistics instance if it names one that is
-    /// allocated, otherwise the function's \[inf\]: the context has the fields (control-path 5.2),
-    /// and no driver sets them.
+    /// allocated, otherwise the function's \[inf own_counters\]: the context has the fields
+    /// (control-path 5.2), and no driver sets them.
     fn counters_of(&mut self, qp: &Qp) -> (&mut Statistics, Option<&mut Statistics>) {
         let instance = qp.statistics_instance();
         let own = instance.and_then(|index| self.instances.get_mut(&index));

@@ -130,10 +130,10 @@ impl Qp {
     /// Takes the parts of a new host context that a MODIFY_QP to `next` names.
     ///
     /// The flags name CQ numbers, MAC, ARP index, ORD and, on iWARP, the TCP part. Nothing names
-    /// the rest, and Linux relies on it being taken (5.5), so taking it is \[inf\]. There are
-    /// exceptions, because later rebuilds of the same context by Linux still hold the old values:
-    /// ring geometry is taken at creation only, the path MTU and the expected PSN on the way to
-    /// RTR, and the send PSNs on the way from RTR to RTS.
+    /// the rest, and Linux relies on it being taken (5.5), so taking it is \[inf context_taken\].
+    /// There are exceptions, because later rebuilds of the same context by Linux still hold the old
+    /// values: ring geometry is taken at creation only, the path MTU and the expected PSN on the
+    /// way to RTR, and the send PSNs on the way from RTR to RTS.
     pub(crate) fn take(&mut self, new: &[u64; HOST_WORDS], pieces: Pieces, next: State) {
         let to_rtr = next == State::Rtr || (next == State::Rts && self.state() == State::Idle);
         let to_rts = next == State::Rts && !matches!(self.state(), State::Rts | State::Sqd);

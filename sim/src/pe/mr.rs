@@ -1,7 +1,7 @@
 //! Memory regions and windows: STag contexts, access checks, translation to host memory.
 //!
 //! Every refusal is a [`Fault`] with the AE code of control-path 7.5; the order of the checks is
-//! \[inf\].
+//! \[inf access_check_order\].
 
 use super::contexts::{Context, Reader, Writer};
 use super::device::Device;
@@ -200,7 +200,7 @@ impl Device {
     /// Index of an STag in the MR table.
     ///
     /// Software puts random "driver bits" above the index (control-path 3.2, 4.10), so only the low
-    /// max(ceil_log2(committed MRs), 14) bits of its index part count \[inf\].
+    /// max(ceil_log2(committed MRs), 14) bits of its index part count \[inf stag_index_bits\].
     pub(crate) fn stag_index(&self, index: u32) -> u64 {
         let count = self.hmc.count(Kind::Mr).max(1);
         let width = count.next_power_of_two().trailing_zeros().max(14);

@@ -69,7 +69,7 @@ impl State {
     }
 
     /// Whether MODIFY_QP may lead there. The reference gives the codes and what Linux does (5.3,
-    /// 5.5); the table is \[inf\] from that.
+    /// 5.5); the table is \[inf state_changes\] from that.
     pub(crate) fn may_become(self, next: Self, kind: QpType) -> bool {
         match (self, next) {
             (_, Self::Error) => true,

@@ -64,8 +64,8 @@ impl Device {
     /// Peers send to any number at any time: between COMMIT_FPM_VAL and the first SD, after the
     /// last SD was cleared, and to ids that do not exist. Existing drivers take the HMC down
     /// without closing the port first. So a number whose context has no backing counts as one that
-    /// does not exist, and causes no HMC error `[inf]`. If the queue pair does exist, its other
-    /// work detects the missing backing.
+    /// does not exist, and causes no HMC error `[inf packet_without_backing]`. If the queue pair
+    /// does exist, its other work detects the missing backing.
     pub(super) fn qp_of_packet(&mut self, id: u32, env: &mut dyn Env) -> Option<Box<Qp>> {
         if u64::from(id) >= self.hmc.count(Kind::Qp) {
             return None;

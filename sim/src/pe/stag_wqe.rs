@@ -124,7 +124,8 @@ impl Device {
         ensure(!old.valid, AeCode::AMP_FASTREG_VALID_STAG)?;
         let remote = rights & (REMOTE_READ | REMOTE_WRITE) != 0;
         ensure(!remote || old.remote, AeCode::AMP_FASTREG_INVALID_RIGHTS)?;
-        // Existing drivers never give a peer more rights than the owner (data-path 6.2) [inf].
+        // Existing drivers never give a peer more rights than the owner (data-path 6.2)
+        // [inf fastreg_rights].
         ensure(
             rights & REMOTE_WRITE == 0 || rights & LOCAL_WRITE != 0,
             AeCode::AMP_FASTREG_INVALID_RIGHTS,

@@ -1,8 +1,8 @@
 //! Traffic counters in the layout of GATHER_STATS (control-path 4.13).
 //!
-//! What exactly the card counts is inferred from the names \[inf\]: octets are those of the IP
-//! datagram, RDMA counters count messages (at their last packet), and TCP, fragment and drop
-//! counters stay 0.
+//! What exactly the card counts is inferred from the names: octets are those of the IP
+//! datagram \[inf octets\], RDMA counters count messages, at their last packet
+//! \[inf counted_sends\], and TCP, fragment and drop counters stay 0 \[inf counters_at_0\].
 
 use crate::variation::{CountedSends, Octets, Variation};
 

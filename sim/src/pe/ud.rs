@@ -164,7 +164,7 @@ impl Device {
                 ud,
             } => {
                 // L4LEN is the length of a header that raw sends bring themselves (data-path 1.4,
-                // 7.3); here the card makes all headers [inf from the name].
+                // 7.3); here the card makes all headers [inf l4len: from the name].
                 if bits(header, 45, 42) != 0 {
                     return Err(Stop(L4LEN_INVALID));
                 }
@@ -311,7 +311,7 @@ impl Device {
 
 /// QKEY of the context: a datagram must carry it to be accepted. A sent datagram carries it if the
 /// Q_Key of its request has the highest bit set. Existing drivers pass such a request on as it is,
-/// and their management datagrams arrive \[inf\].
+/// and their management datagrams arrive \[inf qkey_high_bit\].
 pub(super) fn own_qkey(qp: &Qp) -> u32 {
     bits32(qp.host[8], 63, 32)
 }

@@ -1,7 +1,7 @@
 //! Delivery of datagrams to multicast groups: each UD member gets its own copy (control-path 4.14).
 //!
 //! How the card finds a group is not in the sources. Here it is found by IP address and VLAN of a
-//! packet whose destination QP is the multicast number of IB \[inf\].
+//! packet whose destination QP is the multicast number of IB \[inf group_lookup\].
 
 use std::net::IpAddr;
 
@@ -78,8 +78,8 @@ impl Device {
 }
 
 impl Device {
-    /// A member cannot take a packet of its group: an event names the member \[inf from the
-    /// names\]. The member is not stopped: the packet did not belong to its connection.
+    /// A member cannot take a packet of its group: an event names the member \[inf group_events:
+    /// from the names\]. The member is not stopped: the packet did not belong to its connection.
     fn bad_member(&mut self, code: u16, member: u32, qp: Option<&Qp>, env: &mut dyn Env) {
         let event = Event {
             code,

@@ -77,15 +77,16 @@ pub struct QpConfig {
     /// RNRNAK_THRESH: RNR retries before LLP_TOO_MANY_RNRS, 3 bits; 7 means retries without end
     /// (data-path 8.9).
     pub rnr_retry: u8,
-    /// Packets of sends and writes that may be unacknowledged, at least 1: CWNDROCE \[inf: its
-    /// unit\].
+    /// Packets of sends and writes that may be unacknowledged, at least 1: CWNDROCE
+    /// \[inf window_unit: its unit\].
     pub window: u32,
-    /// Time without progress after which the requester retransmits, in ns: from RTOMIN \[inf\].
+    /// Time without progress after which the requester retransmits, in ns: from RTOMIN
+    /// \[inf ack_time\].
     pub retransmit_ns: u64,
-    /// Credit code in the AETH of acknowledges and read responses, 5 bits: ACKCREDITS \[inf from
-    /// name, width and the values of drivers\].
+    /// Credit code in the AETH of acknowledges and read responses, 5 bits: ACKCREDITS
+    /// \[inf ack_credits: from name, width and the values of drivers\].
     pub credits: u8,
-    /// The peer's credits limit the sends in flight \[inf\].
+    /// The peer's credits limit the sends in flight \[inf send_credits\].
     pub obeys_credits: bool,
     /// When a READ's sink may not be written, the READ is blamed, not the response.
     pub blames_read: bool,

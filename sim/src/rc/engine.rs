@@ -168,8 +168,9 @@ fn unwanted(state: &QpRcState, packet: &Packet<'_>) -> Option<DropReason> {
     if packet.path.ip != expected {
         return Some(DropReason::Address);
     }
-    // That it is checked is [inf]: it follows from the name of a bit of later cards that disables
-    // the check (DIS_VLAN_CHECKS, control-path 5.2). A tag with a priority only does not count.
+    // That it is checked is [inf vlan_checked]: it follows from the name of a bit of later cards
+    // that disables the check (DIS_VLAN_CHECKS, control-path 5.2). A tag with a priority only does
+    // not count.
     let id = |vlan: Option<u16>| vlan.map_or(0, |tag| tag & 0xFFF);
     (id(packet.path.vlan) != id(config.path.vlan)).then_some(DropReason::Vlan)
 }

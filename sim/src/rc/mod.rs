@@ -26,7 +26,8 @@
 //! its NAK before it stops.
 //!
 //! Where the sources leave the wire behaviour open (data-path 11), the InfiniBand architecture is
-//! followed; such choices, and which AE code stands for which protocol error, are \[inf\].
+//! followed; such choices, and which AE code stands for which protocol error, are
+//! \[inf protocol_errors\].
 
 mod config;
 mod engine;

@@ -1,5 +1,6 @@
 //! Times and windows of the engine. The sources give no units for the related fields of the QP
-//! context (data-path 8.9, 11): all are \[inf\].
+//! context (data-path 8.9, 11): the unit of the window is \[inf window_unit\], and that the RNR
+//! timer is constant is \[inf rnr_timer\].
 
 /// Time without progress after which the requester retransmits when RTOMIN is 5, the value of
 /// existing drivers: the InfiniBand time-out code 14, which most applications use (67.1 ms). It is
@@ -16,7 +17,7 @@ pub const RNR_TIMER_CODE: u8 = 12;
 /// Packets after which the requester requests an acknowledge inside a message, in a wide window.
 const ACK_EVERY: u32 = 32;
 
-/// Time without progress for an RTOMIN: proportional \[inf\]; 0 counts as 1.
+/// Time without progress for an RTOMIN: proportional \[inf ack_time\]; 0 counts as 1.
 #[must_use]
 pub fn retransmit_ns(rtomin: u8) -> u64 {
     RETRANSMIT_NS * u64::from(rtomin.max(1)) / USUAL_RTOMIN

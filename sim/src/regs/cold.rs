@@ -2,8 +2,8 @@
 //! is set up.
 //!
 //! Power-up values are not in the sources. The RDMA engine's own firmware starts by itself, so
-//! GLPE_CPUSTATUS reports ready regardless of the LAN side; this is `[inf]` from a driver that
-//! polls it without a preceding request. The filter in front of the engine is closed.
+//! GLPE_CPUSTATUS reports ready regardless of the LAN side; this is `[inf engine_status]` from a
+//! driver that polls it without a preceding request. The filter in front of the engine is closed.
 
 use e810_hal::{RegOffset, regs};
 

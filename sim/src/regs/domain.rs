@@ -20,7 +20,8 @@ impl ResetSource {
     ///
     /// A wider reset clears what a narrower one does (control-path 0). Resets of the PCI side and
     /// power-up are not among these. A register without a known source (GLPE_CRITERR) belongs to
-    /// the whole card by its name, so a core reset clears it and a PF reset does not `[inf]`.
+    /// the whole card by its name, so a core reset clears it and a PF reset does not
+    /// `[inf critical_error_reset]`.
     pub(crate) fn clears(self, register: Reset) -> bool {
         let narrowest = match register {
             Reset::Pfr => Self::Pfr,

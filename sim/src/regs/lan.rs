@@ -3,10 +3,11 @@
 //! Names, bounds and reset sources are from the full register list (`ice_hw_autogen.h` of DPDK's
 //! ice driver). The selection follows the ice driver of Linux 6.12: every register that its header
 //! of that name defines, except those that lan-path 16.1 leaves out, and those of its register
-//! dump, whose reset source is `[inf]` (lan-path 20.1). These registers keep what is written; the
-//! few with side effects are in [`bar`](crate::bar). The last two belong to the engine: FreeBSD's
-//! irdma writes them before it starts the engine, and their reset source is `[inf]` (field-evidence
-//! 7). A 40-bit counter is a row of two elements for each instance, low half first.
+//! dump, whose reset source is `[inf dump_reset]` (lan-path 20.1). These registers keep what is
+//! written; the few with side effects are in [`bar`](crate::bar). The last two belong to the
+//! engine: FreeBSD's irdma writes them before it starts the engine, and their reset source is
+//! `[inf freebsd_reset]` (field-evidence 7). A 40-bit counter is a row of two elements for each
+//! instance, low half first.
 
 use e810_hal::RegOffset;
 use e810_hal::reg::{AccessKind, IndexInfo};

@@ -60,8 +60,8 @@ pub(super) fn values(id: &Identity) -> impl Iterator<Item = (u32, u32)> + use<> 
         (regs::GLINT_CTL.off(), regs::ITR_GRAN_ALL),
         (regs::PFINT_ALLOC.off(), alloc),
         (regs::PFINT_ALLOC_PCI.off(), alloc),
-        // The AdminQ command that lets packets into the PE has set these (control-path 2.10, 9.9
-        // [inf]).
+        // The AdminQ command that lets packets into the PE has set these (control-path 2.10, 9.9,
+        // [inf filter_register]).
         (regs::PFQF_PE_FILTERING_ENA.off(), 1),
     ];
     let filter = VsiId::new(id.vsi).map(|vsi| (regs::VSIQF_PE_CTL1.at(vsi).off(), 1));

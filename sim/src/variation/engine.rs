@@ -1,7 +1,7 @@
 //! Choices about CQP commands and HMC memory.
 
-/// What QUERY_FPM_VAL has in the word of SRQ, which drivers of this generation do not read
-/// (control-path 6.3).
+/// What QUERY_FPM_VAL has in the word of SRQ is NITS (unread_words): drivers of this generation do
+/// not read it (control-path 6.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum UnreadWords {
     /// No size of an object, though its power fits 64 bits, and no count.
@@ -11,7 +11,8 @@ pub enum UnreadWords {
 }
 
 /// The maxima of the objects whose counts drivers compute from the number of queue pairs and
-/// compare with nothing (HTE, XF, TIMER, HDR; control-path 6.5).
+/// compare with nothing (HTE, XF, TIMER, HDR; control-path 6.5). What a card has there is
+/// NITS (derived_maxima).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DerivedMaxima {
     /// Those that a commit is held against.
@@ -20,7 +21,7 @@ pub enum DerivedMaxima {
     Zero,
 }
 
-/// Which queue-set handle WORK_SCHED_NODE returns for a new leaf. No source says.
+/// Which queue-set handle WORK_SCHED_NODE returns for a new leaf: NITS (queue_set_handles).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum QueueSetHandles {
     /// One that no leaf had for a long time.
@@ -66,7 +67,7 @@ pub enum AckTime {
 }
 
 /// GL_RDPU_CNTRL \[15:10\] after a reset of the card: Intel's FreeBSD driver writes 3 there
-/// (field-evidence 7).
+/// (field-evidence 7). What a reset leaves there is NITS (ack_threshold).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AckThreshold {
     /// 0.
@@ -107,7 +108,7 @@ pub enum EngineStatus {
 }
 
 /// The completion event queue with the highest number below MAX_CEQS. Existing drivers make one fewer if
-/// that is their limit.
+/// that is their limit `[inf last_ceq]`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LastCeq {
     /// It is like the others.
@@ -117,7 +118,7 @@ pub enum LastCeq {
 }
 
 /// How many entries of a completion queue's ring can be outstanding. The indexes alone do not tell a full
-/// ring from an empty one `[inf]`.
+/// ring from an empty one `[inf cq_full]`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CqFull {
     /// All but one.

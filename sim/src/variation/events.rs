@@ -17,8 +17,8 @@ pub enum FlushStyle {
 ///
 /// The sources only name the bit ("clear the pending bit", control-path 2.4), which is that of the
 /// MSI-X table. Linux re-enables with INTENA and CLEARPBA in one write after its last poll of the
-/// queue and does not poll again, which only works when such an event is kept `[inf]`. A driver
-/// that polls once more after enabling works with both.
+/// queue and does not poll again, which only works when such an event is kept `[inf clear_pba]`. A
+/// driver that polls once more after enabling works with both.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ClearPba {
     /// The event is delivered when the same write enables the vector.
@@ -27,7 +27,7 @@ pub enum ClearPba {
     Drops,
 }
 
-/// What QPID of a flush CQE holds.
+/// What QPID of a flush CQE holds: NITS (flush_qp_id).
 ///
 /// Existing drivers find the QP of every CQE by its context (data-path 4.3); only programs are
 /// shown QPID.
@@ -43,7 +43,7 @@ pub enum FlushQpId {
 ///
 /// Existing drivers shift COMPCTX left by one and give CREATE_CQ a context that was shifted right;
 /// the tables say "(shifted)" of the field (control-path 4.8, 7.3). Which of the two shifts is the
-/// card's is not in the sources.
+/// card's is NITS (cq_event_context).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CqEventContext {
     /// CQCTX shifted right by one.
@@ -52,7 +52,7 @@ pub enum CqEventContext {
     Whole,
 }
 
-/// What COMPCTX of a QP's asynchronous event holds.
+/// What COMPCTX of a QP's asynchronous event holds `[inf qp_event_context]`.
 ///
 /// The tables say QPCOMPCTX (control-path 7.3); existing drivers find the QP by its id and never
 /// read it.

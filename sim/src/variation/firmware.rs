@@ -4,7 +4,7 @@
 /// core reset some function's driver has sent the command (field-evidence 3.1, 3.2).
 ///
 /// EEXIST is what iPXE's driver for XL710 and E810 expects there; no log of an E810 shows it
-/// `[inf]`. Other drivers ignore the answer.
+/// `[inf pxe_cleared_again]`. Other drivers ignore the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PxeClearedAgain {
     /// EEXIST.
@@ -27,7 +27,7 @@ pub enum SwitchInput {
 }
 
 /// What Clear PF Configuration (0x02A4) does to the VSI that the firmware has for a function
-/// (field-evidence 3.15). Not in the sources: the driver that was seen to use that VSI does not
+/// (field-evidence 3.15): NITS (own_vsi). The driver that was seen to use that VSI does not
 /// send the command.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OwnVsi {
@@ -47,9 +47,9 @@ pub enum RulesOfVsi {
     Stay,
 }
 
-/// Longest frame that a port takes after a reset of the card, until 0x0603 says another. Not in the
-/// sources, but that the command is needed for frames longer than the default (control-path 9.3).
-/// Existing drivers send it at their start.
+/// Longest frame that a port takes after a reset of the card, until 0x0603 says another:
+/// NITS (frame_at_start), but that the command is needed for frames longer than the default
+/// (control-path 9.3). Existing drivers send it at their start.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FrameAtStart {
     /// That of an MTU of 1500, with a tag: 1522 bytes.
@@ -58,8 +58,8 @@ pub enum FrameAtStart {
     Largest,
 }
 
-/// How many elements of the switch a reply to 0x0200 has. Existing drivers ask for more until the
-/// reply says that there are none.
+/// How many elements of the switch a reply to 0x0200 has: NITS (switch_pages). Existing drivers ask
+/// for more until the reply says that there are none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SwitchPages {
     /// As many as the buffer holds.
@@ -68,7 +68,7 @@ pub enum SwitchPages {
     OneElement,
 }
 
-/// What the last node of the default branch in the reply to 0x0400 is.
+/// What the last node of the default branch in the reply to 0x0400 is: NITS (default_branch).
 ///
 /// iPXE, which is known to work on silicon, puts its transmit queue below that node, whatever its
 /// type; Linux' ice removes it if it is a leaf (lan-path 19, row 6).
@@ -81,7 +81,7 @@ pub enum DefaultBranch {
 }
 
 /// Whether functions that do not hold the global configuration lock are refused what its holder is
-/// (field-evidence 3.6: "most AdminQ commands", of whom it does not say).
+/// (field-evidence 3.6: "most AdminQ commands"; of whom is NITS (others_in_download)).
 ///
 /// Existing drivers keep the functions of one machine from asking then.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -92,7 +92,8 @@ pub enum OthersInDownload {
     Served,
 }
 
-/// What commands are refused with while the global configuration lock is held. Not in the sources.
+/// What commands are refused with while the global configuration lock is held:
+/// NITS (refused_in_download).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RefusedInDownload {
     /// EBUSY.
@@ -101,8 +102,8 @@ pub enum RefusedInDownload {
     Eagain,
 }
 
-/// State of the global configuration lock when its holder has not released it in time. Not in the
-/// sources.
+/// State of the global configuration lock when its holder has not released it in time:
+/// NITS (lock_runs_out).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LockRunsOut {
     /// As released: it is not granted again.
@@ -111,7 +112,8 @@ pub enum LockRunsOut {
     Free,
 }
 
-/// The global configuration lock after its holder has released it without a download (field-evidence 3.5).
+/// The global configuration lock after its holder has released it without a download
+/// (field-evidence 3.5 `[inf lock_released]`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LockReleased {
     /// The configuration counts as done: it is not granted again.
@@ -121,7 +123,7 @@ pub enum LockReleased {
 }
 
 /// The registers of the AdminQ after a reset of the function: their reset source is EMPR (control-path
-/// 9.1).
+/// 9.1), so a reset of the function leaves them `[inf adminq_registers]`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AdminqRegisters {
     /// They stay.

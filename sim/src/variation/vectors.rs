@@ -1,7 +1,7 @@
 //! Choices about interrupt vectors and their timers.
 
 /// A timer of a vector whose interval is changed while it runs. The card's description says that it
-/// counts as expired.
+/// counts as expired `[inf changed_timer]`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ChangedTimer {
     /// It has expired.
@@ -11,7 +11,7 @@ pub enum ChangedTimer {
 }
 
 /// Which events the rate limit of a vector (GLINT_RATE) holds back. The description says that a timer
-/// needs a credit; of events without a timer it says nothing `[inf]`.
+/// needs a credit; of events without a timer it says nothing `[inf rate_limits]`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RateLimits {
     /// All.
@@ -30,7 +30,7 @@ pub enum ItrReads {
 }
 
 /// The unit of the timers of a vector. The field of GLINT_CTL is a number of µs; on a card of 25 Gb/s
-/// drivers could also expect twice as long units.
+/// drivers could also expect twice as long units `[inf itr_unit]`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ItrUnit {
     /// The field's.
@@ -40,7 +40,7 @@ pub enum ItrUnit {
 }
 
 /// The unit of GLINT_RATE: 4 µs, or 8 µs on a card of 25 Gb/s (control-path 2.5). Linux writes with 4 µs on
-/// every card.
+/// every card `[inf rate_unit]`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RateUnit {
     /// That of the card's speed.

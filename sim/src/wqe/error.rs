@@ -52,8 +52,8 @@ pub enum WqeError {
 }
 
 impl WqeError {
-    /// The AE that reports it. That the device checks valid bits and lengths in this way is \[inf\]
-    /// (data-path 11).
+    /// The AE that reports it. That the device checks valid bits and lengths in this way is
+    /// \[inf wqe_checks\] (data-path 11).
     #[must_use]
     pub fn ae(self) -> AeCode {
         match self {

@@ -20,11 +20,11 @@ const NOT_LISTED: &[(&str, &[&str])] = &[
         &["GLPE_CRITERR"],
     ),
     (
-        "input of the switch block: offsets from Linux' ice (`ice_init_pkg_regs`), reset source [inf]",
+        "input of the switch block: offsets from Linux' ice (`ice_init_pkg_regs`), reset source [inf mask_reset]",
         &["GL_PREEXT_L2_PMASK0", "GL_PREEXT_L2_PMASK1"],
     ),
     (
-        "pause frames of the port: offsets and fields from a driver, reset source [inf]",
+        "pause frames of the port: offsets and fields from a driver, reset source [inf pause_reset]",
         &[
             "PRTMAC_HSEC_CTL_TX_PAUSE_QUANTA",
             "PRTMAC_HSEC_CTL_TX_PAUSE_REFRESH_TIMER",
@@ -61,7 +61,7 @@ const NOT_LISTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "control-path 2.3: views of a VF, offsets given in the text, fields those of the PF [inf]",
+        "control-path 2.3: views of a VF, offsets given in the text, fields those of the PF [inf vf_fields]",
         &[
             "VFPE_CQPDB1",
             "VFPE_CCQPSTATUS1",

@@ -83,7 +83,7 @@ impl TxQueueContext {
             (VMVF_TYPE, OF_PF),
             (SRC_VSI, self.vsi.get().into()),
             // The next ones are as Linux and DPDK send them; whether the firmware takes a queue
-            // without segmentation is NITS (lan-path 17).
+            // without segmentation is NITS (queue_without_tso; lan-path 17).
             (TSYN_ENA, 1),
             (QLEN, entries),
             (TSO_ENA, 1),

@@ -22,8 +22,8 @@ impl<P: Platform> Device<P, FunctionReset> {
     /// which the function boots a machine (control-path 9.3, steps 6, 7, 9).
     ///
     /// Everything else is asked of the firmware through this queue; in PXE mode the function
-    /// belongs to the boot ROM `[inf]`. A card that was used has left that mode and may say so
-    /// (EEXIST, field-evidence 3.1): existing drivers ignore the answer.
+    /// belongs to the boot ROM `[inf pxe_boot_rom]`. A card that was used has left that mode and
+    /// may say so (EEXIST, field-evidence 3.1): existing drivers ignore the answer.
     ///
     /// # Errors
     /// No memory; a firmware that does not answer, refuses, or speaks a newer

@@ -127,7 +127,7 @@ fn a_hash_is_made_of_what_the_profile_names() {
     assert_eq!(hash(&mut ports, 1000, 2000), None);
 }
 
-/// The settings of an earlier driver do not apply to the next one `[inf]`.
+/// The settings of an earlier driver do not apply to the next one `[inf hash_reset]`.
 #[test]
 fn profiles_go_with_the_function() {
     let mut ports = spreading();

@@ -55,7 +55,7 @@ pub(crate) const DONE: Outcome = Ok(Reply { value: 0, minor: 0 });
 
 /// "Error, see minor" (control-path 4.5).
 const MAJOR_ERROR: u16 = 0xFFFF;
-/// "Object-cache error"; that missing backing causes it is \[inf\] from the name.
+/// "Object-cache error"; that missing backing causes it is \[inf object_cache: from the name\].
 const MAJOR_OBJECT_CACHE: u16 = 0xF000;
 /// STag invalid.
 const MINOR_STAG_INVALID: u16 = 0x0001;

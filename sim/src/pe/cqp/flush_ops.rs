@@ -79,7 +79,8 @@ impl Device {
         if nothing && self.config.variation.nothing_to_flush == NothingToFlush::Refused {
             return Err(Refusal::nothing_to_flush());
         }
-        // 0 nothing, 2 only the RQ, 3 only the SQ; the value for both is any other one [inf].
+        // 0 nothing, 2 only the RQ, 3 only the SQ; the value for both is any other one
+        // [inf flushed_both].
         let minor = match (send_done, receive_done) {
             (false, false) => 0,
             (false, true) => 2,

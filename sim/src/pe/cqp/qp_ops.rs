@@ -232,7 +232,7 @@ impl Device {
             ));
         };
         let present = old.state();
-        // No source says what state 0 requests; it is taken as "stay" [inf].
+        // No source says what state 0 requests; it is taken as "stay" [inf modify_to_state_0].
         let next = if next == State::Invalid {
             present
         } else {

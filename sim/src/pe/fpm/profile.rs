@@ -97,7 +97,7 @@ impl FpmProfile {
         *PROFILE
     }
 
-    /// An E810-C as published numbers show it (field-evidence 4), all of it `[inf]`.
+    /// An E810-C as published numbers show it (field-evidence 4), all of it `[inf e810c_limits]`.
     #[must_use]
     pub fn e810c() -> Self {
         static PROFILE: LazyLock<FpmProfile> = LazyLock::new(|| built_in(E810C));
