@@ -15,6 +15,7 @@ use e810_tests::sources::root;
 
 mod arrows;
 mod asm;
+mod assumptions;
 mod citations;
 mod findings;
 mod names;
