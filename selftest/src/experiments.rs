@@ -5,6 +5,7 @@ mod commands;
 mod completions;
 mod connections;
 mod counters;
+mod engine;
 mod events;
 mod firmware;
 mod groups;
@@ -26,9 +27,9 @@ pub const EXPERIMENTS: &[Experiment] = &[
     firmware::RULES_OF_VSI,
     firmware::ACK_THRESHOLD,
     firmware::ADMINQ_REGISTERS,
-    commands::ENGINE_STATUS,
-    commands::ENGINE_ALONE,
-    commands::DERIVED_MAXIMA,
+    engine::ENGINE_STATUS,
+    engine::ENGINE_ALONE,
+    engine::DERIVED_MAXIMA,
     commands::QUEUE_SET_HANDLES,
     commands::OP_ERR,
     commands::NOTHING_TO_FLUSH,
@@ -36,7 +37,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     commands::ARP_AGAIN,
     commands::UNKNOWN_VSI,
     commands::WINDOWS,
-    commands::LAST_CEQ,
+    engine::LAST_CEQ,
     completions::FLUSH,
     completions::FLUSH_QP_ID,
     completions::CQ_FULL,

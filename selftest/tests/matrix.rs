@@ -1,6 +1,8 @@
 //! Each experiment finds the assumption that it is about, and no other: on simulated cards that differ
 //! from the usual one in one choice.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use e810::{Doubled, Quirks};
 use e810_card::selftest::{Findings, Line, Outcome, Verdict};
 use e810_node::simulated::start;

@@ -1,20 +1,17 @@
 //! Commands of the Control QP that no driver sends, or answers that none looks at.
 
 use anyhow::{Context, Result, bail};
-use e810::hmc::{FpmQuery, Object};
+use e810::hmc::Object;
 use e810_card::record::words_from_hex;
 use e810_cqp::op::{AllocMwStag, DeallocStag, FlushWqes, HwQpType, ModifyQp, StagKind};
-use e810_cqp::{Config, Cqp, Error, Opcode};
-use e810_hal::bus::{PfId, RegIndex as _};
-use e810_hal::regs::{
-    CPU_READY, GLPE_CPUSTATUS0, GLPE_CPUSTATUS1, GLPE_CPUSTATUS2, PF_FUNC_RID, PFPE_CQPTAIL,
-};
-use e810_hal::{Clock as _, DmaBuf, DmaLayout, Iova, Ns};
+use e810_cqp::{Error, Opcode};
+use e810_hal::regs::PFPE_CQPTAIL;
+use e810_hal::{Clock as _, Iova};
 use e810_trace::Event;
 use e810_types::HwQpState;
 
 use super::STOPS;
-use crate::bench::{Bench, Engine, Raw};
+use crate::bench::{Engine, Raw};
 use crate::experiment::{Experiment, Risk, Seen};
 
 /// "Error, see minor", and the minor codes that the experiments wait for (control-path 4.5).
@@ -23,7 +20,7 @@ const NOTHING_TO_FLUSH_CODE: u16 = 0x8006;
 const INVALID_STATE: u16 = 0x8002;
 
 /// The code with which a command was refused; `None` if it was carried out.
-fn refusal(done: e810::Result<e810_cqp::Completion>) -> Result<Option<(u16, u16)>> {
+pub(super) fn refusal(done: e810::Result<e810_cqp::Completion>) -> Result<Option<(u16, u16)>> {
     match done {
         Ok(_) => Ok(None),
         Err(e810::Error::Cqp(Error::Cqp { major, minor, .. })) => Ok(Some((major, minor))),
@@ -229,49 +226,6 @@ fn last_added(lines: &[Event]) -> Result<Raw> {
 /// NODETYPE of WORK_SCHED_NODE: a leaf.
 const LEAF: u64 = 1 << 61;
 
-pub(super) const DERIVED_MAXIMA: Experiment = Experiment {
-    name: "derived_maxima",
-    assumes: "QUERY_FPM_VAL has maxima of the objects whose counts follow from that of queue pairs",
-    does: "reads the reply of a bring-up",
-    values: &["Said", "Zero"],
-    if_not: "Nothing: the driver does not compare them.",
-    seconds: 5,
-    risk: Risk::None,
-    run: |bench| {
-        let limits = limits(bench)?;
-        let maxima = [Object::Hte, Object::Xf, Object::Timer, Object::Hdr]
-            .map(|object| limits.objects.get(object).max);
-        Ok(if maxima.iter().all(|max| *max == 0) {
-            Seen::Value("Zero")
-        } else {
-            Seen::Value("Said")
-        })
-    },
-};
-
-/// The reply to QUERY_FPM_VAL.
-fn limits(bench: &Bench) -> Result<FpmQuery> {
-    bench.engine(|engine| {
-        let lines = engine.happened();
-        let replies = lines.iter().filter_map(|line| match line {
-            Event::CqpReply { header, memory, .. }
-                if e810_cqp::op::opcode_of(header.0) == Opcode::QueryFpmVal =>
-            {
-                words_from_hex(&memory.first()?.bytes)
-            }
-            _ => None,
-        });
-        let words = replies
-            .last()
-            .context("the recording has no reply to QUERY_FPM_VAL")?;
-        let mut reply = [0; e810_cqp::op::QUERY_BYTES / 8];
-        for (to, from) in reply.iter_mut().zip(words) {
-            *to = from;
-        }
-        Ok(FpmQuery::parse(&reply)?)
-    })
-}
-
 pub(super) const ARP_AGAIN: Experiment = Experiment {
     name: "arp_again",
     assumes: "MANAGE_ARP writes over a valid entry, and what names the entry goes on",
@@ -357,119 +311,5 @@ pub(super) const WINDOWS: Experiment = Experiment {
             engine.execute(&DeallocStag { index, pd, kind })?;
             Ok(Seen::Value("Work"))
         })
-    },
-};
-
-/// CEQID of CREATE_CEQ and DESTROY_CEQ, the number of entries, and the word of the ring's address
-/// (control-path 4.9).
-const CEQ_ID: u64 = 0x3FF;
-const CEQ_ENTRIES_WORD: usize = 2;
-const CEQ_ENTRIES: u64 = 0x3F_FFFF;
-const CEQ_ADDRESS_WORD: usize = 4;
-/// Bytes of an entry, and alignment of the ring.
-const CEQE_BYTES: usize = 8;
-const CEQ_ALIGN: usize = 4096;
-
-pub(super) const LAST_CEQ: Experiment = Experiment {
-    name: "last_ceq",
-    assumes: "all numbers below MAX_CEQS are those of completion event queues",
-    does: "makes the one with the highest number (CREATE_CEQ), and destroys it",
-    values: &["Usable", "Missing"],
-    if_not: "Nothing: the driver goes on with fewer completion vectors.",
-    seconds: 5,
-    risk: Risk::None,
-    run: |bench| {
-        bench.engine(|engine| {
-            let lines = engine.happened();
-            let last = u64::from(engine.control.hmc().query.max_ceqs).saturating_sub(1);
-            let header = e810_cqp::op::HEADER;
-            let create = Raw::last(&lines, Opcode::CreateCeq)?;
-            if create.word(header) & CEQ_ID == last {
-                return Ok(Seen::Value("Usable"));
-            }
-            let entries = create.word(CEQ_ENTRIES_WORD) & CEQ_ENTRIES;
-            let bytes = usize::try_from(entries)? * CEQE_BYTES;
-            let layout = DmaLayout::new(bytes, CEQ_ALIGN);
-            let ring = DmaBuf::new(bench.device().clone(), layout)?;
-            let create =
-                create
-                    .with(header, CEQ_ID, last)
-                    .with(CEQ_ADDRESS_WORD, u64::MAX, ring.iova().0);
-            let refused = refusal(engine.execute(&create))?;
-            if refused.is_none() {
-                // The ring stays allocated if this fails: the device may write there.
-                let opcode = u64::from(Opcode::DestroyCeq.code()) << 32;
-                let destroy = create.with(header, OPCODE, opcode);
-                engine.execute(&destroy.with(CEQ_ADDRESS_WORD, u64::MAX, 0))?;
-            }
-            ring.release();
-            Ok(match refused {
-                None => Seen::Value("Usable"),
-                Some(_) => Seen::Value("Missing"),
-            })
-        })
-    },
-};
-
-/// The opcode in a header.
-const OPCODE: u64 = 0x3F << 32;
-
-pub(super) const ENGINE_ALONE: Experiment = Experiment {
-    name: "engine_alone",
-    assumes: "the Control QP can be made before the function has a LAN side: `e810 report` does so",
-    does: "resets the function, makes the Control QP and destroys it",
-    values: &["Answers", "Silent"],
-    if_not: "`e810 report` ends before level 3; give it --level 2.",
-    seconds: 10,
-    risk: Risk::None,
-    run: |bench| {
-        bench.reset()?;
-        let rid = PF_FUNC_RID.get(bench.device());
-        let function = PfId::from_u32(PF_FUNC_RID::FUNCTION_NUMBER.read(rid));
-        let config = Config::new(function.context("no such function")?);
-        let seen = match Cqp::create(bench.device().clone(), config) {
-            Ok(cqp) => cqp.destroy().map(|()| Seen::Value("Answers")),
-            Err(Error::Wait(_)) => Ok(Seen::Value("Silent")),
-            Err(other) => Err(other),
-        };
-        bench.reset()?;
-        Ok(seen?)
-    },
-};
-
-/// Time that processors may take to start (control-path 10).
-const STARTS: Ns = Ns::from_ms(14_000);
-const PAUSE: Ns = Ns::from_ms(10);
-
-pub(super) const ENGINE_STATUS: Experiment = Experiment {
-    name: "engine_status",
-    assumes: "the engine's processors are ready (GLPE_CPUSTATUS) right after a reset of the function",
-    does: "resets the function, and reads the registers at once",
-    values: &["Ready", "Starts"],
-    if_not: "Nothing: a start waits up to 14 s for them.",
-    seconds: 15,
-    risk: Risk::None,
-    run: |bench| {
-        bench.reset()?;
-        let are_ready = || {
-            let device = bench.device();
-            let words = [
-                GLPE_CPUSTATUS0.get(device),
-                GLPE_CPUSTATUS1.get(device),
-                GLPE_CPUSTATUS2.get(device),
-            ];
-            words.iter().all(|word| *word == CPU_READY)
-        };
-        if are_ready() {
-            return Ok(Seen::Value("Ready"));
-        }
-        let begun = bench.device().now();
-        while bench.device().now().0.saturating_sub(begun.0) < STARTS.0 {
-            bench.device().delay(PAUSE);
-            if are_ready() {
-                return Ok(Seen::Value("Starts"));
-            }
-        }
-        bail!("they are not ready within {STARTS}")
     },
 };

@@ -123,7 +123,7 @@ pub(super) const COUNTED_FCS: Experiment = Experiment {
     run: |bench| {
         bench.engine(|engine| {
             let lan = engine.control.lan();
-            let at = GLV_GOTC + GLV_GOTC_NEXT * u32::from(lan.vsi.get());
+            let at = GLV_GOTC + GLV_GOTC_NEXT * lan.vsi.get();
             let at = RegOffset::try_new(at).context("the VSI has no counter")?;
             let mut port = engine.control.open_lan(&LanInit::new(1500))?;
             let before = bench.device().read32(at);

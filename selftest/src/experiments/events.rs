@@ -32,7 +32,7 @@ fn event_of(lines: &[Event], is_cq: bool, number: u32) -> Result<[u64; 2]> {
 
 /// The command among `lines` that created object `number`, and the memory that it names.
 fn created(lines: &[Event], wanted: Opcode, number: u64) -> Result<(Vec<u64>, Vec<u64>)> {
-    let commands = lines.iter().filter_map(|line| {
+    let mut commands = lines.iter().filter_map(|line| {
         let Event::CqpCommand { bytes, memory, .. } = line else {
             return None;
         };
@@ -45,7 +45,7 @@ fn created(lines: &[Event], wanted: Opcode, number: u64) -> Result<(Vec<u64>, Ve
         is_it.then(|| (words, memory.unwrap_or_default()))
     });
     commands
-        .last()
+        .next_back()
         .with_context(|| format!("the recording has no {wanted}"))
 }
 

@@ -116,7 +116,10 @@ fn list(experiments: &[Experiment], out: &mut dyn Write) -> Result<()> {
         writeln!(out, "  done     {does}")?;
         writeln!(out, "  values   {}", values.join(", "))?;
         writeln!(out, "  if not   {if_not}")?;
-        writeln!(out, "  takes    {seconds} s; risk: {risk}")?;
+        writeln!(
+            out,
+            "  takes    {seconds} s; risk: {risk}; needs: nothing but the function"
+        )?;
     }
     Ok(())
 }

@@ -135,7 +135,7 @@ fn the_page_says_what_is_printed() {
             }
         }
     }
-    assert_eq!(ran, 6);
+    assert_eq!(ran, 7);
 }
 
 /// The commands that need a kernel's driver are run in a guest; here, that they are commands.
@@ -153,5 +153,5 @@ fn every_command_of_the_page_is_one() {
             commands += 1;
         }
     }
-    assert_eq!(commands, 13);
+    assert_eq!(commands, 14);
 }
