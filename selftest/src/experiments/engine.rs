@@ -63,6 +63,8 @@ const CEQ_ID: u64 = 0x3FF;
 const CEQ_ENTRIES_WORD: usize = 2;
 const CEQ_ENTRIES: u64 = 0x3F_FFFF;
 const CEQ_ADDRESS_WORD: usize = 4;
+/// The word with the VSI, which DESTROY_CEQ does not have.
+const CEQ_VSI_WORD: usize = 7;
 /// Bytes of an entry, and alignment of the ring.
 const CEQE_BYTES: usize = 8;
 const CEQ_ALIGN: usize = 4096;
@@ -97,7 +99,8 @@ pub(super) const LAST_CEQ: Experiment = Experiment {
                 // The ring stays allocated if this fails: the device may write there.
                 let opcode = u64::from(Opcode::DestroyCeq.code()) << 32;
                 let destroy = create.with(header, OPCODE, opcode);
-                engine.execute(&destroy.with(CEQ_ADDRESS_WORD, u64::MAX, 0))?;
+                let destroy = destroy.with(CEQ_ADDRESS_WORD, u64::MAX, 0);
+                engine.execute(&destroy.with(CEQ_VSI_WORD, u64::MAX, 0))?;
             }
             ring.release();
             Ok(match refused {
