@@ -26,7 +26,7 @@ use crate::usage::refuse;
 /// Runs the command.
 ///
 /// # Errors
-/// The function cannot be opened, a file cannot be written, or an experiment could not be tried.
+/// The function cannot be opened, a file cannot be written, or no experiment could be tried.
 pub fn run(args: &SelftestArgs, out: &mut dyn Write) -> Result<()> {
     let experiments = selected(args)?;
     if args.list {
@@ -223,13 +223,16 @@ fn end(outcomes: &[Outcome], args: &SelftestArgs, out: &mut dyn Write) -> Result
         of_kind.count()
     };
     let (holds, differs) = (count(Verdict::Holds), count(Verdict::Differs));
-    writeln!(out, "{holds} assumptions hold, {differs} differ")?;
+    let not_tried = count(Verdict::NotTried);
+    writeln!(
+        out,
+        "{holds} assumptions hold, {differs} differ, {not_tried} not tried"
+    )?;
     if let Some(path) = &args.out {
         writeln!(out, "What was found: {}", path.display())?;
     }
-    match count(Verdict::NotTried) {
-        0 => Ok(()),
-        1 => bail!("one experiment could not be tried"),
-        many => bail!("{many} experiments could not be tried"),
+    if holds + differs == 0 {
+        bail!("no experiment could be tried; each line says why");
     }
+    Ok(())
 }
