@@ -27,6 +27,12 @@ pub enum Line {
     },
     /// It has ended.
     Outcome(Outcome),
+    /// The last line, unless the program or the machine died.
+    Ended {
+        /// Why it ended before all experiments were performed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
 }
 
 impl Line {

@@ -287,6 +287,13 @@ const DDP: &str = "E810_DDP";
 
 /// The environment variable that names a file of `e810 selftest` where no option does.
 const QUIRKS: &str = "E810_QUIRKS";
+/// The experiments that the driver goes by, and their values.
+const DEPENDED_ON: [(&str, [&str; 2]); 4] = [
+    ("windows", ["Work", "Refused"]),
+    ("clear_pba", ["Keeps", "Drops"]),
+    ("itr_unit", ["Field", "Double"]),
+    ("rate_unit", ["BySpeed", "Double"]),
+];
 /// Maximum bytes of such a file.
 const LONGEST: u64 = 1 << 20;
 
@@ -297,6 +304,21 @@ const LONGEST: u64 = 1 << 20;
 pub fn quirks(path: &Path) -> Result<Quirks> {
     let bytes = plain::read(path, LONGEST)?;
     let findings = Findings::parse(&bytes)?;
+    for (experiment, values) in DEPENDED_ON {
+        match findings.value(experiment) {
+            Some(value) if !values.contains(&value) => {
+                log::warn!(
+                    "{}: {experiment} is {value}, which is not known here",
+                    path.display()
+                );
+            }
+            Some(value) => log::info!("{}: {experiment} is {value}", path.display()),
+            None => {}
+        }
+    }
+    if findings.iter().next().is_none() {
+        log::warn!("{}: no experiment has found anything", path.display());
+    }
     let is = |experiment, value| findings.value(experiment) == Some(value);
     Ok(Quirks {
         memory_windows: is("windows", "Work"),

@@ -2,11 +2,12 @@
 
 mod engine;
 
+use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use e810_adminq::AdminQ;
 use e810_adminq::reset::{check_recovery, reset_function, wait_for_firmware};
 use e810_backends::HostDevice;
@@ -44,6 +45,10 @@ pub struct Bench {
     device: Observed,
     lines: Lines,
     start: Start,
+    /// The port had no link when one was waited for: it is not waited for again.
+    has_no_link: Cell<bool>,
+    /// The function did not come up, for a reason that stays: it is not tried again.
+    no_start: RefCell<Option<String>>,
 }
 
 impl Bench {
@@ -59,7 +64,14 @@ impl Bench {
             device: Observed::new(device, Arc::new(recorder)),
             lines,
             start,
+            has_no_link: Cell::new(false),
+            no_start: RefCell::new(None),
         })
+    }
+
+    /// Whether the port had no link when one was waited for.
+    pub(crate) const fn has_no_link(&self) -> bool {
+        self.has_no_link.get()
     }
 
     pub(crate) const fn device(&self) -> &Observed {
@@ -112,9 +124,14 @@ impl Bench {
     /// # Errors
     /// The bring-up, what `act` returns, or the shutdown.
     pub(crate) fn engine<T>(&self, act: impl FnOnce(&mut Engine<'_>) -> Result<T>) -> Result<T> {
+        if let Some(why) = &*self.no_start.borrow() {
+            bail!("{why}");
+        }
         let mut engine = match Engine::start(self) {
             Ok(engine) => engine,
             Err(error) => {
+                let why = "the function does not come up, as told above".to_owned();
+                *self.no_start.borrow_mut() = Some(why);
                 self.reset()?;
                 return Err(error);
             }

@@ -11,8 +11,6 @@ use crate::bench::Bench;
 pub enum Risk {
     /// Nothing: it works with the function that was opened, and with nothing else.
     None,
-    /// The link of the port goes down and comes up.
-    LinkFlap,
     /// All functions of the card are reset.
     ResetsCard,
 }
@@ -23,7 +21,6 @@ impl Risk {
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
-            Self::LinkFlap => "link",
             Self::ResetsCard => "card",
         }
     }

@@ -9,6 +9,7 @@ mod engine;
 mod events;
 mod firmware;
 mod groups;
+mod timers;
 mod vectors;
 
 use e810_hal::Ns;
@@ -33,11 +34,14 @@ pub const EXPERIMENTS: &[Experiment] = &[
     commands::QUEUE_SET_HANDLES,
     commands::OP_ERR,
     commands::NOTHING_TO_FLUSH,
+    commands::FLUSHED_BOTH,
     commands::ERROR_REFUSED,
     commands::ARP_AGAIN,
     commands::UNKNOWN_VSI,
     commands::WINDOWS,
     engine::LAST_CEQ,
+    engine::FILTER_REGISTER,
+    engine::PACKED_OBJECTS,
     completions::FLUSH,
     completions::FLUSH_QP_ID,
     completions::CQ_FULL,
@@ -52,11 +56,16 @@ pub const EXPERIMENTS: &[Experiment] = &[
     counters::COUNTED_SENDS,
     counters::COUNTED_FCS,
     vectors::CLEAR_PBA,
-    vectors::CHANGED_TIMER,
-    vectors::RATE_LIMITS,
-    vectors::ITR_READS,
-    vectors::ITR_UNIT,
-    vectors::RATE_UNIT,
+    vectors::AUTO_MASK,
+    vectors::SHARED_VECTOR,
+    timers::CHANGED_TIMER,
+    timers::SAME_INTERVAL,
+    timers::OTHER_TIMERS,
+    timers::RATE_LIMITS,
+    timers::ITR_READS,
+    timers::ITR_UNIT,
+    timers::RATE_UNIT,
+    card::SWITCH_MASK_HIDES,
     card::SWITCH_INPUT,
     card::FRAME_AT_START,
     card::LOCK_RELEASED,

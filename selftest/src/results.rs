@@ -1,6 +1,6 @@
 //! Performs experiments, and keeps what they have found.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use e810_card::selftest::{Outcome, Verdict};
 
 use crate::bench::Bench;
@@ -35,30 +35,30 @@ fn outcome_of(experiment: &Experiment, seen: Result<Seen>) -> Outcome {
 }
 
 /// Performs `experiments` one after the other. `observe` is called with each before it begins, and with
-/// what it found when it has ended. After one that leaves a function which does not come back from its
-/// reset, the others are not tried.
+/// what it found when it has ended; an error of it ends the run. After an experiment that leaves a function
+/// which does not come back from its reset, the others are not tried.
+///
+/// # Errors
+/// Those of `observe`, and why the function does not come back.
 pub fn run(
     bench: &Bench,
     experiments: &[Experiment],
-    observe: &mut dyn FnMut(&Experiment, Option<&Outcome>),
-) -> Vec<Outcome> {
+    observe: &mut dyn FnMut(&Experiment, Option<&Outcome>) -> Result<()>,
+) -> Result<Vec<Outcome>> {
     let mut outcomes = Vec::new();
-    let mut is_gone = None;
     for experiment in experiments {
-        observe(experiment, None);
-        let seen = match &is_gone {
-            Some(why) => Err(anyhow::anyhow!("{why}")),
-            None => (experiment.run)(bench),
-        };
-        let outcome = outcome_of(experiment, seen);
-        if outcome.verdict == Verdict::NotTried
-            && is_gone.is_none()
-            && let Err(error) = bench.reset()
-        {
-            is_gone = Some(format!("after {}: {error:#}", experiment.name));
+        observe(experiment, None)?;
+        let mut outcome = outcome_of(experiment, (experiment.run)(bench));
+        if outcome.verdict == Verdict::NotTried && bench.has_no_link() {
+            outcome.note.push_str(" (the port has no link)");
         }
-        observe(experiment, Some(&outcome));
+        let is_back = match outcome.verdict {
+            Verdict::NotTried => bench.reset(),
+            Verdict::Holds | Verdict::Differs => Ok(()),
+        };
+        observe(experiment, Some(&outcome))?;
+        is_back.with_context(|| format!("after {}", experiment.name))?;
         outcomes.push(outcome);
     }
-    outcomes
+    Ok(outcomes)
 }

@@ -20,7 +20,7 @@ fn results(variation: Variation) -> Vec<Outcome> {
     let function = card(variation).function(0);
     let start = start(&function, 1500);
     let bench = Bench::new(function, start).unwrap();
-    run(&bench, EXPERIMENTS, &mut |_, _| {})
+    run(&bench, EXPERIMENTS, &mut |_, _| Ok(())).unwrap()
 }
 
 /// The simulated card that the file of these outcomes makes.
@@ -95,7 +95,7 @@ fn a_quirk_makes_up_for_what_differs() {
         .filter(|experiment| experiment.name == "itr_unit")
         .copied()
         .collect();
-    let found = run(&bench, &timed, &mut |_, _| {});
+    let found = run(&bench, &timed, &mut |_, _| Ok(())).unwrap();
     let verdicts: Vec<_> = found.iter().map(|outcome| outcome.verdict).collect();
     assert_eq!(verdicts, [Verdict::Holds]);
 }

@@ -82,6 +82,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) bytes: SharedBytes,
     pub(crate) mr: Mr<Observed>,
     pub(crate) gid: u8,
+    /// Bytes of host memory that the device had when it was up.
+    pub(crate) backed_at_start: u64,
     /// The address handle of a group.
     group: Option<Ah>,
     pub(crate) cqs: Vec<Cq<Observed>>,
@@ -91,12 +93,20 @@ pub(crate) struct Engine<'a> {
 impl<'a> Engine<'a> {
     pub(super) fn start(bench: &'a Bench) -> Result<Self> {
         let device = bench.device();
-        let link = LinkPolicy::Wait(LINK);
+        // Most experiments need no link, and a card may not have any.
+        let link = LinkPolicy::GoOn;
         let backing = e810::hmc::Backing::Full;
         let up = bench
             .start
             .bring_up(device.clone(), backing, link, &mut |_| {});
         let (mut control, events) = up.context("bringing the function up")?.split();
+        if !bench.has_no_link.get()
+            && let Err(error) = control.wait_link(LINK)
+        {
+            log::warn!("experiments that need a link fail: {error}");
+            bench.has_no_link.set(true);
+        }
+        let backed_at_start = control.hmc().backed_bytes();
         let pd = control.alloc_pd()?;
         let memory = device.payload(BYTES)?;
         let bytes = memory.bytes();
@@ -116,6 +126,7 @@ impl<'a> Engine<'a> {
             bytes,
             mr,
             gid,
+            backed_at_start,
             group: None,
             cqs: Vec::new(),
             qps: Vec::new(),

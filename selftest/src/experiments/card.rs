@@ -9,6 +9,7 @@ use e810_hal::regs::{
 };
 use e810_hal::{Clock as _, Ns};
 
+use super::STOPS;
 use super::firmware::lport;
 use crate::bench::Bench;
 use crate::experiment::{Experiment, Risk, Seen};
@@ -102,7 +103,7 @@ pub(super) const LOCK_RELEASED: Experiment = Experiment {
     assumes: "a global configuration lock that was released counts as done, also without a download",
     does: "resets the card, takes the lock, releases it, asks for it again, and resets the card",
     values: &["Done", "Free"],
-    if_not: "Nothing: a failed download can be tried again without a reset of the card.",
+    if_not: "A failed download can be tried again without a reset of the card.",
     seconds: 10,
     risk: Risk::ResetsCard,
     run: |bench| {
@@ -123,5 +124,40 @@ pub(super) const LOCK_RELEASED: Experiment = Experiment {
         // Nobody could load a package otherwise.
         reset(bench)?;
         seen
+    },
+};
+
+pub(super) const SWITCH_MASK_HIDES: Experiment = Experiment {
+    name: "switch_mask_hides",
+    assumes: "no rule of the switch matches while the input mask of its block is 0",
+    does: "clears GL_PREEXT_L2_PMASK0 and GL_PREEXT_L2_PMASK1, which are the card's, sends a message, and writes them again",
+    values: &["Hides", "Passes"],
+    if_not: "Nothing: the driver writes the mask all the same.",
+    seconds: 10,
+    risk: Risk::ResetsCard,
+    run: |bench| {
+        bench.engine(|engine| {
+            let cq = engine.cq(16)?;
+            let [from, to] = engine.pair(cq)?;
+            engine.receive(to)?;
+            engine.send_bytes(from, 8)?;
+            engine.completions(cq, 2)?;
+            let switch = Index::new(SWITCH_BLOCK).context("no such block")?;
+            let low = GL_PREEXT_L2_PMASK0.at(switch);
+            let high = GL_PREEXT_L2_PMASK1.at(switch);
+            let masks = [low.get(bench.device()), high.get(bench.device())];
+            low.set(bench.device(), 0);
+            high.set(bench.device(), 0);
+            engine.receive(to)?;
+            engine.send_bytes(from, 8)?;
+            let done = engine.completions_within(cq, 2, STOPS);
+            let [low_mask, high_mask] = masks;
+            low.set(bench.device(), low_mask);
+            high.set(bench.device(), high_mask);
+            Ok(match done?.len() {
+                2 => Seen::Value("Passes"),
+                _ => Seen::Value("Hides"),
+            })
+        })
     },
 };

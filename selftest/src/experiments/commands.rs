@@ -290,7 +290,7 @@ pub(super) const WINDOWS: Experiment = Experiment {
     assumes: "there are memory windows, although existing drivers do not offer them on this generation any more",
     does: "allocates a window (ALLOC_STAG) and gives it back",
     values: &["Work", "Refused"],
-    if_not: "There are no memory windows. With the file (--quirks) the driver offers them where they work.",
+    if_not: "There are no memory windows: programs cannot have them. (Where they work, the driver offers them with --quirks.)",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -310,6 +310,33 @@ pub(super) const WINDOWS: Experiment = Experiment {
             let kind = StagKind::Window;
             engine.execute(&DeallocStag { index, pd, kind })?;
             Ok(Seen::Value("Work"))
+        })
+    },
+};
+
+pub(super) const FLUSHED_BOTH: Experiment = Experiment {
+    name: "flushed_both",
+    assumes: "FLUSH_WQES that has flushed both queues says so with another code than for none or one of them",
+    does: "flushes a queue pair with a request in each queue, past the driver",
+    values: &["Another", "Zero"],
+    if_not: "Nothing: the driver does not look at the code.",
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let cq = engine.cq(16)?;
+            let [qp, _] = engine.pair(cq)?;
+            let number = engine.get(qp)?.number().get();
+            let command = to_error(&engine.happened(), number)?;
+            engine.receive(qp)?;
+            // The peer has no receive for it, so it stays.
+            engine.send_bytes(qp, 8)?;
+            engine.execute(&command)?;
+            Ok(match engine.execute(&flush(number))?.minor {
+                0 => Seen::Value("Zero"),
+                code @ (2 | 3) => Seen::Other(format!("{code}, which is that of one queue")),
+                _ => Seen::Value("Another"),
+            })
         })
     },
 };

@@ -6,7 +6,9 @@ use e810_card::record::words_from_hex;
 use e810_cqp::op::HEADER;
 use e810_cqp::{Config, Cqp, Error, Opcode};
 use e810_hal::bus::{PfId, RegIndex as _};
-use e810_hal::regs::{CPU_READY, GLPE_CPUSTATUS0, GLPE_CPUSTATUS1, GLPE_CPUSTATUS2, PF_FUNC_RID};
+use e810_hal::regs::{
+    CPU_READY, GLPE_CPUSTATUS0, GLPE_CPUSTATUS1, GLPE_CPUSTATUS2, PF_FUNC_RID, VSIQF_PE_CTL1,
+};
 use e810_hal::{Clock as _, DmaBuf, DmaLayout, Ns};
 use e810_trace::Event;
 
@@ -19,7 +21,7 @@ pub(super) const DERIVED_MAXIMA: Experiment = Experiment {
     assumes: "QUERY_FPM_VAL has maxima of the objects whose counts follow from that of queue pairs",
     does: "reads the reply of a bring-up",
     values: &["Said", "Zero"],
-    if_not: "Nothing: the driver does not compare them.",
+    if_not: "Nothing but warnings: the driver goes on with other maxima.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
@@ -175,5 +177,49 @@ pub(super) const ENGINE_STATUS: Experiment = Experiment {
             }
         }
         bail!("they are not ready within {STARTS}")
+    },
+};
+
+pub(super) const FILTER_REGISTER: Experiment = Experiment {
+    name: "filter_register",
+    assumes: "VSIQF_PE_CTL1 shows that the filter of a VSI in front of the engine is open",
+    does: "brings the function up, and reads the register of its VSI",
+    values: &["Shows", "Hides"],
+    if_not: "A function that another driver has set up has to be given its VSI (--warm --vsi).",
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let vsi = engine.control.lan().vsi;
+            let register = VSIQF_PE_CTL1.at(vsi).get(bench.device());
+            Ok(match register & 1 {
+                0 => Seen::Value("Hides"),
+                _ => Seen::Value("Shows"),
+            })
+        })
+    },
+};
+
+pub(super) const PACKED_OBJECTS: Experiment = Experiment {
+    name: "packed_objects",
+    assumes: "the objects of the host memory cache follow each other without gaps",
+    does: "brings the function up, and compares its memory with what the counts of objects take",
+    values: &["Packed", "Spread"],
+    if_not: "A bring-up takes more host memory than the driver says beforehand.",
+    seconds: 5,
+    risk: Risk::None,
+    run: |bench| {
+        bench.engine(|engine| {
+            let memory = engine.control.hmc();
+            let expected = memory.plan.backing_bytes(&memory.query)?;
+            let found = engine.backed_at_start;
+            Ok(if found == expected {
+                Seen::Value("Packed")
+            } else if found > expected {
+                Seen::Value("Spread")
+            } else {
+                Seen::Other(format!("{found} bytes, and the objects take {expected}"))
+            })
+        })
     },
 };

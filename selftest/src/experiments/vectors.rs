@@ -1,14 +1,13 @@
 //! Interrupt vectors.
 
-use anyhow::{Context, Result, bail};
-use e810::Notify;
+use anyhow::{Context, Error, Result, bail};
+use e810::{LanInit, Notify};
 use e810_backends::interrupts::Interrupts as _;
-use e810_hal::bus::ItrIndex;
 use e810_hal::regs::{
-    DYN_CTL_DISABLE, DYN_CTL_ENABLE, DYN_CTL_ENABLE_KEEP_ITR, GL_PWR_MODE_CTL, GLINT_DYN_CTL,
-    GLINT_ITR, GLINT_RATE,
+    DYN_CTL_DISABLE, DYN_CTL_ENABLE, DYN_CTL_ENABLE_KEEP_ITR, GLINT_DYN_CTL, PFINT_AEQCTL,
 };
 use e810_hal::{Clock as _, Ns, Vector};
+use e810_trace::Event;
 
 use crate::bench::{Bench, Engine};
 use crate::experiment::{Experiment, Risk, Seen};
@@ -17,7 +16,7 @@ use crate::experiment::{Experiment, Risk, Seen};
 const SOON: Ns = Ns::from_ms(50);
 
 /// Whether `vector` fires within [`SOON`].
-fn fires(bench: &Bench, vector: Vector) -> Result<bool> {
+pub(super) fn fires(bench: &Bench, vector: Vector) -> Result<bool> {
     let begun = bench.device().now();
     let mut fired = Vec::new();
     while bench.device().now().0.saturating_sub(begun.0) < SOON.0 {
@@ -30,12 +29,12 @@ fn fires(bench: &Bench, vector: Vector) -> Result<bool> {
 }
 
 /// A software interrupt that enables the vector and changes no interval (control-path 2.4).
-const SOFTWARE: u32 = DYN_CTL_ENABLE_KEEP_ITR | 1 << 2;
+pub(super) const SOFTWARE: u32 = DYN_CTL_ENABLE_KEEP_ITR | 1 << 2;
 /// The same with timer 1.
-const WITH_TIMER: u32 = SOFTWARE | 1 << 24 | 1 << 25;
+pub(super) const WITH_TIMER: u32 = SOFTWARE | 1 << 24 | 1 << 25;
 
 /// Triggers `vector`, and waits for its interrupt.
-fn trigger(bench: &Bench, vector: Vector, how: u32) -> Result<()> {
+pub(super) fn trigger(bench: &Bench, vector: Vector, how: u32) -> Result<()> {
     drain(bench)?;
     GLINT_DYN_CTL.at(vector).set(bench.device(), how);
     if !fires(bench, vector)? {
@@ -46,7 +45,7 @@ fn trigger(bench: &Bench, vector: Vector, how: u32) -> Result<()> {
 
 /// The mean time between `count` + 1 interrupts in a row, each of which is triggered when the one before
 /// has come.
-fn mean(bench: &Bench, vector: Vector, how: u32, count: u64) -> Result<u64> {
+pub(super) fn mean(bench: &Bench, vector: Vector, how: u32, count: u64) -> Result<u64> {
     trigger(bench, vector, how)?;
     let begun = bench.device().now();
     for _ in 0..count {
@@ -56,7 +55,7 @@ fn mean(bench: &Bench, vector: Vector, how: u32, count: u64) -> Result<u64> {
 }
 
 /// Forgets interrupts that have come.
-fn drain(bench: &Bench) -> Result<()> {
+pub(super) fn drain(bench: &Bench) -> Result<()> {
     bench.device().wait_fired(Ns(0), &mut Vec::new())?;
     Ok(())
 }
@@ -87,8 +86,13 @@ pub(super) const CLEAR_PBA: Experiment = Experiment {
             let control = GLINT_DYN_CTL.at(vector);
             control.set(bench.device(), DYN_CTL_DISABLE);
             drain(bench)?;
+            engine.happened();
             event(engine, cq, qps)?;
             bench.device().delay(SOON);
+            let lines = engine.happened();
+            if !lines.iter().any(|line| matches!(line, Event::Ceqe { .. })) {
+                bail!("no event came within {SOON}");
+            }
             control.set(bench.device(), DYN_CTL_ENABLE);
             Ok(match fires(bench, vector)? {
                 true => Seen::Value("Keeps"),
@@ -98,193 +102,68 @@ pub(super) const CLEAR_PBA: Experiment = Experiment {
     },
 };
 
-/// An interval of a timer in its units of 2 µs, and in time.
-const INTERVAL: u32 = 4_000;
-const LONG: Ns = Ns::from_ms(8);
-/// Tries, where a busy machine may spoil some.
-const TRIES: usize = 5;
+/// A software interrupt that leaves INTENA as it is, and no interval either.
+const MASKED: u32 = 1 << 31 | 3 << 3 | 1 << 2;
 
-/// The least time that two interrupts of timer 1 take together. `between` is done after the first.
-fn two(bench: &Bench, vector: Vector, before: &dyn Fn(), between: &dyn Fn()) -> Result<u64> {
-    let mut least = u64::MAX;
-    for _ in 0..TRIES {
-        before();
-        // The timer begins to run later, when the first interrupt is sent.
-        let begun = bench.device().now();
-        trigger(bench, vector, WITH_TIMER)?;
-        between();
-        trigger(bench, vector, WITH_TIMER)?;
-        least = least.min(bench.device().now().0.saturating_sub(begun.0));
-    }
-    Ok(least)
-}
-
-pub(super) const CHANGED_TIMER: Experiment = Experiment {
-    name: "changed_timer",
-    assumes: "a timer of a vector has expired as soon as its interval is changed",
-    does: "changes an interval of 8 ms right after an interrupt, and measures when the next one comes",
-    values: &["Expires", "RunsOn"],
-    if_not: "A new moderation takes effect one interval later.",
+pub(super) const AUTO_MASK: Experiment = Experiment {
+    name: "auto_mask",
+    assumes: "a vector masks itself when it fires",
+    does: "lets a vector fire, and triggers it once more without enabling it",
+    values: &["Clears", "Leaves"],
+    if_not: "More interrupts than needed: the driver expects none before it has enabled the vector again.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
         bench.engine(|engine| {
             let vector = engine.control.interrupt_vector(0).context("no vector")?;
-            let timer = ItrIndex::new(1).context("no timer")?;
-            let interval = GLINT_ITR.at(timer, vector);
-            let set = |units| interval.set(bench.device(), units);
-            let free = two(bench, vector, &|| set(0), &|| {})?;
-            let changed = two(bench, vector, &|| set(INTERVAL), &|| set(INTERVAL - 1))?;
-            set(0);
-            // With the old interval they cannot take less.
-            if changed < LONG.0 {
-                return Ok(Seen::Value("Expires"));
-            }
-            too_slow(free, LONG.0)?;
-            Ok(Seen::Value("RunsOn"))
-        })
-    },
-};
-
-/// Refuses to conclude from interrupts that take `free` without any delay, where a delay of `delay` would
-/// not be seen.
-fn too_slow(free: u64, delay: u64) -> Result<()> {
-    if free > delay * 3 / 4 {
-        bail!(
-            "interrupts take {} on this machine, which hides a delay of {}",
-            Ns(free),
-            Ns(delay)
-        );
-    }
-    Ok(())
-}
-
-/// GLINT_RATE: the limit is on, with the longest interval.
-const RATE: u32 = 1 << 6 | 0x3F;
-/// Interrupts in a row, between which jitter of the first and the last counts little.
-const BURST: u64 = 40;
-const FEW: u64 = 8;
-
-/// The unit of GLINT_RATE that drivers take the card to have (control-path 2.5).
-fn rate_unit(bench: &Bench) -> u64 {
-    // CAR_MAX_BW 3: 25 Gb/s.
-    match GL_PWR_MODE_CTL.get(bench.device()) >> 30 {
-        3 => 8_000,
-        _ => 4_000,
-    }
-}
-
-pub(super) const RATE_LIMITS: Experiment = Experiment {
-    name: "rate_limits",
-    assumes: "the rate limit of a vector holds back events without a timer, too",
-    does: "measures software interrupts in a row, with a rate limit and without",
-    values: &["All", "Timed"],
-    if_not: "Nothing for completions, whose cause has a timer; asynchronous events are not limited then.",
-    seconds: 5,
-    risk: Risk::None,
-    run: |bench| {
-        bench.engine(|engine| {
-            let vector = engine.control.interrupt_vector(0).context("no vector")?;
-            let rate = GLINT_RATE.at(vector);
-            let burst = |limit| {
-                rate.set(bench.device(), limit);
-                mean(bench, vector, SOFTWARE, BURST)
-            };
-            let free = burst(0)?;
-            let limited = burst(RATE)?;
-            rate.set(bench.device(), 0);
-            let least = 63 * rate_unit(bench);
-            if limited < least * 9 / 10 {
-                return Ok(Seen::Value("Timed"));
-            }
-            too_slow(free, least)?;
-            Ok(Seen::Value("All"))
-        })
-    },
-};
-
-/// Two intervals.
-const BY_ITR: u32 = 10;
-const BY_DYN_CTL: u32 = 20;
-
-pub(super) const ITR_READS: Experiment = Experiment {
-    name: "itr_reads",
-    assumes: "GLINT_ITR reads as the interval in force, also after GLINT_DYN_CTL has set it",
-    does: "sets an interval by both registers, and reads GLINT_ITR",
-    values: &["InForce", "Written"],
-    if_not: "`e810 monitor` shows another interval than the one in force.",
-    seconds: 5,
-    risk: Risk::None,
-    run: |bench| {
-        bench.engine(|engine| {
-            let vector = engine.control.interrupt_vector(0).context("no vector")?;
-            let timer = ItrIndex::new(0).context("no timer")?;
-            let interval = GLINT_ITR.at(timer, vector);
-            interval.set(bench.device(), BY_ITR);
-            let control = DYN_CTL_ENABLE | BY_DYN_CTL << 5;
-            GLINT_DYN_CTL.at(vector).set(bench.device(), control);
-            let found = interval.get(bench.device());
-            interval.set(bench.device(), 0);
-            Ok(match found {
-                BY_DYN_CTL => Seen::Value("InForce"),
-                BY_ITR => Seen::Value("Written"),
-                other => Seen::Other(format!("{other}")),
+            trigger(bench, vector, SOFTWARE)?;
+            drain(bench)?;
+            GLINT_DYN_CTL.at(vector).set(bench.device(), MASKED);
+            Ok(match fires(bench, vector)? {
+                true => Seen::Value("Leaves"),
+                false => Seen::Value("Clears"),
             })
         })
     },
 };
 
-/// Which of two lengths a delay has.
-fn length(found: u64, usual: u64, values: [&'static str; 2]) -> Seen {
-    let [once, twice] = values;
-    let tenths = found * 10 / usual;
-    match tenths {
-        9..15 => Seen::Value(once),
-        18..25 => Seen::Value(twice),
-        _ => Seen::Other(format!("{} in place of {}", Ns(found), Ns(usual))),
-    }
+/// A frame that nobody but the function gets: to itself, of an Ethertype for experiments.
+fn own_frame(engine: &Engine<'_>) -> Vec<u8> {
+    let mac = engine.control.lan().mac.0;
+    let mut frame = [mac.as_slice(), &mac, &[0x88, 0xB5]].concat();
+    frame.resize(100, 0);
+    frame
 }
 
-pub(super) const ITR_UNIT: Experiment = Experiment {
-    name: "itr_unit",
-    assumes: "the unit of a vector's timers is that of GLINT_CTL, which drivers set to 2 µs, at every speed of the card",
-    does: "measures interrupts in a row with an interval of 4000 units",
-    values: &["Field", "Double"],
-    if_not: "Moderation waits twice as long as asked for. Give the file with --quirks.",
+pub(super) const SHARED_VECTOR: Experiment = Experiment {
+    name: "shared_vector",
+    assumes: "LAN queues may share the vector of the asynchronous event queue",
+    does: "sends a LAN frame, and waits for the interrupt that says it has gone",
+    values: &["Works", "Silent"],
+    if_not: "LAN frames, and with them ARP and connections, wait until somebody polls.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
         bench.engine(|engine| {
-            let vector = engine.control.interrupt_vector(0).context("no vector")?;
-            let timer = ItrIndex::new(1).context("no timer")?;
-            let interval = GLINT_ITR.at(timer, vector);
-            too_slow(mean(bench, vector, WITH_TIMER, FEW)?, LONG.0)?;
-            interval.set(bench.device(), INTERVAL);
-            let found = mean(bench, vector, WITH_TIMER, FEW)?;
-            interval.set(bench.device(), 0);
-            Ok(length(found, LONG.0, ["Field", "Double"]))
-        })
-    },
-};
-
-pub(super) const RATE_UNIT: Experiment = Experiment {
-    name: "rate_unit",
-    assumes: "the unit of GLINT_RATE is 4 µs, and 8 µs on a card of 25 Gb/s",
-    does: "measures software interrupts in a row, with a rate limit of 63 units",
-    values: &["BySpeed", "Double"],
-    if_not: "Interrupts are limited to half the rate asked for. Give the file with --quirks.",
-    seconds: 5,
-    risk: Risk::None,
-    run: |bench| {
-        bench.engine(|engine| {
-            let vector = engine.control.interrupt_vector(0).context("no vector")?;
-            let rate = GLINT_RATE.at(vector);
-            let usual = 63 * rate_unit(bench);
-            too_slow(mean(bench, vector, WITH_TIMER, BURST)?, usual)?;
-            rate.set(bench.device(), RATE);
-            let found = mean(bench, vector, WITH_TIMER, BURST)?;
-            rate.set(bench.device(), 0);
-            Ok(length(found, usual, ["BySpeed", "Double"]))
+            let cause = PFINT_AEQCTL.read(bench.device());
+            let vector = Vector::new(cause.read(PFINT_AEQCTL::MSIX_INDX) as u16);
+            let vector = vector.context("no vector")?;
+            let frame = own_frame(engine);
+            let mut port = engine.control.open_lan(&LanInit::new(1500))?;
+            drain(bench)?;
+            let enable = DYN_CTL_ENABLE_KEEP_ITR;
+            GLINT_DYN_CTL.at(vector).set(bench.device(), enable);
+            let seen = port
+                .transmit(&frame)
+                .map_err(Error::from)
+                .and_then(|()| fires(bench, vector));
+            if let Err((_, error)) = engine.control.close_lan(port) {
+                return Err(error.into());
+            }
+            Ok(match seen? {
+                true => Seen::Value("Works"),
+                false => Seen::Value("Silent"),
+            })
         })
     },
 };

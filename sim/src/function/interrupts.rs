@@ -1,6 +1,7 @@
 //! Interrupt causes, the vectors they are routed to, and the registers that control delivery.
 
 use crate::findings::kind;
+use crate::variation::{AutoMask, SharedVector};
 use e810_hal::bus::ItrIndex;
 use e810_hal::regs as hw;
 use e810_hal::{RegOffset, Vector};
@@ -15,7 +16,7 @@ impl FunctionState {
         let power_mode = self.registers.get(hw::GL_PWR_MODE_CTL.off());
         Rules {
             // DIS_AUTOMASK [0].
-            auto_mask: control & 1 == 0,
+            auto_mask: control & 1 == 0 && self.variation.auto_mask == AutoMask::Clears,
             units: Units::of(power_mode, control, &self.variation),
         }
     }
@@ -29,6 +30,12 @@ impl EngineEnv<'_> {
             // The sources do not say whether a cause that is enabled later still interrupts for
             // earlier events. Here it does not, so a driver must not rely on it.
             return;
+        }
+        if self.state.variation.shared_vector == SharedVector::Silent && name.starts_with("QINT_") {
+            let other = Cause::from(self.state.registers.get(hw::PFINT_AEQCTL.off()));
+            if other.enabled && other.vector == cause.vector {
+                return;
+            }
         }
         self.raise_vector(name, cause.vector, cause.itr);
     }

@@ -9,7 +9,7 @@ use e810_hal::regs as hw;
 use crate::function::FunctionState;
 use crate::lan::LanVsi;
 use crate::regs::lan::place;
-use crate::variation::RulesOfVsi;
+use crate::variation::{FilterRegister, RulesOfVsi};
 
 use super::descriptor::{Answer, Command, Reply};
 use super::layout::{part, put, u8_at, u16_at};
@@ -194,7 +194,8 @@ impl Vsis {
 fn show_filter(state: &mut FunctionState, number: u16, open: bool) {
     if let Some(vsi) = VsiId::new(number) {
         let off = hw::VSIQF_PE_CTL1.at(vsi).off();
-        state.registers.set(off, u32::from(open));
+        let shows = state.variation.filter_register == FilterRegister::Shows;
+        state.registers.set(off, u32::from(open && shows));
     }
 }
 

@@ -9,7 +9,7 @@ mod throttle;
 pub(crate) use throttle::{NO_ITR, Units};
 use throttle::{Throttle, Waiting};
 
-use crate::variation::{ClearPba, ItrReads, Variation};
+use crate::variation::{ClearPba, ItrReads, OtherTimers, Variation};
 
 /// INTENA \[0\] of GLINT_DYN_CTL (control-path 2.4), and so on down.
 const INTENA: u32 = 1;
@@ -112,11 +112,12 @@ impl VectorState {
     }
 
     /// Serves all causes; true when a message is sent.
-    fn serve(&mut self, rules: Rules, now: u64) -> bool {
+    fn serve(&mut self, rules: Rules, others: OtherTimers, now: u64) -> bool {
         let message = self.enabled;
-        self.waiting = Waiting::default();
+        let waiting = std::mem::take(&mut self.waiting);
         self.written_back = !message;
-        self.throttle.served(now, rules.units, message);
+        self.throttle
+            .served(now, rules.units, message, waiting, others);
         if message && rules.auto_mask {
             self.enabled = false;
         }
@@ -176,7 +177,7 @@ impl Interrupts {
             return;
         };
         if due <= now {
-            if state.serve(rules, now) {
+            if state.serve(rules, self.choices.other_timers, now) {
                 self.fired.push(vector);
             }
         } else if !self.delayed.contains(&vector) {
@@ -223,11 +224,10 @@ impl Interrupts {
             state.enabled = value & INTENA != 0;
         }
         // ITR 3 does not exist.
-        let _ = state.throttle.set_interval(
-            itr_index(value),
-            interval(value) as u16,
-            self.choices.changed_timer,
-        );
+        let _ =
+            state
+                .throttle
+                .set_interval(itr_index(value), interval(value) as u16, &self.choices);
         if value & SWINT_TRIG != 0 {
             state.waiting.add(software_itr(value));
         }
@@ -263,12 +263,12 @@ impl Interrupts {
     ) -> bool {
         let state = self.vectors.get_mut(usize::from(vector));
         let interval = (value & 0xfff) as u16;
-        let changed = self.choices.changed_timer;
+        let choices = self.choices;
         let done = state.is_some_and(|state| {
             if let Some(written) = state.itr.get_mut(itr as usize) {
                 *written = interval;
             }
-            state.throttle.set_interval(itr, interval, changed)
+            state.throttle.set_interval(itr, interval, &choices)
         });
         self.settle(vector, rules, now);
         done

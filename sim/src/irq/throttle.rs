@@ -10,7 +10,9 @@
 //!   its causes are served;
 //! * the rate limit must have a credit, whatever the timer.
 
-use crate::variation::{ChangedTimer, ItrUnit, RateLimits, RateUnit, Variation};
+use crate::variation::{
+    ChangedTimer, ItrUnit, OtherTimers, RateLimits, RateUnit, SameInterval, Variation,
+};
 
 /// ITR_INDX value for "no timer": the interrupt waits for the rate limit only.
 pub(crate) const NO_ITR: u32 = 3;
@@ -91,16 +93,17 @@ impl Throttle {
     }
 
     /// Sets the interval of a timer; false when there is no such timer.
-    pub(super) fn set_interval(&mut self, itr: u32, interval: u16, then: ChangedTimer) -> bool {
+    pub(super) fn set_interval(&mut self, itr: u32, interval: u16, choices: &Variation) -> bool {
         let Some(timer) = self.timers.get_mut(itr as usize) else {
             return false;
         };
-        if timer.interval != interval {
-            let expires = match then {
-                ChangedTimer::Expires => 0,
-                ChangedTimer::RunsOn => timer.expires,
-            };
-            *timer = Timer { interval, expires };
+        let has_expired = match timer.interval == interval {
+            true => choices.same_interval == SameInterval::Expires,
+            false => choices.changed_timer == ChangedTimer::Expires,
+        };
+        timer.interval = interval;
+        if has_expired {
+            timer.expires = 0;
         }
         true
     }
@@ -133,8 +136,18 @@ impl Throttle {
 
     /// The vector's causes were served at `now`, which restarts all its timers. `message`: a
     /// message was sent, which takes a credit.
-    pub(super) fn served(&mut self, now: u64, units: Units, message: bool) {
-        for timer in &mut self.timers {
+    pub(super) fn served(
+        &mut self,
+        now: u64,
+        units: Units,
+        message: bool,
+        waiting: Waiting,
+        others: OtherTimers,
+    ) {
+        for (itr, timer) in (0..).zip(&mut self.timers) {
+            if others == OtherTimers::Stay && !waiting.has(itr) {
+                continue;
+            }
             timer.expires = now + u64::from(timer.interval) * units.itr;
         }
         if message && self.limits() {
@@ -181,13 +194,19 @@ mod tests {
     #[test]
     fn a_timer_runs_from_the_last_interrupt() {
         let mut throttle = Throttle::default();
-        assert!(throttle.set_interval(1, 25, ChangedTimer::Expires));
+        assert!(throttle.set_interval(1, 25, &Variation::default()));
         assert_eq!(
             throttle.due(waiting(1), RateLimits::All),
             Some(0),
             "never served: expired"
         );
-        throttle.served(1_000, UNITS, true);
+        throttle.served(
+            1_000,
+            UNITS,
+            true,
+            Waiting::default(),
+            OtherTimers::RunAgain,
+        );
         assert_eq!(throttle.due(waiting(1), RateLimits::All), Some(51_000));
         // The other timers have no interval, so none waits for a timer.
         assert_eq!(throttle.due(waiting(0), RateLimits::All), Some(1_000));
@@ -198,14 +217,20 @@ mod tests {
     #[test]
     fn the_first_timer_to_expire_speaks_for_all() {
         let mut throttle = Throttle::default();
-        throttle.set_interval(0, 100, ChangedTimer::Expires);
-        throttle.set_interval(2, 10, ChangedTimer::Expires);
-        throttle.served(0, UNITS, true);
+        throttle.set_interval(0, 100, &Variation::default());
+        throttle.set_interval(2, 10, &Variation::default());
+        throttle.served(0, UNITS, true, Waiting::default(), OtherTimers::RunAgain);
         let mut both = waiting(0);
         assert_eq!(throttle.due(both, RateLimits::All), Some(200_000));
         both.add(2);
         assert_eq!(throttle.due(both, RateLimits::All), Some(20_000));
-        throttle.served(20_000, UNITS, true);
+        throttle.served(
+            20_000,
+            UNITS,
+            true,
+            Waiting::default(),
+            OtherTimers::RunAgain,
+        );
         assert_eq!(
             throttle.due(waiting(0), RateLimits::All),
             Some(220_000),
@@ -216,13 +241,19 @@ mod tests {
     #[test]
     fn a_changed_interval_counts_as_expired_and_an_unchanged_one_does_not() {
         let mut throttle = Throttle::default();
-        throttle.set_interval(0, 50, ChangedTimer::Expires);
-        throttle.served(7_000, UNITS, true);
-        throttle.set_interval(0, 50, ChangedTimer::Expires);
+        throttle.set_interval(0, 50, &Variation::default());
+        throttle.served(
+            7_000,
+            UNITS,
+            true,
+            Waiting::default(),
+            OtherTimers::RunAgain,
+        );
+        throttle.set_interval(0, 50, &Variation::default());
         assert_eq!(throttle.due(waiting(0), RateLimits::All), Some(107_000));
-        throttle.set_interval(0, 51, ChangedTimer::Expires);
+        throttle.set_interval(0, 51, &Variation::default());
         assert_eq!(throttle.due(waiting(0), RateLimits::All), Some(0));
-        assert!(!throttle.set_interval(3, 1, ChangedTimer::Expires));
+        assert!(!throttle.set_interval(3, 1, &Variation::default()));
         assert_eq!((throttle.interval(0), throttle.interval(3)), (51, 0));
     }
 
@@ -235,17 +266,41 @@ mod tests {
             Some(0),
             "there at first"
         );
-        throttle.served(1_000, UNITS, true);
+        throttle.served(
+            1_000,
+            UNITS,
+            true,
+            Waiting::default(),
+            OtherTimers::RunAgain,
+        );
         assert_eq!(throttle.due(waiting(NO_ITR), RateLimits::All), Some(21_000));
         // A write-back takes no credit.
-        throttle.served(30_000, UNITS, false);
+        throttle.served(
+            30_000,
+            UNITS,
+            false,
+            Waiting::default(),
+            OtherTimers::RunAgain,
+        );
         assert_eq!(throttle.due(waiting(NO_ITR), RateLimits::All), Some(21_000));
         // Whichever is later.
-        throttle.set_interval(0, 4, ChangedTimer::Expires);
-        throttle.served(30_000, UNITS, true);
+        throttle.set_interval(0, 4, &Variation::default());
+        throttle.served(
+            30_000,
+            UNITS,
+            true,
+            Waiting::default(),
+            OtherTimers::RunAgain,
+        );
         assert_eq!(throttle.due(waiting(0), RateLimits::All), Some(50_000));
-        throttle.set_interval(0, 30, ChangedTimer::Expires);
-        throttle.served(50_000, UNITS, true);
+        throttle.set_interval(0, 30, &Variation::default());
+        throttle.served(
+            50_000,
+            UNITS,
+            true,
+            Waiting::default(),
+            OtherTimers::RunAgain,
+        );
         assert_eq!(throttle.due(waiting(0), RateLimits::All), Some(110_000));
         throttle.set_rate(5);
         assert_eq!(

@@ -7,7 +7,7 @@ mod profile;
 
 pub use profile::{FpmProfile, NoProfile};
 
-use crate::variation::{DerivedMaxima, UnreadWords, Variation};
+use crate::variation::{DerivedMaxima, PackedObjects, UnreadWords, Variation};
 
 use super::word::{bits, put};
 
@@ -249,7 +249,11 @@ pub(crate) enum Refused {
 
 impl Layout {
     /// Lays out the counts of a commit buffer.
-    pub(crate) fn commit(profile: FpmProfile, buffer: &[u64]) -> Result<Self, Refused> {
+    pub(crate) fn commit_as(
+        profile: FpmProfile,
+        buffer: &[u64],
+        packed: PackedObjects,
+    ) -> Result<Self, Refused> {
         let mut extents = [Extent::default(); KINDS];
         let mut end = 0_u64;
         for (row, extent) in TABLE.iter().zip(&mut extents) {
@@ -268,7 +272,11 @@ impl Layout {
                 });
             }
             *extent = Extent { base: end, count };
-            end = (end + count * profile.bytes(row.kind)).next_multiple_of(BASE_UNIT);
+            let unit = match packed {
+                PackedObjects::Packed => BASE_UNIT,
+                PackedObjects::Spread => SD_BYTES,
+            };
+            end = (end + count * profile.bytes(row.kind)).next_multiple_of(unit);
         }
         let sds = end.div_ceil(SD_BYTES);
         if sds > profile.max_sds().into() {
@@ -282,6 +290,12 @@ impl Layout {
             extents,
             end,
         })
+    }
+
+    /// The same, of a card that packs objects.
+    #[cfg(test)]
+    pub(crate) fn commit(profile: FpmProfile, buffer: &[u64]) -> Result<Self, Refused> {
+        Self::commit_as(profile, buffer, PackedObjects::Packed)
     }
 
     /// Writes counts and bases over the commit buffer, as the device does (control-path 6.4).

@@ -126,3 +126,32 @@ pub enum CqFull {
     /// All.
     NoneFree,
 }
+
+/// The minor code of FLUSH_WQES that has flushed both queues: the sources have those for none of them and for
+/// either one (control-path 4.5).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FlushedBoth {
+    /// Another one `[inf flushed_both]`.
+    Another,
+    /// 0.
+    Zero,
+}
+
+/// How the objects of the host memory cache follow each other (control-path 6.4).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum PackedObjects {
+    /// Each begins at the next multiple of 512 bytes, in the order of the commit buffer
+    /// `[inf packed_objects]`.
+    Packed,
+    /// Each begins in a segment of its own.
+    Spread,
+}
+
+/// Whether VSIQF_PE_CTL1 shows that a VSI's filter in front of the engine is open (control-path 9.9).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FilterRegister {
+    /// It does `[inf filter_register]`.
+    Shows,
+    /// It reads 0.
+    Hides,
+}

@@ -131,3 +131,12 @@ pub enum AdminqRegisters {
     /// They are cleared.
     Cleared,
 }
+
+/// What the switch block's recipes see of a frame while their input mask is 0.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SwitchMask {
+    /// Nothing, so that no rule matches `[inf switch_mask_hides]`.
+    Hides,
+    /// All: the mask is for others.
+    Passes,
+}

@@ -22,20 +22,24 @@ mod vectors;
 
 pub use counters::{CountedFcs, CountedSends, Octets, OwnCounters};
 pub use engine::{
-    AckThreshold, AckTime, ArpAgain, CqFull, DerivedMaxima, EngineAlone, EngineStatus, LastCeq,
-    OpErr, QueueSetHandles, UnknownVsi, UnreadWords, Windows,
+    AckThreshold, AckTime, ArpAgain, CqFull, DerivedMaxima, EngineAlone, EngineStatus,
+    FilterRegister, FlushedBoth, LastCeq, OpErr, PackedObjects, QueueSetHandles, UnknownVsi,
+    UnreadWords, Windows,
 };
 pub use events::{ClearPba, CqEventContext, FlushQpId, FlushStyle, QpEventContext};
 pub use firmware::{
     AdminqRegisters, DefaultBranch, FrameAtStart, LockReleased, LockRunsOut, OthersInDownload,
-    OwnVsi, PxeClearedAgain, RefusedInDownload, RulesOfVsi, SwitchInput, SwitchPages,
+    OwnVsi, PxeClearedAgain, RefusedInDownload, RulesOfVsi, SwitchInput, SwitchMask, SwitchPages,
 };
 pub use multicast::{GroupEcho, GroupQueueSet};
 pub use packets::{AckCredits, SendCredits};
 pub use qp_errors::{ErrorRefused, NothingToFlush};
 pub use reads::ReadSink;
 pub use table::{Choice, NoSuchChoice};
-pub use vectors::{ChangedTimer, ItrReads, ItrUnit, RateLimits, RateUnit};
+pub use vectors::{
+    AutoMask, ChangedTimer, ItrReads, ItrUnit, OtherTimers, RateLimits, RateUnit, SameInterval,
+    SharedVector,
+};
 
 use crate::rng::Rng;
 use table::variations;
@@ -56,8 +60,16 @@ variations! {
 
     // Vectors.
 
+    /// What a vector does with INTENA when it fires.
+    auto_mask: AutoMask [Clears, Leaves];
+    /// Whether LAN queues may share a vector with asynchronous events.
+    shared_vector: SharedVector [Works, Silent];
     /// What becomes of a running timer whose interval is changed.
     changed_timer: ChangedTimer [Expires, RunsOn];
+    /// What a write of the interval that a timer has does.
+    same_interval: SameInterval [Kept, Expires];
+    /// What becomes of the other timers of a vector that fires.
+    other_timers: OtherTimers [RunAgain, Stay];
     /// Which events the rate limit of a vector holds back.
     rate_limits: RateLimits [All, Timed];
     /// What GLINT_ITR reads as.
@@ -97,6 +109,8 @@ variations! {
     pxe_cleared_again: PxeClearedAgain [Exists, Done];
     /// What the switch block sees of a frame after a reset of the card.
     switch_input: SwitchInput [Closed, Open];
+    /// What the switch block sees of a frame while its input mask is 0.
+    switch_mask_hides: SwitchMask [Hides, Passes];
     /// What 0x02A4 does to the VSI that the firmware has for a function.
     own_vsi: OwnVsi [Stays, Goes];
     /// Longest frame of a port until 0x0603.
@@ -129,6 +143,12 @@ variations! {
     /// Which queue-set handle a new leaf of the work scheduler gets.
     queue_set_handles: QueueSetHandles [Next, Lowest];
 
+    /// Which code says that both queues were flushed.
+    flushed_both: FlushedBoth [Another, Zero];
+    /// How objects of the host memory cache follow each other.
+    packed_objects: PackedObjects [Packed, Spread];
+    /// Whether a register shows the filter in front of the engine.
+    filter_register: FilterRegister [Shows, Hides];
     /// Whether the Control QP needs a LAN side.
     engine_alone: EngineAlone [Answers, Silent];
     /// Whether the engine's processors are ready right after a reset of the function.

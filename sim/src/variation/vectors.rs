@@ -48,3 +48,39 @@ pub enum RateUnit {
     /// Twice as long.
     Double,
 }
+
+/// What a vector does with INTENA when it fires, with DIS_AUTOMASK of GLINT_CTL clear (control-path 2.4).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AutoMask {
+    /// It clears it `[inf auto_mask]`.
+    Clears,
+    /// It leaves it.
+    Leaves,
+}
+
+/// Whether LAN queues may share their vector with the asynchronous event queue (lan-path 6).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SharedVector {
+    /// They may `[inf shared_vector]`.
+    Works,
+    /// Their causes send nothing there.
+    Silent,
+}
+
+/// A write of the interval that a timer already has. The description says what a changed one does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SameInterval {
+    /// Nothing `[inf same_interval]`.
+    Kept,
+    /// The timer has expired.
+    Expires,
+}
+
+/// The other timers of a vector whose causes are served: the description says that they are cleared.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OtherTimers {
+    /// They run again from then `[inf other_timers]`.
+    RunAgain,
+    /// They stay as they are.
+    Stay,
+}

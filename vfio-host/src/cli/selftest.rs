@@ -25,11 +25,14 @@ pub struct SelftestArgs {
     /// another function of the same slot is bound to a kernel driver or in use.
     #[arg(long, value_enum, default_value = "none")]
     pub risk: RiskArg,
+    /// Leave these experiments out.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub except: Vec<String>,
     /// List the experiments, and perform none.
     #[arg(long, conflicts_with_all = ["device", "out", "force"])]
     pub list: bool,
-    /// Write what is found to FILE, line by line: after a crash of the machine, the last line has the
-    /// experiment.
+    /// Write what is found to FILE, which must not exist, line by line: after a crash of the machine,
+    /// the last line has the experiment.
     #[arg(short, long, value_name = "FILE", value_parser = checked(output))]
     pub out: Option<PathBuf>,
     /// Accept a function of an unknown Intel Ethernet id; reset the card even if its other
@@ -49,8 +52,6 @@ pub struct SelftestArgs {
 pub enum RiskArg {
     /// Nothing: they work with this function alone.
     None,
-    /// The port's link may go down and come up.
-    Link,
     /// The card may be reset, with all of its functions.
     Card,
 }
@@ -59,7 +60,6 @@ impl From<RiskArg> for Risk {
     fn from(risk: RiskArg) -> Self {
         match risk {
             RiskArg::None => Self::None,
-            RiskArg::Link => Self::LinkFlap,
             RiskArg::Card => Self::ResetsCard,
         }
     }

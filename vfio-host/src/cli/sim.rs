@@ -65,7 +65,7 @@ pub struct SimArgs {
     pub seed: u64,
     /// How the card behaves where no source documents it: CHOICE=VALUE,... or seed=N, which draws
     /// every choice. A wrong name lists all choices.
-    #[arg(long, value_name = "CHOICES")]
+    #[arg(long, value_name = "CHOICES", conflicts_with = "quirks")]
     pub variation: Option<Variation>,
     /// Serve functions whose LAN side is up already and that have no AdminQ.
     ///

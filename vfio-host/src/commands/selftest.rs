@@ -1,26 +1,28 @@
 //! `e810 selftest`: experiments that decide what is only assumed of a card.
 
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::{Error, Result, bail};
-use e810_backends::host::Host;
+use e810_backends::host::{Host, plain};
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice};
 use e810_card::selftest::{Line, Outcome, Verdict};
 use e810_node::simulated::simulator;
 use e810_node::start::{MTU, Start};
+use e810_report::Medium as _;
 use e810_selftest::{Bench, EXPERIMENTS, Experiment, Risk};
 use e810_sim::{Mode, Sim};
 
 use crate::cli::SelftestArgs;
 use crate::cli::device::chosen;
-use crate::output::file::OutputFile;
 use crate::output::unwritten::of_file;
 use crate::pci_functions::card_users::refuse_if_used;
 use crate::pci_functions::checks::warn_of_memlock;
 use crate::pci_functions::open::open;
 use crate::pci_functions::start::start;
+use crate::stop::Stop;
 use crate::usage::refuse;
 
 /// Runs the command.
@@ -50,37 +52,50 @@ pub fn run(args: &SelftestArgs, out: &mut dyn Write) -> Result<()> {
         refuse_if_used(&Host::default(), bdf, "--risk card")?;
     }
     warn_of_memlock(&[&device]);
+    let stop = Stop::on_signals()?;
     let mut file = Lines::create(args.out.as_deref(), &device)?;
     let seconds: u32 = experiments
         .iter()
         .map(|experiment| experiment.seconds)
         .sum();
-    let count = experiments.len();
     writeln!(
         out,
-        "{count} experiments on {device}, at most {} minutes on a card",
-        seconds.div_ceil(60)
+        "{} on {device}, at most {} on a card",
+        counted(experiments.len(), "experiment"),
+        counted(seconds.div_ceil(60) as usize, "minute")
     )?;
     let performing = Performing {
         args,
         experiments: &experiments,
         file: &mut file,
         is_simulated: false,
+        stop: &stop,
         out,
     };
-    let outcomes = open([&device], &args.backend.accepting(args.force), performing)?;
-    end(&outcomes, args, out)
+    let outcomes = open([&device], &args.backend.accepting(args.force), performing);
+    let why = outcomes.as_ref().err().map(|error| format!("{error:#}"));
+    file.put(&Line::Ended { why })?;
+    end(&outcomes?, args, out)
+}
+
+fn counted(number: usize, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        many => format!("{many} {what}s"),
+    }
 }
 
 /// The experiments that are asked for.
 fn selected(args: &SelftestArgs) -> Result<Vec<Experiment>> {
-    for name in &args.only {
-        if !EXPERIMENTS.iter().any(|known| known.name == name) {
-            refuse!("--only {name}: there is no such experiment; --list has their names");
+    for (option, names) in [("--only", &args.only), ("--except", &args.except)] {
+        let unknown = |name: &&String| !EXPERIMENTS.iter().any(|known| is_named(known, name));
+        if let Some(name) = names.iter().find(unknown) {
+            refuse!("{option} {name:?}: there is no such experiment; --list has their names");
         }
     }
     let is_wanted = |known: &&Experiment| {
-        args.only.is_empty() || args.only.iter().any(|name| known.name == name)
+        let is_in = |names: &[String]| names.iter().any(|name| is_named(known, name));
+        (args.only.is_empty() || is_in(&args.only)) && !is_in(&args.except)
     };
     let wanted = EXPERIMENTS.iter().filter(is_wanted).copied();
     if args.list {
@@ -97,6 +112,10 @@ fn selected(args: &SelftestArgs) -> Result<Vec<Experiment>> {
         );
     }
     Ok(allowed)
+}
+
+fn is_named(experiment: &Experiment, name: &str) -> bool {
+    experiment.name == name.trim()
 }
 
 fn list(experiments: &[Experiment], out: &mut dyn Write) -> Result<()> {
@@ -116,24 +135,31 @@ fn list(experiments: &[Experiment], out: &mut dyn Write) -> Result<()> {
         writeln!(out, "  done     {does}")?;
         writeln!(out, "  values   {}", values.join(", "))?;
         writeln!(out, "  if not   {if_not}")?;
-        writeln!(
-            out,
-            "  takes    {seconds} s; risk: {risk}; needs: nothing but the function"
-        )?;
+        writeln!(out, "  takes    {seconds} s; risk: {risk}")?;
     }
     Ok(())
 }
 
 /// The file of `--out`.
 struct Lines<'a> {
-    file: Option<(&'a Path, OutputFile)>,
+    file: Option<(&'a Path, File)>,
 }
 
 impl<'a> Lines<'a> {
     fn create(path: Option<&'a Path>, device: &DeviceSpec) -> Result<Self> {
         let create = |path: &'a Path| {
-            let file = OutputFile::create(path).map_err(|error| of_file("--out", path, error))?;
-            Ok::<_, Error>((path, file))
+            let mut how = OpenOptions::new();
+            how.write(true).create_new(true);
+            match plain::open(path, &mut how) {
+                Ok(file) => Ok((path, file)),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    refuse!(
+                        "--out {}: the file exists; choose another name",
+                        path.display()
+                    )
+                }
+                Err(error) => Err(of_file("--out", path, error)),
+            }
         };
         let mut lines = Self {
             file: path.map(create).transpose()?,
@@ -145,13 +171,14 @@ impl<'a> Lines<'a> {
         Ok(lines)
     }
 
+    /// Returns when the line is on the disk.
     fn put(&mut self, line: &Line) -> Result<()> {
         let Some((path, file)) = &mut self.file else {
             return Ok(());
         };
         let mut text = serde_json::to_string(line)?;
         text.push('\n');
-        let written = file.write_all(text.as_bytes()).and_then(|()| file.flush());
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.settle());
         written.map_err(|error| of_file("--out", path, error))
     }
 }
@@ -163,6 +190,7 @@ struct Performing<'a, 'b> {
     file: &'a mut Lines<'b>,
     /// In this process.
     is_simulated: bool,
+    stop: &'a Stop,
     out: &'a mut dyn Write,
 }
 
@@ -183,22 +211,23 @@ impl DeviceVisitor<1> for Performing<'_, '_> {
         // Those of E810_QUIRKS would hide what the card does.
         start.without_quirks();
         let bench = Bench::new(function, start)?;
-        let Self { file, out, .. } = self;
-        let mut written = Ok(());
-        let outcomes = e810_selftest::run(&bench, self.experiments, &mut |experiment, outcome| {
-            let said = match outcome {
-                None => file.put(&Line::Begins {
-                    name: experiment.name.to_owned(),
-                }),
-                Some(outcome) => say(experiment, outcome, out)
-                    .and_then(|()| file.put(&Line::Outcome(outcome.clone()))),
-            };
-            if written.is_ok() {
-                written = said;
+        let Self {
+            file, out, stop, ..
+        } = self;
+        e810_selftest::run(&bench, self.experiments, &mut |experiment, outcome| {
+            let name = experiment.name.to_owned();
+            match outcome {
+                None => {
+                    stop.check()?;
+                    file.put(&Line::Begins { name })
+                }
+                Some(outcome) => {
+                    // The file first: nobody may read the output any more.
+                    file.put(&Line::Outcome(outcome.clone()))?;
+                    say(experiment, outcome, out)
+                }
             }
-        });
-        written?;
-        Ok(outcomes)
+        })
     }
 }
 
@@ -208,10 +237,16 @@ fn say(experiment: &Experiment, outcome: &Outcome, out: &mut dyn Write) -> Resul
         Verdict::Differs => "DIFFERS",
         Verdict::NotTried => "not tried",
     };
-    let seen = outcome.value.as_deref().unwrap_or(&outcome.note);
+    let seen = match (&outcome.value, outcome.verdict) {
+        (Some(value), _) => value,
+        (None, Verdict::Differs) => &format!("none of the known values: {}", outcome.note),
+        (None, _) => &outcome.note,
+    };
     writeln!(out, "{:<22} {verdict:<10} {seen}", outcome.name)?;
     if outcome.verdict == Verdict::Differs {
         writeln!(out, "  assumed  {}", experiment.assumes)?;
+    }
+    if outcome.verdict == Verdict::Differs && outcome.value.is_some() {
         writeln!(out, "  follows  {}", experiment.if_not)?;
     }
     Ok(out.flush()?)

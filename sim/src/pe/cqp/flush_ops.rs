@@ -10,7 +10,7 @@ use crate::pe::env::Env;
 use crate::pe::qp::{Qp, QpType, State};
 use crate::pe::word::{bit, bits, bits8, bits16};
 use crate::rc::Ring;
-use crate::variation::{FlushQpId, FlushStyle, NothingToFlush};
+use crate::variation::{FlushQpId, FlushStyle, FlushedBoth, NothingToFlush};
 use crate::wqe::{Cqe, is_valid, send_quanta};
 
 /// "Flushed" (control-path 4.12), used when the command has no code of its own.
@@ -85,6 +85,7 @@ impl Device {
             (false, false) => 0,
             (false, true) => 2,
             (true, false) => 3,
+            (true, true) if self.config.variation.flushed_both == FlushedBoth::Zero => 0,
             (true, true) => 4,
         };
         Ok(Reply { value: 0, minor })

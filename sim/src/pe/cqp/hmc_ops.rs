@@ -70,7 +70,12 @@ impl Device {
                 env.finding(kind::FPM_BITS, text);
             }
         }
-        let layout = Layout::commit(self.config.profile, &buffer).map_err(|refused| {
+        let layout = Layout::commit_as(
+            self.config.profile,
+            &buffer,
+            self.config.variation.packed_objects,
+        )
+        .map_err(|refused| {
             let text = match refused {
                 Refused::TooMany {
                     kind,
