@@ -107,10 +107,14 @@ impl Findings {
             _ => return Err(NotFindings::Foreign),
         }
         let outcomes = lines.filter_map(|line| match line {
-            Ok(Line::Outcome(outcome)) => Some((outcome.name, outcome.value?)),
+            Ok(Line::Outcome(outcome)) => Some((outcome.name, outcome.value)),
             _ => None,
         });
-        Ok(Self(outcomes.collect()))
+        let last: BTreeMap<String, Option<String>> = outcomes.collect();
+        let found = last
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        Ok(Self(found.collect()))
     }
 
     /// What the card does, by the name of an experiment; `None` if that was not found out, or was none of
@@ -142,7 +146,8 @@ mod tests {
             r#"{"kind":"begins","name":"flush"}"#,
             r#"{"kind":"outcome","name":"flush","verdict":"differs","value":"PerWqe"}"#,
             r#"{"kind":"news","text":"of a later version"}"#,
-            r#"{"kind":"outcome","name":"octets","verdict":"not-tried","note":"no link"}"#,
+            r#"{"kind":"outcome","name":"octets","verdict":"differs","value":"Frames"}
+{"kind":"outcome","name":"octets","verdict":"not-tried","note":"no link"}"#,
             r#"{"kind":"outcome","name":"op_err","ver"#,
         );
         let findings = Findings::parse(text.as_bytes()).unwrap();

@@ -15,6 +15,7 @@ use e810_hal::Ns;
 use e810_backends::HostDevice;
 use e810_backends::host::package::{self, NoPackage, PackageFile};
 use e810_backends::host::{Host, cpus, plain};
+use e810_backends::printable::printable;
 use e810_card::selftest::Findings;
 
 /// How long a link may take to come up: the longest that ports need to agree on a speed with a
@@ -181,13 +182,6 @@ impl Start {
         })
     }
 
-    /// Takes the card for one that does what existing drivers rely on.
-    pub const fn without_quirks(&mut self) {
-        match self {
-            Self::Warm { quirks, .. } | Self::Cold { quirks, .. } => *quirks = Quirks::NONE,
-        }
-    }
-
     /// Whether the port's link is left as it is; [`bring_up`](Self::bring_up) does not wait for it
     /// then.
     #[must_use]
@@ -288,12 +282,13 @@ const DDP: &str = "E810_DDP";
 /// The environment variable that names a file of `e810 selftest` where no option does.
 const QUIRKS: &str = "E810_QUIRKS";
 /// The experiments that the driver goes by, and their values.
-const DEPENDED_ON: [(&str, [&str; 2]); 4] = [
-    ("windows", ["Work", "Refused"]),
+const DEPENDED_ON: [(&str, [&str; 2]); 3] = [
     ("clear_pba", ["Keeps", "Drops"]),
     ("itr_unit", ["Field", "Double"]),
     ("rate_unit", ["BySpeed", "Double"]),
 ];
+/// Characters of a foreign text that are told.
+const TOLD: usize = 80;
 /// Maximum bytes of such a file.
 const LONGEST: u64 = 1 << 20;
 
@@ -307,6 +302,7 @@ pub fn quirks(path: &Path) -> Result<Quirks> {
     for (experiment, values) in DEPENDED_ON {
         match findings.value(experiment) {
             Some(value) if !values.contains(&value) => {
+                let value = printable(value, TOLD);
                 log::warn!(
                     "{}: {experiment} is {value}, which is not known here",
                     path.display()
@@ -321,7 +317,6 @@ pub fn quirks(path: &Path) -> Result<Quirks> {
     }
     let is = |experiment, value| findings.value(experiment) == Some(value);
     Ok(Quirks {
-        memory_windows: is("windows", "Work"),
         late_events_are_lost: is("clear_pba", "Drops"),
         doubled_units: Doubled {
             timers: is("itr_unit", "Double"),

@@ -149,12 +149,6 @@ impl Replay<'_> {
                     continue;
                 }
                 match event {
-                    Event::Wqe {
-                        qp,
-                        queue,
-                        index: place,
-                        ..
-                    } if !self.is_free(number, (*qp, *queue), *place) => break,
                     // The driver has taken entries before it posted this, as a line behind tells.
                     Event::Wqe {
                         qp,
@@ -164,6 +158,12 @@ impl Replay<'_> {
                         is_full = true;
                         continue;
                     }
+                    Event::Wqe {
+                        qp,
+                        queue,
+                        index: place,
+                        ..
+                    } if !self.is_free(number, (*qp, *queue), *place) => break,
                     Event::Shadow { .. } => {
                         any |= self.take_entries(number, event);
                         continue;

@@ -137,11 +137,8 @@ impl Bench {
             }
         };
         let acted = act(&mut engine);
-        // An experiment may have left what cannot be undone: the reset ends that.
-        if let Err(error) = engine.end() {
-            log::debug!("after an experiment: {error:#}");
-        }
         self.reset()?;
+        engine.release_after_reset();
         acted
     }
 }

@@ -112,7 +112,9 @@ fn fill_ceqs<P: Platform>(
         let memory = match new.create(platform, cqp) {
             Ok(memory) => memory,
             // Fewer will do: whether a card has the last ones of its own number is not known.
-            Err((Error::Cqp(error @ CqpError::Cqp { .. }), None)) if number > 0 => {
+            Err((error @ Error::Cqp(CqpError::Cqp { .. }), None))
+                if number > 0 && !error.needs_reset() =>
+            {
                 log_warn!("{} completion event queues are used: {}", number, error);
                 break;
             }

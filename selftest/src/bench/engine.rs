@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use anyhow::{Context, Result, bail};
 use e810::{
     AccessFlags, Ah, ConnectOptions, Control, Cq, DATAGRAM_QKEY, Data, EventSet, LinkPolicy,
-    MacAddr, Mr, Mtu, Op, Path, Pd, Qp, QpAttr, QpCaps, QpInit, QpType, RecvWr, Remaining, Remote,
-    SendFlags, SendWr, Sge, SharedBytes, UdTarget, Wc, addr, progress,
+    MacAddr, Mr, Mtu, Op, Path, Pd, Qp, QpAttr, QpCaps, QpInit, QpType, RecvWr, Remote, SendFlags,
+    SendWr, Sge, SharedBytes, UdTarget, Wc, addr, progress,
 };
 use e810_backends::buffer::{Buffer, Payload as _};
 use e810_backends::observed::Observed;
@@ -133,15 +133,17 @@ impl<'a> Engine<'a> {
         })
     }
 
-    pub(super) fn end(self) -> Result<()> {
-        let remaining = Remaining {
-            qps: self.qps,
-            ahs: self.group,
-            cqs: self.cqs,
-            mrs: [self.mr],
-            pds: [self.pd],
-        };
-        Ok(self.control.shutdown_with(self.events, remaining)?)
+    /// Gives everything back after a reset of the function: an experiment may have left what a driver
+    /// cannot undo.
+    pub(super) fn release_after_reset(self) {
+        for qp in self.qps {
+            qp.release_after_reset();
+        }
+        for cq in self.cqs {
+            cq.release_after_reset();
+        }
+        self.mr.release_after_reset(self.bench.device());
+        self.control.release_after_reset(self.events);
     }
 
     /// What has happened since this was called the last time.
@@ -248,6 +250,13 @@ impl<'a> Engine<'a> {
                 to,
             },
         )
+    }
+
+    /// The counters of a queue pair that has its own.
+    pub(crate) fn counted_by(&mut self, index: usize) -> Result<e810::Stats> {
+        let Self { qps, control, .. } = self;
+        let qp = qps.get(index).context("no such queue pair")?;
+        Ok(control.gather_qp_stats(qp)?)
     }
 
     /// What the function's counters have grown by while `act` was done.

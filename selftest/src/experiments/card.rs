@@ -35,6 +35,8 @@ pub(super) const SWITCH_INPUT: Experiment = Experiment {
         let switch = Index::new(SWITCH_BLOCK).context("no such block")?;
         let low = GL_PREEXT_L2_PMASK0.at(switch).get(device);
         let high = GL_PREEXT_L2_PMASK1.at(switch).get(device);
+        // A device that is gone does not come back.
+        bench.reset()?;
         Ok(match (low, high) {
             (0, 0) => Seen::Value("Closed"),
             (SWITCH_INPUT_LOW, SWITCH_INPUT_HIGH) => Seen::Value("Open"),
@@ -69,6 +71,9 @@ pub(super) const FRAME_AT_START: Experiment = Experiment {
 /// Time for which the lock is asked for: that of existing drivers (control-path 9.4).
 const HOLD_MS: u32 = 3_000;
 
+/// The longest time that is waited for, whatever the firmware grants.
+const LONGEST_MS: u32 = 15_000;
+
 pub(super) const LOCK_RUNS_OUT: Experiment = Experiment {
     name: "lock_runs_out",
     assumes: "a global configuration lock whose time is over counts as released: it is not granted again",
@@ -85,7 +90,9 @@ pub(super) const LOCK_RUNS_OUT: Experiment = Experiment {
                 bail!("the lock is not granted after a reset of the card");
             };
             // As long again: the card's clock is not ours.
-            bench.device().delay(Ns::from_ms(u64::from(ms) * 2));
+            bench
+                .device()
+                .delay(Ns::from_ms(u64::from(ms.min(LONGEST_MS)) * 2));
             Ok(match adminq.execute(&ask)? {
                 Grant::Done => Seen::Value("Done"),
                 Grant::Granted { .. } => Seen::Value("Free"),

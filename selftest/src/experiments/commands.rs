@@ -23,6 +23,8 @@ const INVALID_STATE: u16 = 0x8002;
 pub(super) fn refusal(done: e810::Result<e810_cqp::Completion>) -> Result<Option<(u16, u16)>> {
     match done {
         Ok(_) => Ok(None),
+        // Nothing that such a device answers says anything.
+        Err(error) if error.needs_reset() => Err(error.into()),
         Err(e810::Error::Cqp(Error::Cqp { major, minor, .. })) => Ok(Some((major, minor))),
         Err(other) => Err(other.into()),
     }
@@ -125,6 +127,13 @@ pub(super) const ERROR_REFUSED: Experiment = Experiment {
             // The driver does not see the event before: it would move the queue pair itself.
             engine.break_in(sender)?;
             bench.device().delay(STOPS);
+            if !engine
+                .happened()
+                .iter()
+                .any(|line| matches!(line, Event::Aeqe { .. }))
+            {
+                bail!("the device stops no queue pair");
+            }
             let is_stopped_refused = refuses(engine, &command_stopped)?;
             let found = (
                 is_first_refused,
@@ -273,9 +282,11 @@ pub(super) const UNKNOWN_VSI: Experiment = Experiment {
             let add = last_added(&engine.happened())?;
             let header = e810_cqp::op::HEADER;
             let node = add.word(header) & NODE_ID;
-            let add = add
-                .with(header, NODE_ID, node + 8)
-                .with(VSI_WORD, VSI, NO_VSI);
+            let add = add.with(header, NODE_ID, node + 8);
+            // With the function's own VSI it is no mistake.
+            engine.execute(&add)?;
+            engine.execute(&add.with(header, NODE_OP, DELETE))?;
+            let add = add.with(VSI_WORD, VSI, NO_VSI);
             if refusal(engine.execute(&add))?.is_some() {
                 return Ok(Seen::Value("Refused"));
             }
@@ -290,7 +301,7 @@ pub(super) const WINDOWS: Experiment = Experiment {
     assumes: "there are memory windows, although existing drivers do not offer them on this generation any more",
     does: "allocates a window (ALLOC_STAG) and gives it back",
     values: &["Work", "Refused"],
-    if_not: "There are no memory windows: programs cannot have them. (Where they work, the driver offers them with --quirks.)",
+    if_not: "There are no memory windows: leave `Quirks::memory_windows` off.",
     seconds: 5,
     risk: Risk::None,
     run: |bench| {

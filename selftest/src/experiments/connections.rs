@@ -1,7 +1,8 @@
 //! Connections.
 
-use anyhow::{Context, Result};
-use e810::{AccessFlags, Mtu, Path, QpAttr, QpInit, Qpn, Tuning, addr};
+use anyhow::{Context, Result, bail};
+use e810::hmc::Object;
+use e810::{AccessFlags, Mtu, Path, QpAttr, QpInit, Qpn, Tuning, WcStatus, addr};
 use e810_hal::{Clock as _, Ns};
 
 use crate::bench::{Bench, Engine};
@@ -24,7 +25,8 @@ fn gives_up(bench: &Bench, engine: &mut Engine<'_>, cq: usize, rto_min: u8) -> R
     let mac = engine.control.lan().mac;
     let path = Path::new(engine.gid, addr::link_local(mac).into(), mac);
     // The function has no such queue pair, and drops what is for it.
-    let nobody = Qpn::new(0x3_FFF0).context("no such number")?;
+    let last = engine.control.hmc().count(Object::Qp).saturating_sub(1);
+    let nobody = Qpn::new(last).context("no such number")?;
     let to_rts = QpAttr {
         retry_cnt: Some(1),
         ..QpAttr::to_rts(1)
@@ -39,8 +41,12 @@ fn gives_up(bench: &Bench, engine: &mut Engine<'_>, cq: usize, rto_min: u8) -> R
     let begun = bench.device().now();
     engine.send_bytes(qp, 8)?;
     let done = engine.completions_within(cq, 1, GIVES_UP)?;
-    done.first()
-        .with_context(|| format!("it does not give up within {GIVES_UP}"))?;
+    let done = done.first();
+    let done = done.with_context(|| format!("it does not give up within {GIVES_UP}"))?;
+    let number = engine.get(qp)?.number().get();
+    if (done.qp_num, done.status) != (number, WcStatus::RetryExcErr) {
+        bail!("queue pair {} ends with {}", done.qp_num, done.status);
+    }
     Ok(bench.device().now().0.saturating_sub(begun.0))
 }
 

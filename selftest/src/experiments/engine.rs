@@ -85,7 +85,12 @@ pub(super) const LAST_CEQ: Experiment = Experiment {
             let last = u64::from(engine.control.hmc().query.max_ceqs).saturating_sub(1);
             let header = HEADER;
             let create = Raw::last(&lines, Opcode::CreateCeq)?;
-            if create.word(header) & CEQ_ID == last {
+            // The driver has made it, where there are as many vectors.
+            if engine
+                .control
+                .interrupt_vector(u16::try_from(last)?)
+                .is_some()
+            {
                 return Ok(Seen::Value("Usable"));
             }
             let entries = create.word(CEQ_ENTRIES_WORD) & CEQ_ENTRIES;
@@ -133,7 +138,10 @@ pub(super) const ENGINE_ALONE: Experiment = Experiment {
             Ok(mut cqp) => {
                 let asked = FpmQuery::ask(&mut cqp);
                 let destroyed = cqp.destroy();
-                asked.and(destroyed).map(|()| Seen::Value("Answers"))
+                destroyed.map(|()| match asked {
+                    Ok(_) => Seen::Value("Answers"),
+                    Err(error) => Seen::Other(format!("it is made, but: {error}")),
+                })
             }
             Err(Error::Wait(_)) => Ok(Seen::Value("Silent")),
             Err(other) => Err(other),

@@ -90,6 +90,7 @@ pub(super) const SWITCH_PAGES: Experiment = Experiment {
         bench.firmware(|adminq| {
             let (elements, next) = switch_page(adminq, 0)?;
             Ok(match (elements.len(), next) {
+                (0, _) => bail!("the switch has no element"),
                 (1, 0) => bail!("the switch has one element, so one page says nothing"),
                 (_, 0) => Seen::Value("Full"),
                 (1, _) => Seen::Value("OneElement"),
@@ -215,8 +216,10 @@ pub(super) const ACK_THRESHOLD: Experiment = Experiment {
     seconds: 1,
     risk: Risk::None,
     run: |bench| {
+        let found = GL_RDPU_CNTRL.get(bench.device());
+        // A device that is gone does not come back.
         bench.reset()?;
-        Ok(match GL_RDPU_CNTRL.get(bench.device()) >> 10 & THRESHOLD {
+        Ok(match found >> 10 & THRESHOLD {
             0 => Seen::Value("Zero"),
             OF_FREEBSD => Seen::Value("Three"),
             other => Seen::Other(format!("{other}")),

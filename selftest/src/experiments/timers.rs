@@ -45,6 +45,7 @@ pub(super) const CHANGED_TIMER: Experiment = Experiment {
             let interval = GLINT_ITR.at(timer, vector);
             let set = |units| interval.set(bench.device(), units);
             let free = two(bench, vector, &|| set(0), &|| {})?;
+            delays(two(bench, vector, &|| set(INTERVAL), &|| {})?)?;
             let changed = two(bench, vector, &|| set(INTERVAL), &|| set(INTERVAL - 1))?;
             set(0);
             // With the old interval they cannot take less.
@@ -72,6 +73,7 @@ pub(super) const SAME_INTERVAL: Experiment = Experiment {
             let interval = GLINT_ITR.at(timer, vector);
             let set = |units| interval.set(bench.device(), units);
             let free = two(bench, vector, &|| set(0), &|| {})?;
+            delays(two(bench, vector, &|| set(INTERVAL), &|| {})?)?;
             let same = two(bench, vector, &|| set(INTERVAL), &|| set(INTERVAL))?;
             set(0);
             if same < LONG.0 {
@@ -99,22 +101,23 @@ pub(super) const OTHER_TIMERS: Experiment = Experiment {
             let vector = engine.control.interrupt_vector(0).context("no vector")?;
             let timer = ItrIndex::new(0).context("no timer")?;
             let interval = GLINT_ITR.at(timer, vector);
-            let measured = |units| -> Result<u64> {
+            let measured = |units, first| -> Result<u64> {
                 let mut least = u64::MAX;
                 for _ in 0..TRIES {
                     interval.set(bench.device(), units);
                     // By now the timer has expired.
                     bench.device().delay(LONG);
                     let begun = bench.device().now();
-                    trigger(bench, vector, WITH_TIMER)?;
+                    trigger(bench, vector, first)?;
                     trigger(bench, vector, WITH_TIMER_0)?;
                     least = least.min(bench.device().now().0.saturating_sub(begun.0));
                 }
                 interval.set(bench.device(), 0);
                 Ok(least)
             };
-            let free = measured(0)?;
-            if measured(INTERVAL)? < LONG.0 {
+            let free = measured(0, WITH_TIMER)?;
+            delays(measured(INTERVAL, WITH_TIMER_0)?)?;
+            if measured(INTERVAL, WITH_TIMER)? < LONG.0 {
                 return Ok(Seen::Value("Stay"));
             }
             too_slow(free, LONG.0)?;
@@ -122,6 +125,14 @@ pub(super) const OTHER_TIMERS: Experiment = Experiment {
         })
     },
 };
+
+/// Refuses to conclude from timers that delay nothing.
+fn delays(found: u64) -> Result<()> {
+    if found < LONG.0 {
+        bail!("an interval of {} ms delays nothing", LONG.0 / 1_000_000);
+    }
+    Ok(())
+}
 
 /// Refuses to conclude from interrupts that take `free` without any delay, where a delay of `delay` would
 /// not be seen.
@@ -163,14 +174,18 @@ pub(super) const RATE_LIMITS: Experiment = Experiment {
         bench.engine(|engine| {
             let vector = engine.control.interrupt_vector(0).context("no vector")?;
             let rate = GLINT_RATE.at(vector);
-            let burst = |limit| {
+            let burst = |limit, how| {
                 rate.set(bench.device(), limit);
-                mean(bench, vector, SOFTWARE, BURST)
+                mean(bench, vector, how, BURST)
             };
-            let free = burst(0)?;
-            let limited = burst(RATE)?;
+            let free = burst(0, SOFTWARE)?;
+            let limited = burst(RATE, SOFTWARE)?;
+            let timed = burst(RATE, WITH_TIMER)?;
             rate.set(bench.device(), 0);
             let least = 63 * rate_unit(bench);
+            if timed < least * 9 / 10 {
+                bail!("a rate limit delays nothing");
+            }
             if limited < least * 9 / 10 {
                 return Ok(Seen::Value("Timed"));
             }

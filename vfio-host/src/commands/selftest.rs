@@ -5,12 +5,13 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::{Error, Result, bail};
+use e810::Quirks;
 use e810_backends::host::{Host, plain};
 use e810_backends::spec::{DeviceSpec, SimSpec};
 use e810_backends::{DeviceVisitor, HostDevice};
 use e810_card::selftest::{Line, Outcome, Verdict};
 use e810_node::simulated::simulator;
-use e810_node::start::{MTU, Start};
+use e810_node::start::{MTU, Source, Start, usual_ceqs};
 use e810_report::Medium as _;
 use e810_selftest::{Bench, EXPERIMENTS, Experiment, Risk};
 use e810_sim::{Mode, Sim};
@@ -21,7 +22,8 @@ use crate::output::unwritten::of_file;
 use crate::pci_functions::card_users::refuse_if_used;
 use crate::pci_functions::checks::warn_of_memlock;
 use crate::pci_functions::open::open;
-use crate::pci_functions::start::start;
+use crate::pci_functions::simulated::refuse_for_sim;
+use crate::pci_functions::start::start_with;
 use crate::stop::Stop;
 use crate::usage::refuse;
 
@@ -199,17 +201,23 @@ impl DeviceVisitor<1> for Performing<'_, '_> {
     type Error = Error;
 
     fn simulator(&mut self, spec: &SimSpec) -> Result<Sim> {
+        refuse_for_sim(&self.args.start, &self.args.backend)?;
         self.is_simulated = true;
         Ok(simulator(spec, 1, Mode::Virtual, 1, false).build())
     }
 
     fn visit<D: HostDevice>(self, [function]: [D; 1]) -> Result<Self::Outcome> {
-        let mut start = match self.is_simulated {
-            true => Start::usual(&function, MTU)?,
-            false => start(&function, &self.args.start)?,
+        // Quirks would hide what the card does.
+        let start = match self.is_simulated && self.args.start.ddp.is_none() {
+            true => Start::Cold {
+                package: Source::simulated(),
+                mtu: self.args.start.mtu.unwrap_or(MTU),
+                ceqs: usual_ceqs(),
+                leave_link: false,
+                quirks: Quirks::NONE,
+            },
+            false => start_with(&function, &self.args.start, Quirks::NONE)?,
         };
-        // Those of E810_QUIRKS would hide what the card does.
-        start.without_quirks();
         let bench = Bench::new(function, start)?;
         let Self {
             file, out, stop, ..

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result, anyhow};
 use e810_backends::host::plain;
+use e810_backends::printable::printable;
 use e810_backends::signals::Signals;
 use e810_backends::spec::SimSpec;
 use e810_card::selftest::Findings;
@@ -25,6 +26,8 @@ use crate::output::unwritten::{of_file, with_remedy};
 use crate::pci_functions::simulated::link;
 use crate::usage::refuse;
 
+/// Characters of a foreign text that are told.
+const TOLD: usize = 80;
 /// Maximum bytes of a file of `e810 selftest`.
 const LONGEST: u64 = 1 << 20;
 /// The signal that writes the report.
@@ -210,10 +213,18 @@ fn found(args: &CardArgs, usual: Variation) -> Result<Variation> {
     let bytes = plain::read(path, LONGEST).with_context(of_file)?;
     let findings = Findings::parse(&bytes).with_context(of_file)?;
     let mut variation = usual;
+    let mut unknown = Vec::new();
     for (name, value) in findings.iter() {
-        if let Err(error) = variation.choose(name, value) {
-            log::warn!("{}: {error}", of_file());
+        if variation.choose(name, value).is_err() {
+            unknown.push(printable(&format!("{name}={value}"), TOLD));
         }
+    }
+    if let Some(first) = unknown.first() {
+        let count = unknown.len();
+        log::warn!(
+            "{}: {count} choices are not known here, as {first}",
+            of_file()
+        );
     }
     Ok(variation)
 }

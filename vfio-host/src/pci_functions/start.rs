@@ -1,6 +1,7 @@
 //! How a function is started, according to the options.
 
 use anyhow::Result;
+use e810::Quirks;
 use e810_backends::HostDevice;
 use e810_backends::host::Host;
 use e810_node::start::{MTU, Source, Start, usual_ceqs};
@@ -16,10 +17,21 @@ use crate::cli::StartArgs;
 /// # Errors
 /// A package that cannot be read, or options of the LAN side that are missing or not allowed.
 pub(crate) fn start<D: HostDevice>(device: &D, asked: &StartArgs) -> Result<Start> {
+    start_with(device, asked, asked.quirks()?)
+}
+
+/// The same, with what is known of the card.
+///
+/// # Errors
+/// As [`start`].
+pub(crate) fn start_with<D: HostDevice>(
+    device: &D,
+    asked: &StartArgs,
+    quirks: Quirks,
+) -> Result<Start> {
     asked.check()?;
     device.on_failure(silence_driver_log);
     let mtu = asked.mtu.unwrap_or(MTU);
-    let quirks = asked.quirks()?;
     if asked.warm {
         let lan = device.lan(asked.mac, asked.vsi, mtu)?;
         return Ok(Start::Warm {

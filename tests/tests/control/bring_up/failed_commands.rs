@@ -1,7 +1,13 @@
 //! The device answers the n-th command with an error, for every n.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use e810::hmc::Backing;
 use e810::{Error, bring_up};
+use e810_hal::regs::PFPE_CQPDB;
+use e810_hal::{Bus, RegOffset};
+use e810_sim::middleware::{Layer, Layered};
 use e810_sim::pe::CqpErrors;
 use e810_sim::{DmaSegmentation, Sim};
 use e810_tests::scenario::objects::Objects;
@@ -95,6 +101,46 @@ fn a_failed_command_of_a_bring_up_is_reported_by_name_and_undone() {
         10: aeq CREATE_AEQ
     "#]]
     .assert_eq(&every_command(Backing::OnDemand));
+}
+
+/// Makes each CREATE_CEQ from command `from` on ask for a reset.
+#[derive(Clone, Debug)]
+struct AsksForReset {
+    sim: Sim,
+    commands: Arc<AtomicU64>,
+    from: u64,
+}
+
+impl Layer for AsksForReset {
+    fn write32(&self, below: &impl Bus, off: RegOffset, value: u32) {
+        let is_command = off == PFPE_CQPDB.off();
+        if is_command && self.commands.fetch_add(1, Ordering::Relaxed) == self.from {
+            let answer = CqpErrors::Answer {
+                opcode: 0x16,
+                major: 0xFFFF,
+                minor: 0x8029,
+            };
+            fail(&self.sim, answer);
+        }
+        below.write32(off, value);
+    }
+}
+
+/// Fewer event queues will do, but not on a device that says that only a reset helps.
+#[test]
+fn a_device_that_asks_for_a_reset_does_not_come_up() {
+    // The commands of the four event queues.
+    for from in 6..10 {
+        let (sim, nic) = card();
+        let config = config(&nic);
+        let layer = AsksForReset {
+            sim: sim.clone(),
+            commands: Arc::default(),
+            from,
+        };
+        let error = bring_up(Layered::new(nic, layer), &config, &mut |_| {}).unwrap_err();
+        assert!(error.error.needs_reset(), "{from}: {error}");
+    }
 }
 
 #[test]
