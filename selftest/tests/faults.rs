@@ -101,7 +101,7 @@ fn a_refusal_at_the_end_takes_nothing_from_the_next_experiment() {
     const DESTROY_QP: u8 = 2;
     let sim = builder(&[]).vectors(16).build();
     sim.configure_engine(0, |config| {
-        config.cqp_errors = CqpErrors::Opcode(DESTROY_QP)
+        config.cqp_errors = CqpErrors::Opcode(DESTROY_QP);
     });
     let outcomes = found_on(&sim, &[named("counted_sends"); 8]);
     assert_eq!(outcomes.len(), 8);
