@@ -10,7 +10,8 @@ use e810::{
 };
 use e810_backends::buffer::{Buffer, Payload as _};
 use e810_backends::observed::Observed;
-use e810_cqp::op::{Command, HEADER, VALID, Wqe};
+use e810_card::record::words_from_hex;
+use e810_cqp::op::{Command, HEADER, VALID, Wqe, opcode_of};
 use e810_cqp::{Completion, Opcode};
 use e810_hal::{Clock as _, Ns};
 use e810_node::start::LINK;
@@ -41,21 +42,37 @@ impl Command for Raw {
     }
 }
 
+/// The commands among lines of a recording, and the words of the memory that each names.
+fn commands(lines: &[Line]) -> impl DoubleEndedIterator<Item = (Raw, Vec<u64>)> {
+    lines.iter().filter_map(|line| {
+        let Line::CqpCommand { bytes, memory, .. } = line else {
+            return None;
+        };
+        let words: Wqe = words_from_hex(bytes)?.try_into().ok()?;
+        let named = memory.first();
+        let named = named.and_then(|found| words_from_hex(&found.bytes));
+        Some((Raw(words), named.unwrap_or_default()))
+    })
+}
+
 impl Raw {
     /// The last command with this opcode among lines of a recording.
     pub(crate) fn last(lines: &[Line], opcode: Opcode) -> Result<Self> {
-        let words = |line: &Line| {
-            let Line::CqpCommand { bytes, .. } = line else {
-                return None;
-            };
-            let words: Wqe = e810_card::record::words_from_hex(bytes)?.try_into().ok()?;
-            let header = words.get(HEADER).copied().unwrap_or(0);
-            (e810_cqp::op::opcode_of(header) == opcode).then_some(words)
-        };
-        let found = lines.iter().rev().find_map(words);
-        found
-            .map(Self)
-            .with_context(|| format!("the recording has no {opcode}"))
+        Ok(Self::last_that(lines, opcode, |_| true)?.0)
+    }
+
+    /// The last one whose header is right, and the words of the memory that it names.
+    pub(crate) fn last_that(
+        lines: &[Line],
+        opcode: Opcode,
+        is_it: impl Fn(u64) -> bool,
+    ) -> Result<(Self, Vec<u64>)> {
+        let mut found = commands(lines).filter(|(command, _)| {
+            let header = command.word(HEADER);
+            opcode_of(header) == opcode && is_it(header)
+        });
+        let last = found.next_back();
+        last.with_context(|| format!("the recording has no {opcode}"))
     }
 
     /// A word of it.
@@ -350,6 +367,15 @@ impl<'a> Engine<'a> {
             sges: &sges,
         };
         Ok(self.get(index)?.post_recv(&[request])?)
+    }
+
+    /// A LAN frame of `bytes` bytes, without FCS, that nobody but the function gets: to itself, of an
+    /// Ethertype for local experiments (IEEE 802).
+    pub(crate) fn own_frame(&self, bytes: usize) -> Vec<u8> {
+        let mac = self.control.lan().mac.0;
+        let mut frame = [mac.as_slice(), &mac, &[0x88, 0xB5]].concat();
+        frame.resize(bytes, 0);
+        frame
     }
 
     /// A command past the driver's objects.

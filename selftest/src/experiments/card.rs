@@ -1,8 +1,10 @@
 //! What a reset of the card leaves. All functions of the card are reset.
 
 use anyhow::{Context as _, Result, bail};
+use e810_adminq::AdminQ;
 use e810_adminq::op::{GetLinkStatus, Grant, ReleaseResource, RequestResource, Resource};
 use e810_adminq::reset::{GlobalReset, check_recovery, reset_card, wait_for_firmware};
+use e810_backends::observed::Observed;
 use e810_hal::bus::Index;
 use e810_hal::regs::{
     GL_PREEXT_L2_PMASK0, GL_PREEXT_L2_PMASK1, SWITCH_BLOCK, SWITCH_INPUT_HIGH, SWITCH_INPUT_LOW,
@@ -74,6 +76,30 @@ const HOLD_MS: u32 = 3_000;
 /// The longest time that is waited for, whatever the firmware grants.
 const LONGEST_MS: u32 = 15_000;
 
+/// What a second request for the global configuration lock finds, after `between` was done with the first
+/// grant of so many ms.
+fn asked_again(
+    bench: &Bench,
+    between: impl FnOnce(&mut AdminQ<Observed>, u32) -> Result<()>,
+) -> Result<Seen> {
+    reset(bench)?;
+    let seen = bench.firmware(|adminq| {
+        let ask = RequestResource::write(Resource::GLOBAL_CONFIG, HOLD_MS);
+        let Grant::Granted { ms } = adminq.execute(&ask)? else {
+            bail!("the lock is not granted after a reset of the card");
+        };
+        between(adminq, ms)?;
+        Ok(match adminq.execute(&ask)? {
+            Grant::Done => Seen::Value("Done"),
+            Grant::Granted { .. } => Seen::Value("Free"),
+            other => Seen::Other(format!("{other:?}")),
+        })
+    });
+    // Nobody could load a package otherwise.
+    reset(bench)?;
+    seen
+}
+
 pub(super) const LOCK_RUNS_OUT: Experiment = Experiment {
     name: "lock_runs_out",
     assumes: "a global configuration lock whose time is over counts as released: it is not granted again",
@@ -83,25 +109,12 @@ pub(super) const LOCK_RUNS_OUT: Experiment = Experiment {
     seconds: 15,
     risk: Risk::ResetsCard,
     run: |bench| {
-        reset(bench)?;
-        let seen = bench.firmware(|adminq| {
-            let ask = RequestResource::write(Resource::GLOBAL_CONFIG, HOLD_MS);
-            let Grant::Granted { ms } = adminq.execute(&ask)? else {
-                bail!("the lock is not granted after a reset of the card");
-            };
+        asked_again(bench, |_, ms| {
             // As long again: the card's clock is not ours.
-            bench
-                .device()
-                .delay(Ns::from_ms(u64::from(ms.min(LONGEST_MS)) * 2));
-            Ok(match adminq.execute(&ask)? {
-                Grant::Done => Seen::Value("Done"),
-                Grant::Granted { .. } => Seen::Value("Free"),
-                other => Seen::Other(format!("{other:?}")),
-            })
-        });
-        // Nobody could load a package otherwise.
-        reset(bench)?;
-        seen
+            let time = Ns::from_ms(u64::from(ms.min(LONGEST_MS)) * 2);
+            bench.device().delay(time);
+            Ok(())
+        })
     },
 };
 
@@ -114,23 +127,10 @@ pub(super) const LOCK_RELEASED: Experiment = Experiment {
     seconds: 10,
     risk: Risk::ResetsCard,
     run: |bench| {
-        reset(bench)?;
-        let seen = bench.firmware(|adminq| {
+        asked_again(bench, |adminq, _| {
             let resource = Resource::GLOBAL_CONFIG;
-            let ask = RequestResource::write(resource, HOLD_MS);
-            let Grant::Granted { .. } = adminq.execute(&ask)? else {
-                bail!("the lock is not granted after a reset of the card");
-            };
-            adminq.execute(&ReleaseResource { resource })?;
-            Ok(match adminq.execute(&ask)? {
-                Grant::Done => Seen::Value("Done"),
-                Grant::Granted { .. } => Seen::Value("Free"),
-                other => Seen::Other(format!("{other:?}")),
-            })
-        });
-        // Nobody could load a package otherwise.
-        reset(bench)?;
-        seen
+            Ok(adminq.execute(&ReleaseResource { resource })?)
+        })
     },
 };
 

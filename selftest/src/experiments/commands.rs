@@ -1,8 +1,7 @@
 //! Commands of the Control QP that no driver sends, or answers that none looks at.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use e810::hmc::Object;
-use e810_card::record::words_from_hex;
 use e810_cqp::op::{AllocMwStag, DeallocStag, FlushWqes, HwQpType, ModifyQp, StagKind};
 use e810_cqp::{Error, Opcode};
 use e810_hal::regs::PFPE_CQPTAIL;
@@ -65,22 +64,9 @@ pub(super) const NOTHING_TO_FLUSH: Experiment = Experiment {
 
 /// MODIFY_QP to ERROR of a queue pair that was created in `lines`, with nothing else.
 fn to_error(lines: &[Event], number: u32) -> Result<ModifyQp> {
-    let created = lines.iter().filter_map(|line| match line {
-        Event::CqpCommand { bytes, .. } => words_from_hex(bytes),
-        _ => None,
-    });
-    let mut created = created.filter(|words| {
-        words.get(e810_cqp::op::HEADER).is_some_and(|header| {
-            e810_cqp::op::opcode_of(*header) == Opcode::CreateQp
-                && header & 0xFF_FFFF == u64::from(number)
-        })
-    });
-    let words = created
-        .next_back()
-        .context("the recording has no CREATE_QP")?;
-    let &[_, _, context, _, _, shadow, ..] = words.as_slice() else {
-        bail!("a command of {} words", words.len());
-    };
+    let is_it = |header: u64| header & 0xFF_FFFF == u64::from(number);
+    let (created, _) = Raw::last_that(lines, Opcode::CreateQp, is_it)?;
+    let (context, shadow) = (created.word(2), created.word(5));
     Ok(ModifyQp::new(
         number,
         HwQpType::RoceRc,
@@ -222,14 +208,8 @@ pub(super) const QUEUE_SET_HANDLES: Experiment = Experiment {
 
 /// The last command that added a leaf.
 fn last_added(lines: &[Event]) -> Result<Raw> {
-    let adds = |line: &&Event| match line {
-        Event::CqpCommand { bytes, .. } => words_from_hex(bytes)
-            .and_then(|words| words.get(e810_cqp::op::HEADER).copied())
-            .is_some_and(|header| header & NODE_OP == 0 && header & LEAF != 0),
-        _ => false,
-    };
-    let adding: Vec<Event> = lines.iter().filter(adds).cloned().collect();
-    Raw::last(&adding, Opcode::WorkSchedNode)
+    let adds = |header| header & NODE_OP == 0 && header & LEAF != 0;
+    Ok(Raw::last_that(lines, Opcode::WorkSchedNode, adds)?.0)
 }
 
 /// NODETYPE of WORK_SCHED_NODE: a leaf.

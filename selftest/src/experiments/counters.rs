@@ -114,8 +114,6 @@ const GLV_GOTC_NEXT: u32 = 8;
 /// Frames that are sent, and bytes of each, without FCS.
 const FRAMES: u32 = 8;
 const FRAME: usize = 100;
-/// An Ethertype that nobody has.
-const LOCAL_EXPERIMENT: [u8; 2] = [0x88, 0xB5];
 
 pub(super) const COUNTED_FCS: Experiment = Experiment {
     name: "counted_fcs",
@@ -132,9 +130,7 @@ pub(super) const COUNTED_FCS: Experiment = Experiment {
             let at = RegOffset::try_new(at).context("the VSI has no counter")?;
             let mut port = engine.control.open_lan(&LanInit::new(1500))?;
             let before = bench.device().read32(at);
-            let mac = lan.mac.0;
-            let mut frame = [mac.as_slice(), &mac, &LOCAL_EXPERIMENT].concat();
-            frame.resize(FRAME, 0);
+            let frame = engine.own_frame(FRAME);
             let mut sent = Ok(());
             for _ in 0..FRAMES {
                 sent = sent.and_then(|()| port.transmit(&frame));

@@ -1,16 +1,18 @@
 //! Entries of the asynchronous event queue as the device writes them.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use e810::{AccessFlags, Op, Remote};
 use e810_card::record::words_from_hex;
 use e810_cqp::Opcode;
-use e810_cqp::op::{HEADER, opcode_of};
 use e810_hal::Clock as _;
 use e810_trace::Event;
 
 use super::STOPS;
+use crate::bench::Raw;
 use crate::experiment::{Experiment, Risk, Seen};
 
+/// The number of the object in the header of a command (control-path 4.7, 4.8).
+const OBJECT: u64 = 0x3_FFFF;
 /// CQ_OPERATION_ERROR (control-path 7.5).
 const CQ_ERROR: u64 = 0x203;
 
@@ -28,25 +30,6 @@ fn event_of(lines: &[Event], is_cq: bool, number: u32) -> Result<[u64; 2]> {
     };
     let found = events.find(is_it);
     found.context("the recording has no such asynchronous event")
-}
-
-/// The command among `lines` that created object `number`, and the memory that it names.
-fn created(lines: &[Event], wanted: Opcode, number: u64) -> Result<(Vec<u64>, Vec<u64>)> {
-    let mut commands = lines.iter().filter_map(|line| {
-        let Event::CqpCommand { bytes, memory, .. } = line else {
-            return None;
-        };
-        let words = words_from_hex(bytes)?;
-        let header = *words.get(HEADER)?;
-        let is_it = opcode_of(header) == wanted && header & 0x3_FFFF == number;
-        let memory = memory
-            .first()
-            .and_then(|found| words_from_hex(&found.bytes));
-        is_it.then(|| (words, memory.unwrap_or_default()))
-    });
-    commands
-        .next_back()
-        .with_context(|| format!("the recording has no {wanted}"))
 }
 
 /// What an event has for a context that was given.
@@ -73,7 +56,8 @@ pub(super) const QP_EVENT_CONTEXT: Experiment = Experiment {
             let [sender, target] = engine.pair(cq)?;
             let number = engine.get(target)?.number().get();
             let lines = engine.happened();
-            let (_, host) = created(&lines, Opcode::CreateQp, number.into())?;
+            let is_it = |header: u64| header & OBJECT == u64::from(number);
+            let (_, host) = Raw::last_that(&lines, Opcode::CreateQp, is_it)?;
             // QPCOMPCTX (control-path 5.2).
             let given = host.get(21).copied().unwrap_or(0);
             engine.break_in(sender)?;
@@ -101,10 +85,9 @@ pub(super) const CQ_EVENT_CONTEXT: Experiment = Experiment {
             let [qp, _] = engine.pair(cq)?;
             let lines = engine.happened();
             let number = engine.cqs.get(cq).context("no queue")?.number();
-            let (words, _) = created(&lines, Opcode::CreateCq, number.into())?;
-            let &[_, given, ..] = words.as_slice() else {
-                bail!("a command without words");
-            };
+            let is_it = |header: u64| header & OBJECT == u64::from(number);
+            let (made, _) = Raw::last_that(&lines, Opcode::CreateCq, is_it)?;
+            let given = made.word(1);
             // Nobody polls the queue meanwhile.
             for _ in 0..REQUESTS {
                 engine.write(qp)?;

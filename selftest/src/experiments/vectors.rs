@@ -127,14 +127,6 @@ pub(super) const AUTO_MASK: Experiment = Experiment {
     },
 };
 
-/// A frame that nobody but the function gets: to itself, of an Ethertype for experiments.
-fn own_frame(engine: &Engine<'_>) -> Vec<u8> {
-    let mac = engine.control.lan().mac.0;
-    let mut frame = [mac.as_slice(), &mac, &[0x88, 0xB5]].concat();
-    frame.resize(100, 0);
-    frame
-}
-
 pub(super) const SHARED_VECTOR: Experiment = Experiment {
     name: "shared_vector",
     assumes: "LAN queues may share the vector of the asynchronous event queue",
@@ -148,7 +140,7 @@ pub(super) const SHARED_VECTOR: Experiment = Experiment {
             let cause = PFINT_AEQCTL.read(bench.device());
             let vector = Vector::new(cause.read(PFINT_AEQCTL::MSIX_INDX) as u16);
             let vector = vector.context("no vector")?;
-            let frame = own_frame(engine);
+            let frame = engine.own_frame(100);
             let mut port = engine.control.open_lan(&LanInit::new(1500))?;
             drain(bench)?;
             let enable = DYN_CTL_ENABLE_KEEP_ITR;
