@@ -30,6 +30,26 @@ fn two(bench: &Bench, vector: Vector, before: &dyn Fn(), between: &dyn Fn()) -> 
     Ok(least)
 }
 
+/// Whether timer 1 of [`INTERVAL`] lets an interrupt pass at once after its interval is written as `units`.
+fn expires(bench: &Bench, units: u32) -> Result<bool> {
+    bench.engine(|engine| {
+        let vector = engine.control.interrupt_vector(0).context("no vector")?;
+        let timer = ItrIndex::new(1).context("no timer")?;
+        let interval = GLINT_ITR.at(timer, vector);
+        let set = |units| interval.set(bench.device(), units);
+        let free = two(bench, vector, &|| set(0), &|| {})?;
+        delays(two(bench, vector, &|| set(INTERVAL), &|| {})?)?;
+        let found = two(bench, vector, &|| set(INTERVAL), &|| set(units))?;
+        set(0);
+        // While the old interval runs on they cannot take less.
+        if found < LONG.0 {
+            return Ok(true);
+        }
+        too_slow(free, LONG.0)?;
+        Ok(false)
+    })
+}
+
 pub(super) const CHANGED_TIMER: Experiment = Experiment {
     name: "changed_timer",
     assumes: "a timer of a vector has expired as soon as its interval is changed",
@@ -39,21 +59,9 @@ pub(super) const CHANGED_TIMER: Experiment = Experiment {
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
-        bench.engine(|engine| {
-            let vector = engine.control.interrupt_vector(0).context("no vector")?;
-            let timer = ItrIndex::new(1).context("no timer")?;
-            let interval = GLINT_ITR.at(timer, vector);
-            let set = |units| interval.set(bench.device(), units);
-            let free = two(bench, vector, &|| set(0), &|| {})?;
-            delays(two(bench, vector, &|| set(INTERVAL), &|| {})?)?;
-            let changed = two(bench, vector, &|| set(INTERVAL), &|| set(INTERVAL - 1))?;
-            set(0);
-            // With the old interval they cannot take less.
-            if changed < LONG.0 {
-                return Ok(Seen::Value("Expires"));
-            }
-            too_slow(free, LONG.0)?;
-            Ok(Seen::Value("RunsOn"))
+        Ok(match expires(bench, INTERVAL - 1)? {
+            true => Seen::Value("Expires"),
+            false => Seen::Value("RunsOn"),
         })
     },
 };
@@ -67,20 +75,9 @@ pub(super) const SAME_INTERVAL: Experiment = Experiment {
     seconds: 5,
     risk: Risk::None,
     run: |bench| {
-        bench.engine(|engine| {
-            let vector = engine.control.interrupt_vector(0).context("no vector")?;
-            let timer = ItrIndex::new(1).context("no timer")?;
-            let interval = GLINT_ITR.at(timer, vector);
-            let set = |units| interval.set(bench.device(), units);
-            let free = two(bench, vector, &|| set(0), &|| {})?;
-            delays(two(bench, vector, &|| set(INTERVAL), &|| {})?)?;
-            let same = two(bench, vector, &|| set(INTERVAL), &|| set(INTERVAL))?;
-            set(0);
-            if same < LONG.0 {
-                return Ok(Seen::Value("Expires"));
-            }
-            too_slow(free, LONG.0)?;
-            Ok(Seen::Value("Kept"))
+        Ok(match expires(bench, INTERVAL)? {
+            true => Seen::Value("Expires"),
+            false => Seen::Value("Kept"),
         })
     },
 };
